@@ -1,0 +1,28 @@
+"""The Salesforce channels as external assets: where the lineage begins. Sensors observe them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+OWNERS = ["team:data-platform"]
+
+
+def channel_key(channel: str) -> dg.AssetKey:
+    """`/data/ChangeEvents` -> `salesforce/ChangeEvents`."""
+    return dg.AssetKey(["salesforce", channel.removeprefix("/data/")])
+
+
+def channel_specs(channels: Sequence[str]) -> list[dg.AssetSpec]:
+    """One external asset for each channel."""
+    return [
+        dg.AssetSpec(
+            channel_key(channel),
+            description=f"Change events on the Pub/Sub API channel `{channel}`; Salesforce keeps them for 72 hours.",
+            group_name="salesforce",
+            kinds={"salesforce"},
+            owners=OWNERS,
+        )
+        for channel in channels
+    ]

@@ -1,0 +1,58 @@
+"""What a run is about: its entities, their channels, and whether it asked for just what was touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import dagster as dg
+
+from sfcdc_assets.config import Settings
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.pipeline.org import Org
+
+TRIGGER_TAG = "sfcdc/trigger"
+"""On runs that a sensor, a schedule or `sfcdc sync` asked for: of their range only what has work is done."""
+CHANNEL_TAG = "sfcdc/channel"
+"""The channel whose stream such a run drains; at most one of them runs at a time (dagster.yaml)."""
+
+
+class UnknownEntity(SfcdcError):
+    """A run names an entity that no configured channel carries."""
+
+    def __init__(self, entity: str, channels: tuple[str, ...]) -> None:
+        self.entity = entity
+        super().__init__(
+            f"{entity}: no configured channel carries it ({', '.join(channels)}). Select it for Change Data Capture in "
+            "the org's Setup, add its channel to SFCDC_CHANNELS, or add it to SFCDC_ENTITIES if that filters."
+        )
+
+
+@dataclass(frozen=True)
+class RunScope:
+    """`entities` maps each entity of the run to its channel."""
+
+    entities: dict[str, str]
+    touched_only: bool
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels of the entities, each once."""
+        return tuple(dict.fromkeys(self.entities.values()))
+
+
+def run_scope(context: dg.AssetExecutionContext, warehouse: Warehouse, settings: Settings, org: Org) -> RunScope:
+    """Read a run's scope from its partition keys and tags. Raises `UnknownEntity` for a key a person asked for."""
+    touched_only = TRIGGER_TAG in context.run.tags
+    known = entity_channels(warehouse, settings.channels, settings.entities, org.members)
+    wanted = list(context.partition_keys)
+    channel = context.run.tags.get(CHANNEL_TAG)
+    if touched_only:
+        return RunScope(
+            {key: known[key] for key in wanted if key in known and channel in (None, known[key])}, touched_only=True
+        )
+    for entity in wanted:
+        if entity not in known:
+            raise UnknownEntity(entity, settings.channels)
+    return RunScope({key: known[key] for key in wanted}, touched_only=False)

@@ -1,0 +1,100 @@
+"""`snapshot`: an entity read whole from the org, on day 0 and on demand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+
+import dagster as dg
+
+from sfcdc_assets.assets.channels import OWNERS
+from sfcdc_assets.assets.each_entity import each_entity, log_materialization
+from sfcdc_assets.assets.run_scope import run_scope
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake import snapshots
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.landing import Lander
+from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.table_metadata import Metadata, table_metadata
+
+SNAPSHOT_KEY = dg.AssetKey(["salesforce", "snapshot"])
+PROGRESS_SECONDS = 5.0
+SAMPLE_ROWS = 5
+
+
+@dg.multi_asset(
+    name="snapshot",
+    specs=[
+        dg.AssetSpec(
+            SNAPSHOT_KEY,
+            description="The entity's rows as read by Bulk API 2.0, pinned to a position of the stream: they stand for "
+            "every event up to it. Read page by page; an interrupted snapshot goes on where it stopped.",
+            group_name="landing",
+            kinds={"deltalake", "salesforce"},
+            owners=OWNERS,
+            code_version="1",
+            skippable=True,
+        )
+    ],
+    partitions_def=ENTITY,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+)
+def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource) -> Iterator[dg.MaterializeResult]:
+    """Take the snapshots of the run's entities; one that fails does not stop the others."""
+    warehouse, settings = lake.warehouse(), load_settings()
+    with org.connect() as connected:
+        scope = run_scope(context, warehouse, settings, connected)
+        lander = Lander(warehouse, connected.pubsub, connected.describe_json)
+
+        def take(state: EntityState) -> None:
+            report = take_snapshot(
+                warehouse, connected, lander, state.entity, state.channel, on_page=_Progress(context.log.info)
+            )
+            context.log.info(_told(report))
+            log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))
+
+        states = entity_states(warehouse, scope.entities)
+        each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
+    yield from ()
+
+
+def snapshot_metadata(warehouse: Warehouse, report: SnapshotReport) -> Metadata:
+    """How the snapshot was read, its pin, and a sample of its rows."""
+    name = snapshots.name_of(report.entity)
+    table = Snapshots.open(warehouse, report.entity)
+    assert table is not None
+    told = {key: value for key, value in asdict(report).items() if key not in ("rows", "entity", "seconds")}
+    return {
+        **table_metadata(warehouse.uri(name), name, report.rows, table.table.schema, table.sample(SAMPLE_ROWS)),
+        **told,
+        "seconds": round(report.seconds, 3),
+    }
+
+
+class _Progress:
+    """Tells the progress of a long read, not of every page."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._next = time.monotonic() + PROGRESS_SECONDS
+
+    def __call__(self, progress: SnapshotProgress) -> None:
+        if time.monotonic() >= self._next:
+            of = f" of {progress.rows_expected}" if progress.rows_expected else ""
+            self._tell(f"{progress.entity}: {progress.rows_done}{of} rows read, {progress.pages_done} pages")
+            self._next = time.monotonic() + PROGRESS_SECONDS
+
+
+def _told(report: SnapshotReport) -> str:
+    how = "went on with" if report.resumed else "read"
+    return (
+        f"{report.entity}: {how} snapshot {report.number}, {report.rows} rows in {report.pages} pages, pinned to "
+        f"position {report.position} of {report.channel}, {report.calls} API requests, {report.seconds:.1f} s"
+    )

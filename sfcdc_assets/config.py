@@ -1,0 +1,124 @@
+"""The settings of a client of the org: read from the environment and a `.env` file, checked once, named in errors.
+
+Secrets are `SecretStr`: they have no readable form until the one place that sends them asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from sfcdc_assets.errors import SettingsError
+
+_CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
+
+
+class Settings(BaseSettings):
+    """One org, one warehouse, one Spark. Every field is the environment variable `SFCDC_<NAME>`; see the README."""
+
+    model_config = SettingsConfigDict(env_prefix="SFCDC_", env_file=".env", extra="ignore", env_ignore_empty=True)
+
+    warehouse: str = "./warehouse"
+    """Root URI of the tables: a folder, or an object store URI that deltalake understands."""
+    channels: Annotated[tuple[str, ...], NoDecode] = ("/data/ChangeEvents",)
+    """Channels to subscribe to, comma-separated. Where two carry one entity, the first one's events are applied."""
+    entities: Annotated[tuple[str, ...], NoDecode] = ()
+    """Only these entities; empty means every entity the channels carry."""
+
+    instance_url: str | None = None
+    """`https://<My Domain>.my.salesforce.com`; taken from the token response when not given."""
+    login_url: str = "https://login.salesforce.com"
+    """Where tokens are asked for; for client credentials this must be the My Domain host."""
+    org_id: str | None = None
+    """Organization id (15 or 18 characters); asked from userinfo when not given."""
+    access_token: SecretStr | None = None
+    client_id: str | None = None
+    client_secret: SecretStr | None = None
+    username: str | None = None
+    password: SecretStr | None = None
+    security_token: SecretStr | None = None
+    private_key_file: Path | None = None
+    pubsub_endpoint: str = "api.pubsub.salesforce.com:7443"
+    """`host:port` of the Pub/Sub API; always TLS."""
+    ca_file: Path | None = None
+    """An extra root certificate (PEM), for an emulated org or a TLS-inspecting proxy."""
+
+    spark_master: str = "local[*]"
+    spark_remote: str | None = None
+    """URL of a Spark Connect server (`sc://host:15002`); replaces `spark_master`."""
+
+    @field_validator("channels", "entities", mode="before")
+    @classmethod
+    def _comma_separated(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("channels")
+    @classmethod
+    def _channel_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("is empty; name at least one channel, such as /data/ChangeEvents")
+        for channel in value:
+            if not _CHANNEL.fullmatch(channel):
+                raise ValueError(
+                    f"{channel!r} is not a channel name; write it as /data/ChangeEvents or /data/AccountChangeEvent"
+                )
+        return value
+
+    @field_validator("pubsub_endpoint")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdigit() or "/" in host:
+            raise ValueError(f"{value!r} is not host:port; Salesforce's own is api.pubsub.salesforce.com:7443")
+        return value
+
+    @field_validator("instance_url", "login_url")
+    @classmethod
+    def _https(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not value.startswith("https://"):
+            raise ValueError(f"{value!r} does not start with https://")
+        return value.rstrip("/")
+
+    @field_validator("ca_file", "private_key_file")
+    @classmethod
+    def _readable(cls, value: Path | None) -> Path | None:
+        if value is not None and not os.access(value, os.R_OK):
+            raise ValueError(f"the file {value} cannot be read")
+        return value
+
+    @property
+    def spark_conf(self) -> dict[str, str]:
+        """`SFCDC_SPARK_CONF_spark.executor.memory=4g` or `SFCDC_SPARK_CONF_SPARK__EXECUTOR__MEMORY=4g`, as options.
+
+        A shell cannot export a name with a dot, so a double underscore stands for one and the name is lowered.
+        """
+        prefix = "SFCDC_SPARK_CONF_"
+        options = {}
+        for name, value in os.environ.items():
+            if name.startswith(prefix):
+                option = name[len(prefix) :]
+                options[option if "." in option else option.lower().replace("__", ".")] = value
+        return options
+
+
+def load_settings() -> Settings:
+    """Read and check the settings.
+
+    Raises `SettingsError` naming the first wrong setting; values of secrets never appear in it.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        setting = "SFCDC_" + str(first["loc"][0]).upper() if first["loc"] else "SFCDC_*"
+        problem = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+        raise SettingsError(setting, problem, "Correct it in the environment or in .env") from None

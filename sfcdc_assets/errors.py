@@ -1,0 +1,21 @@
+"""Every error the project raises on purpose: a class for each, carrying the facts and naming the remedy.
+
+A person reads these as one plain sentence (the command line prints nothing else), so each constructor builds that
+sentence from its facts; no secret is ever among them.
+"""
+
+from __future__ import annotations
+
+
+class SfcdcError(Exception):
+    """Base of all errors that are told to a person as one sentence, with the remedy in it."""
+
+
+class SettingsError(SfcdcError):
+    """A setting is missing or wrong. Names the setting, what is wrong with it, and what to put there."""
+
+    def __init__(self, setting: str, problem: str, remedy: str) -> None:
+        self.setting = setting
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{setting}: {problem}. {remedy}")

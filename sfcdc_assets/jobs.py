@@ -1,0 +1,21 @@
+"""The jobs a sensor, a schedule, the command line or a person launches."""
+
+import dagster as dg
+
+from sfcdc_assets.partitions import ENTITY
+
+SYNC = dg.define_asset_job(
+    "sync",
+    selection=dg.AssetSelection.assets(["salesforce", "raw_events"], ["salesforce", "current_state"]),
+    partitions_def=ENTITY,
+    description="Drain the channel into raw_events and bring the tables of the chosen entities up to its last complete "
+    "transaction. Safe at any time: what is already applied is not applied again.",
+)
+
+SNAPSHOT = dg.define_asset_job(
+    "snapshot",
+    selection=dg.AssetSelection.assets(["salesforce", "snapshot"]),
+    partitions_def=ENTITY,
+    description="Read the chosen entities whole from the org by Bulk API 2.0, pinned to the stream; the next `sync` "
+    "builds current_state from it. An unfinished snapshot goes on where it stopped.",
+)

@@ -1,0 +1,85 @@
+"""`current_state/<Entity>`: one row a record, in Id-range leaves, with how far each channel has been applied.
+
+The table's transaction versions are its memory: `<channel>` is the position up to which events are in it, `snapshot`
+the number of the last snapshot it was built from. They change in the commit that swaps the files (guarantee 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.lake.table import DataFile, NewFile, Table
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.columns import current_state_schema
+from sfcdc_assets.state.leaves import IdRange
+
+LAYER = "current_state"
+
+SNAPSHOT = "snapshot"
+
+
+def name_of(entity: str) -> str:
+    """Path of the entity's table below the warehouse."""
+    return f"{LAYER}/{entity}"
+
+
+class CurrentState:
+    """A handle on one snapshot of an entity's table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    @classmethod
+    def open(cls, warehouse: Warehouse, entity: str) -> CurrentState | None:
+        """The newest snapshot, None when the entity has no table yet."""
+        table = Table.open(warehouse, name_of(entity))
+        return cls(table) if table else None
+
+    @classmethod
+    def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
+        """The newest snapshot, created or given the columns it lacks."""
+        schema = current_state_schema(columns)
+        table = Table.open_or_create(warehouse, name_of(entity), schema)
+        present = set(table.schema.names)
+        table.add_columns([field for field in schema if field.name not in present])
+        return cls(table)
+
+    def applied(self, channel: str) -> int | None:
+        """Position up to which the channel's events are in the table; None when none ever was."""
+        return self.table.transaction_version(channel)
+
+    def snapshot_number(self) -> int:
+        """Number of the snapshot the table was last built from; 0 for none."""
+        return self.table.transaction_version(SNAPSHOT) or 0
+
+    def files(self) -> dict[str, DataFile]:
+        """The table's files by path."""
+        return {file.path: file for file in self.table.files()}
+
+    def newest_rows(self, count: int) -> pa.Table:
+        """The rows with the highest `_position`, a sample of what changed last."""
+        files = self.table.files()
+        if not files:
+            return self.schema.empty_table()
+        newest = max(file.statistics["max._position"] for file in files)
+        return self.table.head(f"_position = {newest}", count)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's Arrow schema; column order is that of the table."""
+        return self.table.schema
+
+    def commit(
+        self, added: Sequence[NewFile], removed: Sequence[DataFile], versions: Mapping[str, int], run: Mapping[str, str]
+    ) -> int:
+        """Swap files, move the applied positions, and return the new Delta version. Raises `ConcurrentCommit`."""
+        self.table.swap_files(added, removed, versions, run)
+        return self.table.version
+
+
+def id_ranges(files: Sequence[DataFile]) -> list[IdRange]:
+    """The Id range of each file, from its statistics."""
+    return [IdRange(file.path, file.statistics["min.Id"], file.statistics["max.Id"]) for file in files]

@@ -1,0 +1,140 @@
+"""`raw_events`: the channel's events, the place in the stream and the replay id to resume from, in one commit.
+
+The position and the last complete transaction's position are the table's own transaction versions, which checkpoints
+keep for ever. The replay id is custom metadata of the commit and, when no kept commit has it, that of the last row:
+Salesforce keeps events for 72 hours and the log is kept for 30 days, so an id that the log has forgotten could not be
+resumed from anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfcdc_assets.change_events.landing import RAW_EVENTS, StreamPlace
+from sfcdc_assets.lake.table import DataFile, Table
+from sfcdc_assets.lake.warehouse import Warehouse
+
+NAME = "raw_events"
+
+
+class RawEvents:
+    """A handle on one snapshot of `raw_events`; commits go through the snapshot whose place was read."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    @classmethod
+    def open(cls, warehouse: Warehouse) -> RawEvents:
+        """The newest snapshot; the table is created when it does not exist."""
+        return cls(Table.open_or_create(warehouse, NAME, RAW_EVENTS, partition_by=["entity_name"]))
+
+    def place(self, channel: str) -> StreamPlace:
+        """How far the channel has been landed, as of this snapshot."""
+        position = self.table.transaction_version(channel)
+        if position is None:
+            return StreamPlace(channel)
+        replay_id = self.table.latest_metadata(f"replay_id:{channel}")
+        key = self.table.latest_metadata(f"transaction_key:{channel}")
+        return StreamPlace(
+            channel,
+            position=position,
+            complete_position=self.complete_position(channel),
+            replay_id=bytes.fromhex(replay_id) if replay_id is not None else self._last_replay_id(channel, position),
+            transaction_key=key or None,
+        )
+
+    def complete_position(self, channel: str) -> int:
+        """Position of the channel's last complete transaction; 0 before the first."""
+        return self.table.transaction_version(_complete(channel)) or 0
+
+    def commit(self, rows: pa.Table, place: StreamPlace) -> None:
+        """Rows, place and replay id in one commit (guarantee 1).
+
+        Raises `ConcurrentCommit` when another process landed events of the channel since this snapshot.
+        """
+        metadata = {f"transaction_key:{place.channel}": place.transaction_key or ""}
+        if place.replay_id is not None:
+            metadata[f"replay_id:{place.channel}"] = place.replay_id.hex()
+        self.table.append(
+            rows, {place.channel: place.position, _complete(place.channel): place.complete_position}, metadata
+        )
+
+    def files(self, entity: str, channel: str, after: int, up_to: int) -> tuple[DataFile, ...]:
+        """Files that may hold events of the entity with after < position <= up_to on the channel."""
+        return tuple(
+            file
+            for file in self.table.files()
+            if file.statistics["partition.entity_name"] == entity
+            and file.statistics["max.position"] > after
+            and file.statistics["min.position"] <= up_to
+            and file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
+        )
+
+    def last_positions(self, channel: str) -> dict[str, int]:
+        """Highest landed position of each entity on the channel, from the log alone."""
+        last: dict[str, int] = {}
+        for file in self.table.files():
+            if file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]:
+                entity = file.statistics["partition.entity_name"]
+                last[entity] = max(last.get(entity, 0), file.statistics["max.position"])
+        return last
+
+    def first_position_received_after(self, channel: str, received_ms: int) -> int | None:
+        """Lowest position of the channel's events received after a time (ms, UTC); None when there are none."""
+        since = datetime.fromtimestamp(received_ms / 1000, UTC)
+        files = [
+            file
+            for file in self.table.files()
+            if file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
+            and file.statistics["max.received_at"] > since
+        ]
+        if not files:
+            return None
+        first = min(file.statistics["min.position"] for file in files)
+        quoted = channel.replace("'", "''")
+        rows = self.table.scan(["position", "received_at"], f"channel = '{quoted}' and position >= {first}")
+        return pc.min(rows.filter(pc.field("received_at") > since)["position"]).as_py()
+
+    def count(self, entity: str) -> int:
+        """Landed events of an entity, from the log alone."""
+        return sum(file.rows for file in self.table.files() if file.statistics["partition.entity_name"] == entity)
+
+    def newest(self, entity: str, channel: str, count: int) -> pa.Table:
+        """The entity's last events on a channel, newest first, without payload and replay id."""
+        last = self.last_positions(channel).get(entity)
+        if last is None:
+            return pa.table({})
+        name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
+        shown = [name for name in RAW_EVENTS.names if name not in ("payload", "replay_id", "channel", "entity_name")]
+        rows = self.table.scan(
+            shown, f"entity_name = '{name}' and channel = '{of_channel}' and position > {last - 50 * count}"
+        )
+        return rows.sort_by([("position", "descending")]).slice(0, count)
+
+    def _last_replay_id(self, channel: str, position: int) -> bytes | None:
+        quoted = channel.replace("'", "''")
+        found = self.table.scan(["position", "replay_id"], f"channel = '{quoted}' and position <= {position}")
+        if not found.num_rows:
+            return None
+        last = pc.index(found["position"], pc.max(found["position"])).as_py()
+        return found["replay_id"][last].as_py()
+
+
+def _complete(channel: str) -> str:
+    return f"{channel}#complete"
+
+
+def payloads(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> list[dict[str, Any]]:
+    """`position`, `schema_id` and `payload` of the entity's events at these positions (few), in position order."""
+    listed = ", ".join(str(position) for position in positions)
+    name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
+    rows = RawEvents.open(warehouse).table.scan(
+        ["position", "schema_id", "payload"],
+        f"entity_name = '{name}' and channel = '{of_channel}' and position in ({listed})",
+    )
+    return sorted(rows.to_pylist(), key=lambda row: row["position"])

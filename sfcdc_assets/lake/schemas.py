@@ -1,0 +1,88 @@
+"""`schemas`: every Avro schema an event was written with, kept for ever, with what describe said at the time.
+
+An event can only be read with its own schema (facts section 5), so the schema is fetched once, when its id is first
+seen, and layers can be rebuilt without the org.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.landing import UTC_TIMESTAMP
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+
+NAME = "schemas"
+
+SCHEMAS = pa.schema(
+    [
+        ("schema_id", pa.string()),
+        ("schema_json", pa.string()),
+        ("entity_name", pa.string()),
+        ("first_seen_at", UTC_TIMESTAMP),
+        ("describe_json", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class EventSchema:
+    """One schema: its id, Avro JSON, entity (API name), when it was first seen (ms, UTC) and the object's describe.
+
+    `describe_json` is None where the org would not describe the object.
+    """
+
+    schema_id: str
+    schema_json: str
+    entity_name: str
+    first_seen_at: int
+    describe_json: str | None
+
+    @property
+    def describe(self) -> Mapping[str, Any] | None:
+        """The describe result as a mapping with `fields`."""
+        return json.loads(self.describe_json) if self.describe_json else None
+
+
+class Schemas:
+    """The known schemas, read once; `add` appends one."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        table = Table.open(warehouse, NAME)
+        rows = table.scan().to_pylist() if table else []
+        self._known: dict[str, EventSchema] = {}
+        for row in sorted(rows, key=lambda row: row["first_seen_at"]):
+            self._remember(_schema(row))
+
+    def get(self, schema_id: str) -> EventSchema | None:
+        """The schema, or None when its id has not been seen."""
+        return self._known.get(schema_id)
+
+    def of_entity(self, entity: str) -> tuple[EventSchema, ...]:
+        """All schemas of an entity; the one that was last seen anew, with the freshest describe, is the last."""
+        return tuple(schema for schema in self._known.values() if schema.entity_name == entity)
+
+    def entities(self) -> Iterable[str]:
+        """Entities that have a schema."""
+        return {schema.entity_name for schema in self._known.values()}
+
+    def add(self, schema: EventSchema) -> None:
+        """Keep a schema, or a known one with a newer describe. Two processes may add the same: readers take either."""
+        row = {**vars(schema), "first_seen_at": schema.first_seen_at * 1000}
+        table = Table.open_or_create(self._warehouse, NAME, SCHEMAS)
+        table.append(pa.Table.from_pylist([row], schema=SCHEMAS), {}, {})
+        self._remember(schema)
+
+    def _remember(self, schema: EventSchema) -> None:
+        self._known.pop(schema.schema_id, None)
+        self._known[schema.schema_id] = schema
+
+
+def _schema(row: Mapping[str, Any]) -> EventSchema:
+    return EventSchema(**{**row, "first_seen_at": int(row["first_seen_at"].timestamp() * 1000)})

@@ -1,0 +1,107 @@
+"""`snapshot/<Entity>`: rows read from the org as a whole, pinned to a position, with how far the reading has come.
+
+Each page and the progress after it are one commit, so a killed snapshot goes on with the page it was at. A snapshot is
+a partition (`_snapshot` is its number) and counts once it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import Column, arrow_schema
+from sfcdc_assets.lake.table import DataFile, Table
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+
+LAYER = "snapshot"
+
+READ_COLUMNS = pa.schema(
+    [
+        ("_is_deleted", pa.bool_()),
+        ("_system_modstamp", pa.timestamp("us", "UTC")),
+        ("_master_record_id", pa.string()),
+        ("_snapshot", pa.int32()),
+        ("_position", pa.int64()),
+    ]
+)
+
+
+def name_of(entity: str) -> str:
+    """Path of the entity's table below the warehouse."""
+    return f"{LAYER}/{entity}"
+
+
+@dataclass(frozen=True)
+class CompleteSnapshot:
+    """A snapshot all of whose pages are landed: its number, its pin, and the files of its pages."""
+
+    number: int
+    position: int
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows in all pages."""
+        return sum(file.rows for file in self.files)
+
+
+class Snapshots:
+    """A handle on one snapshot of an entity's snapshot table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    @classmethod
+    def open(cls, warehouse: Warehouse, entity: str) -> Snapshots | None:
+        """The newest state, None when no snapshot was ever begun."""
+        table = Table.open(warehouse, name_of(entity))
+        return cls(table) if table else None
+
+    @classmethod
+    def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
+        """The newest state, created or given the columns it lacks."""
+        schema = pa.schema([*arrow_schema(columns), *READ_COLUMNS])
+        table = Table.open_or_create(warehouse, name_of(entity), schema, partition_by=["_snapshot"])
+        present = set(table.schema.names)
+        table.add_columns([field for field in schema if field.name not in present])
+        return cls(table)
+
+    def progress(self) -> SnapshotProgress | None:
+        """Where the newest snapshot stands, None when none was begun."""
+        told = self.table.latest_metadata("progress")
+        return SnapshotProgress.from_json(json.loads(told)) if told else None
+
+    def begin(self, progress: SnapshotProgress) -> None:
+        """Note the pin and the job before the first page is read."""
+        self._commit(self.table.schema.empty_table(), progress)
+
+    def add_page(self, page: pa.Table, progress: SnapshotProgress) -> None:
+        """One page and the progress after it, in one commit."""
+        rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
+        rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
+        self._commit(rows, progress)
+
+    def complete(self) -> CompleteSnapshot | None:
+        """The newest complete snapshot, None before the first."""
+        number = self.table.transaction_version("complete")
+        if number is None:
+            return None
+        files = tuple(file for file in self.table.files() if str(file.statistics["partition._snapshot"]) == str(number))
+        return CompleteSnapshot(number, self.table.transaction_version("pin") or 0, files)
+
+    def sample(self, count: int) -> pa.Table:
+        """A few rows of the newest complete snapshot."""
+        complete = self.complete()
+        if complete is None:
+            return self.table.schema.empty_table()
+        return self.table.head(f"_snapshot = {complete.number}", count)
+
+    def _commit(self, rows: pa.Table, progress: SnapshotProgress) -> None:
+        versions = {"snapshot": progress.snapshot_number}
+        if progress.complete:
+            versions |= {"complete": progress.snapshot_number, "pin": progress.position}
+        self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})

@@ -1,0 +1,200 @@
+"""One Delta table: open, read, append once, swap files once.
+
+Exactly-once rests on one rule (facts/STORAGE.md sections 2 and 7): delta-rs does not refuse a transaction version it
+has seen, so the version is read and the commit is made through the SAME handle; a second writer that opened the same
+snapshot is then refused. Every write here goes through the handle that `transaction_version` was read from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from sfcdc_assets.lake.errors import ConcurrentCommit, UnreadableTable, WarehouseNotWritable
+from sfcdc_assets.lake.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A live Parquet file of a table: path below the table's root, rows, size in bytes, and its column statistics."""
+
+    path: str
+    rows: int
+    size: int
+    statistics: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A Parquet file that a task wrote below a table's root and that no commit names yet."""
+
+    path: str
+    size: int
+    statistics: str
+    """Delta's JSON form: numRecords, minValues, maxValues, nullCount."""
+
+
+class Table:
+    """A handle on one snapshot of a Delta table. Not refreshed by others' commits: open it anew to see them."""
+
+    def __init__(self, name: str, delta: DeltaTable) -> None:
+        self.name = name
+        self._delta = delta
+
+    @classmethod
+    def open(cls, warehouse: Warehouse, name: str) -> Table | None:
+        """The table's newest snapshot, or None when it does not exist yet."""
+        try:
+            return cls(name, DeltaTable(warehouse.uri(name)))
+        except TableNotFoundError:
+            return None
+
+    @classmethod
+    def open_or_create(
+        cls, warehouse: Warehouse, name: str, schema: pa.Schema, *, partition_by: Sequence[str] = ()
+    ) -> Table:
+        """The table's newest snapshot; created empty, with `schema`, when it does not exist.
+
+        Raises `WarehouseNotWritable` when it cannot be created.
+        """
+        found = cls.open(warehouse, name)
+        if found is not None:
+            return found
+        try:
+            delta = DeltaTable.create(
+                warehouse.uri(name), schema, mode="ignore", partition_by=list(partition_by) or None
+            )
+        except (OSError, DeltaError) as error:
+            raise WarehouseNotWritable(warehouse.uri(name), str(error)) from error
+        return cls(name, delta)
+
+    @property
+    def version(self) -> int:
+        """Delta version of this snapshot."""
+        return self._delta.version()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema, with the fields' metadata."""
+        return pa.schema(self._delta.schema().to_arrow())
+
+    def transaction_version(self, application: str) -> int | None:
+        """The highest version that `application` has committed as of this snapshot; None when it never has."""
+        return self._delta.transaction_version(application)
+
+    def latest_metadata(self, key: str) -> str | None:
+        """The newest commit's custom metadata under `key`, searching back through the log that is kept."""
+        limit = 1
+        while True:
+            history = self._delta.history(limit)
+            for commit in history:
+                if key in commit:
+                    return str(commit[key])
+            if len(history) < limit:
+                return None
+            limit *= 8
+
+    def last_commit_ms(self) -> int | None:
+        """When this snapshot was committed, by the writer's clock (ms, UTC)."""
+        history = self._delta.history(1)
+        return history[0].get("timestamp") if history else None
+
+    def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
+        """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan` (facts/DAGSTER.md 6.2: others abort at exit)."""
+        reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
+        return pa.table(reader)
+
+    def head(self, predicate: str, count: int) -> pa.Table:
+        """The first rows that a scan meets; reading stops there."""
+        batches, found = [], 0
+        for batch in self._delta.scan(predicate=predicate):
+            batches.append(pa.record_batch(batch))
+            found += batches[-1].num_rows
+            if found >= count:
+                break
+        rows = pa.Table.from_batches(batches) if batches else self.schema.empty_table()
+        return rows.slice(0, count)
+
+    def count(self) -> int:
+        """Rows in this snapshot, from the log alone."""
+        return sum(file.rows for file in self.files())
+
+    def files(self) -> tuple[DataFile, ...]:
+        """The live files with their statistics; raises `UnreadableTable` when files alone do not tell the rows."""
+        protocol, configuration = self._delta.protocol(), self._delta.metadata().configuration
+        features = set(protocol.reader_features or ()) - {"timestampNtz"}
+        mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
+        vectors = configuration.get("delta.enableDeletionVectors", "false") == "true"
+        if features or mapped or vectors:
+            raise UnreadableTable(self.name, ", ".join(sorted(features)) or "column mapping or deletion vectors")
+        fixed = {"path", "size_bytes", "modification_time", "num_records"}
+        return tuple(
+            DataFile(
+                path=action["path"],
+                rows=action["num_records"],
+                size=action["size_bytes"],
+                statistics={key: value for key, value in action.items() if key not in fixed},
+            )
+            for action in pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
+        )
+
+    def add_columns(self, fields: Sequence[pa.Field]) -> None:
+        """Add nullable columns, in a commit of their own; older rows read null."""
+        if fields:
+            self._delta.alter.add_columns(list(Schema.from_arrow(pa.schema(list(fields))).fields))
+
+    def append(self, rows: pa.Table, transactions: Mapping[str, int], metadata: Mapping[str, str]) -> None:
+        """Append rows (none is fine) with the transaction versions and metadata, in one commit.
+
+        Raises `ConcurrentCommit` when another writer of one of the same applications committed since this handle
+        was opened: nothing is in the table then.
+        """
+        properties = self._properties(transactions, metadata)
+        try:
+            if rows.num_rows:
+                write_deltalake(self._delta, rows, mode="append", commit_properties=properties)
+            else:
+                self._delta.create_write_transaction(
+                    [], "append", self._delta.schema(), self._partition_columns(), commit_properties=properties
+                )
+                self._delta.update_incremental()
+        except CommitFailedError as error:
+            raise ConcurrentCommit(self.name, str(error)) from error
+
+    def swap_files(
+        self,
+        added: Sequence[NewFile],
+        removed: Sequence[DataFile],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, str],
+    ) -> None:
+        """Replace whole files of an unpartitioned table in one commit; raises `ConcurrentCommit` as `append` does."""
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.size, {}, now, True, file.statistics) for file in added
+        ]
+        actions += [RemoveAction(file.path, True, now, file.size, {}) for file in removed]
+        try:
+            self._delta.create_write_transaction(
+                actions, "append", self._delta.schema(), commit_properties=self._properties(transactions, metadata)
+            )
+        except CommitFailedError as error:
+            raise ConcurrentCommit(self.name, str(error)) from error
+        self._delta.update_incremental()
+
+    def _partition_columns(self) -> list[str] | None:
+        return list(self._delta.metadata().partition_columns) or None
+
+    @staticmethod
+    def _properties(transactions: Mapping[str, int], metadata: Mapping[str, str]) -> CommitProperties:
+        return CommitProperties(
+            custom_metadata=dict(metadata),
+            app_transactions=[Transaction(application, version) for application, version in transactions.items()],
+        )

@@ -1,0 +1,67 @@
+"""The root of the tables: where each one lies, and whether it can be written."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyarrow import fs
+
+from sfcdc_assets.lake.errors import WarehouseNotWritable
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """A folder, or an object store URI (`s3://bucket/prefix`), below which every table has its own folder."""
+
+    root: str
+
+    @property
+    def is_local(self) -> bool:
+        """True when the tables lie in a folder of this machine."""
+        return "://" not in self.root or self.root.startswith("file://")
+
+    @property
+    def folder(self) -> Path:
+        """The local root as an absolute path."""
+        return Path(self.root.removeprefix("file://")).expanduser().absolute()
+
+    def uri(self, table: str) -> str:
+        """URI of a table named by its path below the root, such as `current_state/Account`."""
+        if self.is_local:
+            return str(self.folder / table)
+        return f"{self.root.rstrip('/')}/{table}"
+
+    def filesystem(self, table: str) -> fs.FileSystem:
+        """A picklable file system rooted at the table, for tasks that read and write its files themselves."""
+        if self.is_local:
+            return fs.SubTreeFileSystem(self.uri(table), fs.LocalFileSystem())
+        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - tasks on local tables need not import deltalake
+
+        return fs.PyFileSystem(DeltaStorageHandler(self.uri(table)))
+
+    def check_writable(self) -> None:
+        """Create the local root if need be and write to it; raises `WarehouseNotWritable`.
+
+        An object store answers at the first commit, so it is not asked here.
+        """
+        if not self.is_local:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise WarehouseNotWritable(self.root, error.strerror or str(error)) from error
+
+    def entities(self, layer: str) -> tuple[str, ...]:
+        """Entities that have a table in a layer (`current_state`, `snapshot`, ...), in alphabetical order."""
+        if self.is_local:
+            store: fs.FileSystem = fs.SubTreeFileSystem(str(self.folder), fs.LocalFileSystem())
+        else:
+            from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - see filesystem()
+
+            store = fs.PyFileSystem(DeltaStorageHandler(self.root))
+        found = store.get_file_info(fs.FileSelector(layer, allow_not_found=True))
+        return tuple(sorted(info.base_name for info in found if info.type == fs.FileType.Directory))

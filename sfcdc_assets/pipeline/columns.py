@@ -1,0 +1,43 @@
+"""The columns of an entity's tables: what its newest event schema carries, and every column a table already has."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import Column, columns
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.state.columns import columns_of_table
+
+
+class SchemaMissing(SfcdcError):
+    """No Avro schema of the entity is known, so its columns are not either."""
+
+    def __init__(self, entity: str) -> None:
+        self.entity = entity
+        super().__init__(
+            f"{entity}: no change event schema is known. Check that Change Data Capture is switched on for {entity} "
+            "(Setup, Change Data Capture) and that the integration user has View All on it, then take its snapshot."
+        )
+
+
+def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tuple[Column, ...]:
+    """The readable fields that any known schema carries, in describe's order, then the table's retired columns.
+
+    Several schemas are in use at a time (events wait for up to three days), so none of them alone tells the columns;
+    the freshest describe tells which fields there are now. Raises `SchemaMissing`.
+    """
+    known = schemas.of_entity(entity)
+    if not known:
+        raise SchemaMissing(entity)
+    describe = next((schema.describe for schema in reversed(known) if schema.describe_json), None)
+    found = {column.name: column for schema in known for column in columns(json.loads(schema.schema_json), describe)}
+    if describe is not None:
+        order = {field["name"]: number for number, field in enumerate(describe["fields"])}
+        order["Id"] = -1
+        found = dict(sorted(found.items(), key=lambda item: order[item[0]]))
+    for column in columns_of_table(table) if table is not None else ():
+        found.setdefault(column.name, column)
+    return tuple(found.values())

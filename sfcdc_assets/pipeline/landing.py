@@ -1,0 +1,155 @@
+"""Landing: what a channel delivers goes into `raw_events`, at once and once.
+
+The sensor, a run's `raw_events` step, a snapshot's pin and `sfcdc sync` all land with this one function.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.compute as pc
+import tenacity
+
+from sfcdc_assets.change_events.landing import hold_back_last_replay_id, land
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.quarantine import quarantine
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import EventSchema, Schemas
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pubsub.channel import PubSubConnection
+from sfcdc_assets.pubsub.errors import SchemaNotFound
+from sfcdc_assets.pubsub.replay import ReplayStart
+from sfcdc_assets.pubsub.subscription import DeliveredEvent, deliveries
+from sfcdc_assets.salesforce.channel_members import entity_of_change_event
+
+SETTLE_SECONDS = 2.0
+"""Silence that counts as the stream's tip."""
+
+POLL_SECONDS = 20.0
+"""The most a sensor's tick reads: its evaluation is ended from outside after 60 s."""
+
+DRAIN_SECONDS = 600.0
+"""The most a run reads before it goes on with what it has."""
+
+COMMIT_EVENTS = 10_000
+"""Events gathered before a commit while more are coming."""
+
+IDLE_COMMIT_SECONDS = 900
+"""A resume point that only moved (no events) is committed this seldom: ids are good for 72 hours."""
+
+
+@dataclass
+class LandingReport:
+    """What a poll brought: events by entity, how many were quarantined, the place after it, and whether the stream's
+    tip was reached."""
+
+    channel: str
+    events: Counter[str] = field(default_factory=Counter)
+    quarantined: int = 0
+    position: int = 0
+    complete_position: int = 0
+    at_tip: bool = False
+
+    @property
+    def count(self) -> int:
+        """Events landed, those in quarantine included."""
+        return sum(self.events.values()) + self.quarantined
+
+
+class Lander:
+    """Lands channels into one warehouse over one connection."""
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        connection: PubSubConnection,
+        describe: Callable[[str], str | None],
+        *,
+        clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        """`describe` gives the stored form of an object's describe, None when the org refuses it."""
+        self._warehouse = warehouse
+        self._connection = connection
+        self._describe = describe
+        self._clock_ms = clock_ms
+
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type(ConcurrentCommit), stop=tenacity.stop_after_attempt(5), reraise=True
+    )
+    def land(self, channel: str, *, settle: float, budget: float, stop_after: int | None = None) -> LandingReport:
+        """Land from the durable place to the stream's tip, or until `budget` seconds or `stop_after` events are over.
+
+        The tip is `settle` seconds of silence or a keepalive. A channel never read before starts at EARLIEST, never
+        at LATEST: what was published before the first durable replay id would be lost otherwise. When another process
+        lands the same channel at the same time, one of the two commits and the other starts again from there.
+        """
+        raw_events = RawEvents.open(self._warehouse)
+        schemas = Schemas(self._warehouse)
+        place = raw_events.place(channel)
+        start = ReplayStart.after(place.replay_id) if place.replay_id is not None else ReplayStart.EARLIEST
+        report = LandingReport(channel, position=place.position, complete_position=place.complete_position)
+        waiting: list[DeliveredEvent] = []
+        for delivery in deliveries(
+            self._connection, channel, start, settle=settle, budget=budget, stop_after=stop_after
+        ):
+            waiting.extend(delivery.events)
+            if len(waiting) < COMMIT_EVENTS and not delivery.at_tip:
+                continue
+            waiting = self._commit(raw_events, schemas, report, waiting, delivery.at_tip, delivery.latest_replay_id)
+        if waiting:
+            self._commit(raw_events, schemas, report, waiting, False, None)
+        return report
+
+    def _commit(
+        self,
+        raw_events: RawEvents,
+        schemas: Schemas,
+        report: LandingReport,
+        waiting: list[DeliveredEvent],
+        at_tip: bool,
+        tip: bytes | None,
+    ) -> list[DeliveredEvent]:
+        """Commit what is known to be whole; returns the events held back."""
+        whole, held = (waiting, []) if at_tip else hold_back_last_replay_id(waiting)
+        place = raw_events.place(report.channel)
+        for event in whole:
+            self._know(schemas, event.schema_id)
+        parsed: dict[str, Mapping[str, Any] | None] = {}
+
+        def schema_of(schema_id: str) -> Mapping[str, Any] | None:
+            if schema_id not in parsed:
+                schema = schemas.get(schema_id)
+                parsed[schema_id] = json.loads(schema.schema_json) if schema else None
+            return parsed[schema_id]
+
+        landed = land(place, whole, schema_of, at_tip=at_tip, tip_replay_id=tip)
+        moved = landed.place.position > place.position or landed.place.complete_position > place.complete_position
+        if moved or (landed.place.replay_id != place.replay_id and self._resume_point_is_old(raw_events)):
+            report.quarantined += quarantine(self._warehouse, landed.quarantined, report.channel)
+            raw_events.commit(landed.rows, landed.place)
+            for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
+                report.events[counted["values"]] += counted["counts"]
+        report.position, report.complete_position = landed.place.position, landed.place.complete_position
+        report.at_tip = at_tip
+        return list(held)
+
+    def _know(self, schemas: Schemas, schema_id: str) -> None:
+        """Fetch a schema the first time its id is seen. One that the org does not give out stays unknown: the events
+        keep their bytes and are in doubt until it is."""
+        if schemas.get(schema_id) is not None:
+            return
+        try:
+            schema_json = self._connection.get_schema(schema_id)
+        except SchemaNotFound:
+            return
+        entity = entity_of_change_event(json.loads(schema_json)["name"])
+        schemas.add(EventSchema(schema_id, schema_json, entity, self._clock_ms(), self._describe(entity)))
+
+    def _resume_point_is_old(self, raw_events: RawEvents) -> bool:
+        last = raw_events.table.last_commit_ms()
+        return last is None or self._clock_ms() - last > IDLE_COMMIT_SECONDS * 1000

@@ -1,0 +1,61 @@
+"""The org as the pipeline uses it: one REST session and one Pub/Sub connection with the same token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.schemas import EventSchema
+from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
+from sfcdc_assets.salesforce.channel_members import channel_members
+from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.errors import EntityNotReadable
+from sfcdc_assets.salesforce.session import OrgSession
+
+
+@dataclass(frozen=True)
+class Org:
+    """An open session with an org. Nothing is asked of it before the first use."""
+
+    session: OrgSession
+    pubsub: PubSubConnection
+
+    def members(self, channel: str) -> tuple[str, ...] | None:
+        """Entities of a channel as the org's setup lists them; None when it does not tell."""
+        return channel_members(self.session, channel)
+
+    def describe_json(self, entity: str) -> str | None:
+        """The stored form of an object's describe; None when the object may not be read."""
+        try:
+            return json.dumps(describe(self.session, entity).to_json())
+        except EntityNotReadable:
+            return None
+
+    def newest_schema(self, entity: str, now_ms: int) -> EventSchema:
+        """The schema that the entity's next event will have, with a fresh describe.
+
+        Raises `EntityNotReadable` when the object may not be read, and the topic's refusals.
+        """
+        described = json.dumps(describe(self.session, entity).to_json())
+        schema_id = self.pubsub.get_topic(event_topic(entity)).schema_id
+        return EventSchema(schema_id, self.pubsub.get_schema(schema_id), entity, now_ms, described)
+
+
+def event_topic(entity: str) -> str:
+    """The single-entity topic: `Account` -> `/data/AccountChangeEvent`, `Foo__c` -> `/data/Foo__ChangeEvent`."""
+    return f"/data/{entity.removesuffix('c') if entity.endswith('__c') else entity}ChangeEvent"
+
+
+@contextmanager
+def connect(settings: Settings) -> Iterator[Org]:
+    """Open the org of the settings; closed at the end, whatever happens."""
+    with OrgSession(settings) as session:
+
+        def credentials(refresh: bool) -> Credentials:
+            return Credentials(session.token(refresh), session.instance_url, session.organization_id)
+
+        with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file) as pubsub:
+            yield Org(session, pubsub)

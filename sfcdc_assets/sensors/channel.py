@@ -1,0 +1,149 @@
+"""One sensor a channel: land what a short poll brings, then ask for the runs that the tables say are needed.
+
+The sensor lands what it polls, because Salesforce meters deliveries and an event that was only peeked at would be paid
+for twice. What work there is comes from the tables: a run that failed, or an instance that forgot everything, changes
+nothing about what the next tick finds to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import dagster as dg
+
+from sfcdc_assets.assets.channels import channel_key
+from sfcdc_assets.assets.layers import RAW_EVENTS_KEY, raw_events_metadata
+from sfcdc_assets.assets.run_scope import CHANNEL_TAG, TRIGGER_TAG
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.jobs import SNAPSHOT, SYNC
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.pipeline.landing import POLL_SECONDS, SETTLE_SECONDS, Lander, LandingReport
+from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.table_metadata import Metadata
+
+INTERVAL_SECONDS = 30
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def build_channel_sensor(channel: str) -> dg.SensorDefinition:
+    """The sensor of one channel; on unless switched off in the UI."""
+
+    @dg.sensor(
+        name="poll_" + channel.removeprefix("/data/"),
+        jobs=[SYNC, SNAPSHOT],
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Polls {channel} for a few seconds, lands what it brings, adds entities as partitions, and asks "
+        "for one run over the entities that have work.",
+    )
+    def poll(context: dg.SensorEvaluationContext, lake: LakeResource, org: OrgResource) -> dg.SensorResult:
+        return tick(context, channel, lake.warehouse(), org)
+
+    return poll
+
+
+def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse, org: OrgResource) -> dg.SensorResult:
+    """One tick. A refused token, an unknown channel or an outage fails the tick with its reason; it is never a skip."""
+    busy = {kind: unfinished_run(context.instance, channel, kind.name) for kind in (SYNC, SNAPSHOT)}
+    if busy[SYNC]:
+        return dg.SensorResult(
+            skip_reason=f"Run {busy[SYNC]} is at work on {channel}: it drains the stream to its tip itself."
+        )
+    settings = load_settings()
+    with org.connect() as connected:
+        lander = Lander(warehouse, connected.pubsub, connected.describe_json)
+        report = lander.land(channel, settle=SETTLE_SECONDS, budget=POLL_SECONDS)
+        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+    mine = {entity: of for entity, of in known.items() if of == channel}
+    states = entity_states(warehouse, mine)
+    keys = list(context.instance.get_dynamic_partitions(_name()))
+    new = [entity for entity in mine if entity not in keys]
+    requests = []
+    if not busy[SNAPSHOT]:
+        requests += _request(SNAPSHOT, channel, [state for state in states if state.needs_snapshot], [*keys, *new])
+    requests += _request(SYNC, channel, [state for state in states if state.has_work], [*keys, *new])
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT]),
+        dynamic_partitions_requests=[ENTITY.build_add_request(new)] if new else [],
+        asset_events=[*_materializations(warehouse, report), _observation(channel, report)],
+    )
+
+
+def unfinished_run(instance: dg.DagsterInstance, channel: str, job: str) -> str | None:
+    """Id of a queued or running run of the job on the channel."""
+    runs = instance.get_runs(
+        dg.RunsFilter(job_name=job, tags={CHANNEL_TAG: _lane(channel, job)}, statuses=UNFINISHED), limit=1
+    )
+    return runs[0].run_id if runs else None
+
+
+def _request(
+    job: dg.UnresolvedAssetJobDefinition, channel: str, states: Sequence[EntityState], keys: Sequence[str]
+) -> list[dg.RunRequest]:
+    """One run over the smallest range of keys that has all these entities; the run leaves the others alone.
+
+    Dagster runs cover a contiguous range in the order the keys were added (facts/DAGSTER.md 1.3), start before end.
+    There is no run key: it would swallow the retry of a failed run.
+    """
+    if not states:
+        return []
+    numbers = sorted(keys.index(state.entity) for state in states)
+    tags = {
+        TRIGGER_TAG: "sensor",
+        CHANNEL_TAG: _lane(channel, job.name),
+        "dagster/asset_partition_range_start": keys[numbers[0]],
+        "dagster/asset_partition_range_end": keys[numbers[-1]],
+    }
+    return [dg.RunRequest(job_name=job.name, tags=tags)]
+
+
+def _lane(channel: str, job: str) -> str:
+    """At most one run of a lane at a time (dagster.yaml): a long snapshot does not hold up the channel's events."""
+    return channel if job == SYNC.name else f"{channel} {job}"
+
+
+def _name() -> str:
+    assert ENTITY.name is not None
+    return ENTITY.name
+
+
+def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
+    told = f"{report.count} events landed on {report.channel}, position {report.position}"
+    told += "" if report.at_tip else " (tip not reached yet)"
+    waiting = [state.entity for state in states if state.needs_snapshot]
+    if waiting and snapshot_run:
+        return f"{told}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."
+    if report.position > report.complete_position:
+        return f"{told}; the last transaction is not complete yet, up to {report.complete_position} all is applied."
+    return f"{told}; all {len(states)} entities are up to date."
+
+
+def _materializations(warehouse: Warehouse, report: LandingReport) -> list[dg.AssetMaterialization]:
+    return [
+        dg.AssetMaterialization(
+            RAW_EVENTS_KEY, partition=entity, metadata=raw_events_metadata(warehouse, report, entity)
+        )
+        for entity in report.events
+    ]
+
+
+def _observation(channel: str, report: LandingReport) -> dg.AssetObservation:
+    metadata: Metadata = {
+        "position": report.position,
+        "complete_position": report.complete_position,
+        "events_landed": report.count,
+        "at_tip": report.at_tip,
+        "polled_at": dg.MetadataValue.timestamp(time.time()),
+    }
+    return dg.AssetObservation(channel_key(channel), metadata=metadata)

@@ -1,0 +1,185 @@
+"""Changes: one row for each record that an event names, sparse in its values.
+
+A change carries a cell for each column that its event sets and none for the others, so that an unchanged field and a
+field set to null can never be confused (guarantee 4).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.decode import DecodedEvent, EventDecoder
+from sfcdc_assets.change_events.errors import ChangeEventError
+
+CELL = pa.struct([("column", pa.int32()), ("s", pa.string()), ("d", pa.float64()), ("l", pa.int64())])
+"""A value: the column's index, and the value in the member of its type; all null means null was written.
+
+`s` strings; `d` doubles; `l` integers, booleans (0, 1), dates (days since 1970-01-01), timestamps (microseconds UTC).
+"""
+
+CHANGES = pa.schema(
+    [
+        ("leaf", pa.int32()),
+        ("record_id", pa.string()),
+        ("position", pa.int64()),
+        ("change_type", pa.string()),
+        ("commit_timestamp", pa.timestamp("us", "UTC")),
+        ("commit_user", pa.string()),
+        ("transaction_key", pa.string()),
+        ("cells", pa.list_(CELL)),
+        ("error", pa.string()),
+    ]
+)
+"""`error` says why the event's body could not be decoded; its change type is then `UNDECODABLE`."""
+
+_EMPTY_ID = re.compile(r"0{14,15}AAA")
+
+UNDECODABLE = "UNDECODABLE"
+
+RAW_COLUMNS = (
+    "channel",
+    "position",
+    "schema_id",
+    "payload",
+    "record_ids",
+    "change_type",
+    "commit_timestamp",
+    "commit_user",
+    "transaction_key",
+)
+"""What decoding needs of `raw_events`."""
+
+_MEMBER = {
+    ColumnType.STRING: 0,
+    ColumnType.DOUBLE: 1,
+    ColumnType.INT: 2,
+    ColumnType.BOOLEAN: 2,
+    ColumnType.DATE: 2,
+    ColumnType.TIMESTAMP: 2,
+}
+
+
+class ChangeReader:
+    """Decodes rows of `raw_events` into changes, each event with its own schema; compiled decoders are kept."""
+
+    def __init__(self, schemas: Mapping[str, str], columns: Sequence[Column]) -> None:
+        """`schemas` maps schema ids to Avro JSON; `columns` are the table's."""
+        self._schemas = schemas
+        self._columns = tuple(columns)
+        self._members = tuple(_MEMBER[column.type] for column in columns)
+        self._decoders: dict[str, EventDecoder] = {}
+
+    def read(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+        """One change for each record id of each row, `leaf` unset. A body that cannot be decoded is a change of type
+        `UNDECODABLE` with the reason, so that nothing else waits for it."""
+        builder = _ChangesBuilder(self._members)
+        for row in _rows(rows):
+            try:
+                decoded = self._decode(row["schema_id"], row["payload"])
+            except ChangeEventError as error:
+                builder.add(row, UNDECODABLE, (), str(error))
+            else:
+                builder.add(row, row["change_type"], decoded.cells, None)
+        return builder.build()
+
+    def _decode(self, schema_id: str, payload: bytes) -> DecodedEvent:
+        decoder = self._decoders.get(schema_id)
+        if decoder is None:
+            schema_json = self._schemas.get(schema_id)
+            if schema_json is None:
+                raise UnknownSchema(schema_id)
+            decoder = self._decoders[schema_id] = EventDecoder(schema_json, self._columns)
+        return decoder.decode(payload)
+
+
+def names_one_record(record_id: str) -> bool:
+    """False for a wildcard such as `001*` and for the empty id of an overflow event: these speak of the whole entity
+    (facts section 7)."""
+    return not record_id.endswith("*") and not _EMPTY_ID.fullmatch(record_id)
+
+
+class UnknownSchema(ChangeEventError):
+    """An event names a schema that the org would not give out."""
+
+    def __init__(self, schema_id: str) -> None:
+        self.schema_id = schema_id
+        super().__init__(f"Schema {schema_id} is not known, and without it the event cannot be read.")
+
+
+class _ChangesBuilder:
+    """Collects changes column by column; Arrow arrays are built once at the end."""
+
+    def __init__(self, members: Sequence[int]) -> None:
+        self._members = members
+        self._rows: list[tuple[object, ...]] = []
+        self._offsets = [0]
+        self._column: list[int] = []
+        self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
+
+    def add(
+        self, row: Mapping[str, object], change_type: str, cells: Iterable[tuple[int, object]], error: str | None
+    ) -> None:
+        strings, doubles, longs = self._values
+        record_ids = row["record_ids"]
+        assert isinstance(record_ids, list)
+        for record_id in record_ids:
+            if not names_one_record(record_id):
+                continue
+            for index, value in cells:
+                member = self._members[index]
+                self._column.append(index)
+                strings.append(value if member == 0 else None)
+                doubles.append(value if member == 1 else None)
+                longs.append(value if member == 2 else None)
+            self._offsets.append(len(self._column))
+            self._rows.append(
+                (
+                    record_id,
+                    row["position"],
+                    change_type,
+                    row["commit_timestamp"],
+                    row["commit_user"],
+                    row["transaction_key"],
+                    error,
+                )
+            )
+
+    def build(self) -> pa.RecordBatch:
+        transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 7
+        record_id, position, change_type, timestamp, user, key, error = transposed
+        strings, doubles, longs = self._values
+        cells = pa.StructArray.from_arrays(
+            [
+                pa.array(self._column, pa.int32()),
+                pa.array(strings, pa.string()),
+                pa.array(doubles, pa.float64()),
+                pa.array(longs, pa.int64()),
+            ],
+            fields=list(CELL),
+        )
+        arrays = [
+            pa.nulls(len(self._rows), pa.int32()),
+            pa.array(record_id, pa.string()),
+            pa.array(position, pa.int64()),
+            pa.array(change_type, pa.string()),
+            pa.array(timestamp, pa.timestamp("us", "UTC")),
+            pa.array(user, pa.string()),
+            pa.array(key, pa.string()),
+            pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), cells),
+            pa.array(error, pa.string()),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)
+
+
+def _rows(rows: pa.RecordBatch | pa.Table) -> Iterable[dict[str, object]]:
+    columns = [rows.column(name).to_pylist() if name != "commit_timestamp" else _micros(rows) for name in RAW_COLUMNS]
+    return (dict(zip(RAW_COLUMNS, values, strict=True)) for values in zip(*columns, strict=True))
+
+
+def _micros(rows: pa.RecordBatch | pa.Table) -> list[int | None]:
+    """Commit timestamps as integers: a datetime object for each row would cost more than decoding the event."""
+    return rows.column("commit_timestamp").cast(pa.int64()).to_pylist()

@@ -1,0 +1,133 @@
+"""Id-range leaves: each file of `current_state` covers a range of Ids of its own, sorted by Id.
+
+A batch rewrites only the leaves it touches. Salesforce Ids grow with creation, so changes of recent records meet in few
+leaves and a batch costs what it touches, not what the table holds (facts/STORAGE.md sections 0 and 3).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+MAX_ROWS = 250_000
+"""A leaf over this is split."""
+TARGET_ROWS = 125_000
+"""Rows of a leaf after a split: 16 to 32 MB at 30 columns."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A range of Ids, lower <= Id < upper (upper None: no end), and the files that hold its rows now.
+
+    `files` are the table's own, relative to its root; `pages` those of a snapshot, which may hold other Ids too.
+    """
+
+    number: int
+    lower: str
+    upper: str | None
+    files: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+
+    @property
+    def filters(self) -> list[tuple[str, str, str]]:
+        """The range as Parquet filters."""
+        upper = [("Id", "<", self.upper)] if self.upper is not None else []
+        return [("Id", ">=", self.lower), *upper]
+
+
+@dataclass(frozen=True)
+class IdRange:
+    """A Parquet file and the Ids in it, both ends included."""
+
+    path: str
+    first: str
+    last: str
+
+
+def leaves_of_table(files: Iterable[IdRange]) -> tuple[Leaf, ...]:
+    """The leaves of a table in Id order. Together they cover every Id: the first has no lower end, the last no upper.
+
+    An empty table is one leaf without files.
+    """
+    ordered = sorted(files, key=lambda file: file.first)
+    lowers = ["", *(file.first for file in ordered[1:])]
+    uppers = [*lowers[1:], None]
+    paths: list[tuple[str, ...]] = [(file.path,) for file in ordered] or [()]
+    return tuple(
+        Leaf(number, lower, upper, path)
+        for number, (lower, upper, path) in enumerate(zip(lowers, uppers, paths, strict=True))
+    )
+
+
+def leaves_of_snapshot(
+    sampled_ids: Sequence[str], rows: int, pages: Iterable[IdRange], files: Iterable[IdRange]
+) -> tuple[Leaf, ...]:
+    """Leaves of about `TARGET_ROWS` rows for a snapshot of `rows` rows, from an even sample of its Ids.
+
+    Each leaf names the pages and the table's present files that may hold rows of its range.
+    """
+    count = max(1, -(-rows // TARGET_ROWS))
+    ordered = sorted(sampled_ids)
+    cuts = sorted({ordered[len(ordered) * n // count] for n in range(1, count)}) if ordered else []
+    lowers = ["", *cuts]
+    uppers = [*cuts, None]
+    pages, files = tuple(pages), tuple(files)
+    return tuple(
+        Leaf(number, lower, upper, _within(files, lower, upper), _within(pages, lower, upper))
+        for number, (lower, upper) in enumerate(zip(lowers, uppers, strict=True))
+    )
+
+
+def _within(files: Iterable[IdRange], lower: str, upper: str | None) -> tuple[str, ...]:
+    return tuple(file.path for file in files if file.last >= lower and (upper is None or file.first < upper))
+
+
+def leaf_numbers(leaves: Sequence[Leaf], record_ids: Sequence[str]) -> list[int]:
+    """The leaf of each record id."""
+    lowers = [leaf.lower for leaf in leaves]
+    return [bisect_right(lowers, record_id) - 1 for record_id in record_ids]
+
+
+@dataclass(frozen=True)
+class WrittenLeaf:
+    """A Parquet file written for a leaf and not committed yet; `statistics` in Delta's JSON form."""
+
+    path: str
+    size: int
+    rows: int
+    statistics: str
+
+
+def write_leaf(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem) -> list[WrittenLeaf]:
+    """Write rows sorted by Id as one file, or as several of about `TARGET_ROWS` when there are over `MAX_ROWS`.
+
+    Files have names of their own (uuid), so a task that runs twice leaves at most an orphan.
+    """
+    if rows.is_empty():
+        return []
+    pieces = 1 if rows.height <= MAX_ROWS else -(-rows.height // TARGET_ROWS)
+    step = -(-rows.height // pieces)
+    return [_write(rows.slice(start, step), schema, filesystem) for start in range(0, rows.height, step)]
+
+
+def _write(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem) -> WrittenLeaf:
+    path = f"leaf-{uuid.uuid4()}.parquet"
+    table = rows.to_arrow().cast(schema)
+    with filesystem.open_output_stream(path) as sink:
+        pq.write_table(table, sink, compression="zstd", row_group_size=32_768, write_statistics=["Id", "_position"])
+    ids, positions = rows.get_column("Id"), rows.get_column("_position")
+    statistics = {
+        "numRecords": rows.height,
+        "minValues": {"Id": ids[0], "_position": positions.min()},
+        "maxValues": {"Id": ids[-1], "_position": positions.max()},
+        "nullCount": {"Id": 0, "_position": 0},
+    }
+    return WrittenLeaf(path, filesystem.get_file_info(path).size, rows.height, json.dumps(statistics))
