@@ -116,6 +116,14 @@ class RawEvents:
         )
         return rows.sort_by([("position", "descending")]).slice(0, count)
 
+    def record_ids_after(self, entity: str, channel: str, position: int) -> set[str]:
+        """Record ids that the entity's events after a position name."""
+        name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
+        rows = self.table.scan(
+            ["record_ids"], f"entity_name = '{name}' and channel = '{of_channel}' and position > {position}"
+        )
+        return {record_id for ids in rows["record_ids"].to_pylist() for record_id in ids}
+
     def _last_replay_id(self, channel: str, position: int) -> bytes | None:
         quoted = channel.replace("'", "''")
         found = self.table.scan(["position", "replay_id"], f"channel = '{quoted}' and position <= {position}")

@@ -5,6 +5,7 @@ The sensor, a run's `raw_events` step, a snapshot's pin and `sfcdc sync` all lan
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections import Counter
@@ -94,13 +95,13 @@ class Lander:
         start = ReplayStart.after(place.replay_id) if place.replay_id is not None else ReplayStart.EARLIEST
         report = LandingReport(channel, position=place.position, complete_position=place.complete_position)
         waiting: list[DeliveredEvent] = []
-        for delivery in deliveries(
-            self._connection, channel, start, settle=settle, budget=budget, stop_after=stop_after
-        ):
-            waiting.extend(delivery.events)
-            if len(waiting) < COMMIT_EVENTS and not delivery.at_tip:
-                continue
-            waiting = self._commit(raw_events, schemas, report, waiting, delivery.at_tip, delivery.latest_replay_id)
+        reading = deliveries(self._connection, channel, start, settle=settle, budget=budget, stop_after=stop_after)
+        with contextlib.closing(reading):
+            for delivery in reading:
+                waiting.extend(delivery.events)
+                if len(waiting) >= COMMIT_EVENTS or delivery.at_tip:
+                    tip = delivery.latest_replay_id
+                    waiting = self._commit(raw_events, schemas, report, waiting, delivery.at_tip, tip)
         if waiting:
             self._commit(raw_events, schemas, report, waiting, False, None)
         return report

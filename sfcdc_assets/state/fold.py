@@ -15,7 +15,7 @@ from sfcdc_assets.state.changes import UNDECODABLE
 SETS_ALL = ("CREATE", "UNDELETE", "READ")
 """Changes that carry every column: nothing of the row before them matters. `READ` is a row read back from the org."""
 
-DOUBTS = ("GAP_CREATE", "GAP_UPDATE", "GAP_DELETE", "GAP_UNDELETE", "GAP_OVERFLOW", UNDECODABLE)
+DOUBTS = ("GAP_CREATE", "GAP_UPDATE", "GAP_DELETE", "GAP_UNDELETE", "GAP_OVERFLOW", "SNAPSHOT", "UNKNOWN", UNDECODABLE)
 """Changes that say something happened but not what."""
 
 

@@ -1,0 +1,25 @@
+# Each target needs only Python 3.11+, Java 17+ and a package index. `make` adds nothing of its own: see `sfcdc --help`.
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test dev check java
+
+demo: java .venv/installed
+	$(BIN)/sfcdc demo
+
+test: java .venv/installed
+	$(BIN)/python -m pytest
+
+dev: java .venv/installed
+	$(BIN)/sfcdc dev
+
+check: .venv/installed
+	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+
+java:
+	@$(PYTHON) -m sfcdc_assets.spark.java
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@

@@ -1,0 +1,53 @@
+"""`sfcdc status`: where the channels and tables stand."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.status import status_of
+
+
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
+    """Show each channel's place and each entity's table. Reads the tables only; asks nothing of the org."""
+    settings = load_settings()
+    told = status_of(Warehouse(settings.warehouse), settings)
+    if as_json:
+        typer.echo(json.dumps(told))
+        return
+    console = Console()
+    channels = Table("channel", "position", "complete", "last landed (UTC)", title="Channels", title_justify="left")
+    for channel in told["channels"]:
+        channels.add_row(
+            channel["channel"],
+            str(channel["position"]),
+            str(channel["complete_position"]),
+            channel["landed_at"] or "never",
+        )
+    entities = Table("entity", "rows", "deleted", "in doubt", "applied", "state", title="Tables", title_justify="left")
+    for entity in told["entities"]:
+        entities.add_row(
+            entity["entity"],
+            f"{entity['rows']:,}",
+            f"{entity['deleted']:,}",
+            f"{entity['in_doubt']:,}",
+            "-" if entity["applied"] is None else str(entity["applied"]),
+            _state(entity),
+        )
+    console.print(channels, entities)
+    console.print(f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}")
+
+
+def _state(entity: dict) -> str:
+    snapshot = entity["snapshot"]
+    if snapshot is not None and not snapshot["complete"]:
+        return f"snapshot {snapshot['number']} at {snapshot['rows']:,} rows"
+    if entity["applied"] is None:
+        return "snapshot taken, not built yet"
+    return "up to date" if entity["up_to_date"] else "events waiting"

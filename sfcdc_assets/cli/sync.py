@@ -1,0 +1,31 @@
+"""`sfcdc sync`: what the sensors and runs do, once, in this process."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def sync(
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Go on until everything in the stream is in the tables.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the ticks as JSON on standard output.")] = False,
+) -> None:
+    """Poll every channel and bring the tables up to date, through Dagster, in this process.
+
+    For cron and tests: each channel's sensor is ticked and the runs it asks for are done here (snapshots on the first
+    day, then events). With DAGSTER_HOME set the runs show in that instance's UI. Progress goes to standard error.
+    Exit code 0 when done, 1 with the reason when not; what was landed before an error is kept.
+    """
+    from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster takes seconds to load
+
+    with dagster_instance() as instance:
+        outcomes = sync_channels(
+            instance, until_caught_up=until_caught_up, tell=lambda line: typer.echo(line, err=True)
+        )
+    if as_json:
+        ticks = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]
+        typer.echo(json.dumps({"ticks": ticks}))

@@ -1,0 +1,118 @@
+"""Sensor ticks and the runs they ask for, in this process: what Dagster's daemon does, for cron, tests and the demo."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import dagster as dg
+from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
+
+from sfcdc_assets.assets.run_scope import CHANNEL_TAG
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.definitions import defs
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.jobs import SNAPSHOT
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.sensors.channel import tick
+from sfcdc_assets.spark.java import check_java
+
+ROUNDS = 200
+"""The most ticks that one `sync --until-caught-up` makes on a channel."""
+
+
+class RunFailed(SfcdcError):
+    """A run ended with an error."""
+
+    def __init__(self, job: str, run_id: str, reason: str) -> None:
+        self.job = job
+        self.run_id = run_id
+        super().__init__(f"Run {run_id[:8]} of job {job} failed. {reason}")
+
+
+@dataclass(frozen=True)
+class TickOutcome:
+    """What one tick of a channel came to: what the sensor said, and the jobs of the runs that were done for it."""
+
+    channel: str
+    said: str
+    jobs: tuple[str, ...]
+
+
+@contextmanager
+def dagster_instance() -> Iterator[dg.DagsterInstance]:
+    """The instance of DAGSTER_HOME, so that runs are seen in its UI; without one, an instance for this process."""
+    if os.environ.get("DAGSTER_HOME"):
+        with dg.DagsterInstance.get() as instance:
+            yield instance
+    else:
+        with dg.DagsterInstance.ephemeral() as instance:
+            yield instance
+
+
+def sync_channels(
+    instance: dg.DagsterInstance, *, until_caught_up: bool, tell: Callable[[str], None]
+) -> list[TickOutcome]:
+    """Tick every configured channel, once or until nothing is left to do, and do the runs that the ticks ask for.
+
+    Caught up means: everything is applied that was in the stream when the last run drained it. On a stream that never
+    rests, that is a moment, not a state. Raises `RunFailed`, and what a tick raises.
+    """
+    settings = load_settings()
+    if not settings.spark_remote:
+        check_java()
+    Warehouse(settings.warehouse).check_writable()
+    outcomes: list[TickOutcome] = []
+    for channel in settings.channels:
+        only_events = 0
+        for _ in range(ROUNDS):
+            outcome = tick_and_run(instance, channel)
+            outcomes.append(outcome)
+            tell(f"{channel}: {outcome.said}")
+            only_events = only_events + 1 if outcome.jobs and SNAPSHOT.name not in outcome.jobs else 0
+            if not until_caught_up or not outcome.jobs or only_events == 2:
+                break
+    return outcomes
+
+
+def tick_and_run(instance: dg.DagsterInstance, channel: str) -> TickOutcome:
+    """One sensor tick and its runs, one after another. Raises `RunFailed` after all of them were tried."""
+    context = dg.build_sensor_context(instance=instance)
+    result = tick(context, channel, Warehouse(load_settings().warehouse), OrgResource())
+    for event in result.asset_events:
+        instance.report_runless_asset_event(event)
+    for request in result.dynamic_partitions_requests or ():
+        instance.add_dynamic_partitions(ENTITY.name or "", list(request.partition_keys))
+    failures = []
+    jobs = []
+    for request in result.run_requests or ():
+        job = defs.resolve_job_def(request.job_name or "")
+        run = job.execute_in_process(
+            instance=instance,
+            tags={**request.tags, CHANNEL_TAG: request.tags[CHANNEL_TAG]},
+            raise_on_error=False,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )
+        jobs.append(job.name)
+        if not run.success:
+            failures.append(RunFailed(job.name, run.run_id, _reason(run)))
+    if failures:
+        raise failures[0]
+    said = result.skip_reason.skip_message if result.skip_reason else f"{' and '.join(jobs)} done"
+    return TickOutcome(channel, str(said), tuple(jobs))
+
+
+def _reason(run: ExecuteInProcessResult) -> str:
+    for event in run.all_events:
+        if event.is_step_failure:
+            data = event.step_failure_data
+            if data.user_failure_data is not None and data.user_failure_data.description:
+                return str(data.user_failure_data.description)
+            if data.error is not None:
+                inner = data.error.cause or data.error
+                return inner.message.strip()
+    return "Its log has no step failure; look at it in the Dagster UI."

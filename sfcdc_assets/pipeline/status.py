@@ -1,0 +1,79 @@
+"""How the warehouse stands: each channel's place and each entity's table, from the tables alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow.compute as pc
+
+from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+
+
+def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
+    """`channels`, `entities` and `quarantined`, as JSON-able values; times are ISO 8601 in UTC.
+
+    Asks nothing of the org and creates no table.
+    """
+    raw = Table.open(warehouse, RAW_EVENTS_NAME)
+    events = RawEvents(raw) if raw else None
+    quarantine = Table.open(warehouse, "quarantine")
+    names = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
+    return {
+        "warehouse": warehouse.root,
+        "channels": [_channel(events, channel) for channel in settings.channels],
+        "entities": [_entity(warehouse, events, settings, name) for name in names],
+        "quarantined": quarantine.count() if quarantine else 0,
+    }
+
+
+def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
+    if events is None:
+        return {"channel": channel, "position": 0, "complete_position": 0, "replay_id": None, "landed_at": None}
+    place = events.place(channel)
+    landed = events.table.last_commit_ms()
+    return {
+        "channel": channel,
+        "position": place.position,
+        "complete_position": place.complete_position,
+        "replay_id": place.replay_id.hex() if place.replay_id else None,
+        "landed_at": _iso(landed) if landed else None,
+    }
+
+
+def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, entity: str) -> dict[str, Any]:
+    table = CurrentState.open(warehouse, entity)
+    snapshots = Snapshots.open(warehouse, entity)
+    progress = snapshots.progress() if snapshots else None
+    told: dict[str, Any] = {
+        "entity": entity,
+        "snapshot": None
+        if progress is None
+        else {"number": progress.snapshot_number, "rows": progress.rows_done, "complete": progress.complete},
+    }
+    if table is None:
+        return {**told, "rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
+    rows = table.table.scan(["_is_deleted", "_in_doubt"])
+    channel = next((name for name in settings.channels if table.applied(name) is not None), None)
+    applied = table.applied(channel) if channel else None
+    landed = events.last_positions(channel).get(entity, 0) if events and channel else 0
+    return {
+        **told,
+        "rows": rows.num_rows,
+        "deleted": pc.sum(rows["_is_deleted"]).as_py() or 0,
+        "in_doubt": pc.sum(rows["_in_doubt"]).as_py() or 0,
+        "channel": channel,
+        "applied": applied,
+        "up_to_date": landed <= (applied or 0),
+        "version": table.table.version,
+    }
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

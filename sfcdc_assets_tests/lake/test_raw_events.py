@@ -1,0 +1,126 @@
+"""`raw_events`: events, position and replay id are one commit, and only one writer of a channel wins."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from sfcdc_assets.change_events.landing import RAW_EVENTS, StreamPlace
+from sfcdc_assets.lake.errors import ConcurrentCommit, WarehouseNotWritable
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+
+CHANNEL = "/data/ChangeEvents"
+
+
+def events(*positions, channel=CHANNEL, entity="Account", received=datetime(2026, 1, 1, tzinfo=UTC)):
+    rows = [
+        {
+            "channel": channel,
+            "position": position,
+            "replay_id": bytes([position]),
+            "entity_name": entity,
+            "record_ids": [f"001{position}"],
+            "received_at": received,
+            "transaction_key": "t",
+        }
+        for position in positions
+    ]
+    return pa.Table.from_pylist(rows, schema=RAW_EVENTS)
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    return Warehouse(str(tmp_path))
+
+
+def last_commit(warehouse):
+    log = sorted((warehouse.folder / "raw_events" / "_delta_log").glob("*.json"))
+    return [json.loads(line) for line in log[-1].read_text().splitlines()]
+
+
+def test_events_position_and_replay_id_are_one_commit(warehouse):
+    RawEvents.open(warehouse).commit(events(1, 2), StreamPlace(CHANNEL, 2, 1, b"\x00\x02", "t"))
+    actions = last_commit(warehouse)
+    transactions = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
+    assert transactions == {CHANNEL: 2, f"{CHANNEL}#complete": 1}
+    assert sum(json.loads(a["add"]["stats"])["numRecords"] for a in actions if "add" in a) == 2
+    (info,) = [a["commitInfo"] for a in actions if "commitInfo" in a]
+    assert info[f"replay_id:{CHANNEL}"] == "0002"
+    assert RawEvents.open(warehouse).place(CHANNEL) == StreamPlace(CHANNEL, 2, 1, b"\x00\x02", "t")
+
+
+def test_a_channel_never_read_has_no_place(warehouse):
+    assert RawEvents.open(warehouse).place(CHANNEL) == StreamPlace(CHANNEL)
+
+
+def test_two_channels_keep_places_of_their_own(warehouse):
+    other = "/data/LeadChangeEvent"
+    RawEvents.open(warehouse).commit(events(1), StreamPlace(CHANNEL, 1, 1, b"a"))
+    for position in range(1, 12):
+        RawEvents.open(warehouse).commit(
+            events(position, channel=other, entity="Lead"), StreamPlace(other, position, position, b"b%d" % position)
+        )
+    assert RawEvents.open(warehouse).place(CHANNEL).replay_id == b"a"
+    assert RawEvents.open(warehouse).place(other).replay_id == b"b11"
+
+
+def test_of_two_writers_from_one_snapshot_the_second_is_refused_and_leaves_nothing(warehouse):
+    RawEvents.open(warehouse).commit(events(1), StreamPlace(CHANNEL, 1, 1, b"a"))
+    first, second = RawEvents.open(warehouse), RawEvents.open(warehouse)
+    first.commit(events(2), StreamPlace(CHANNEL, 2, 2, b"b"))
+    with pytest.raises(ConcurrentCommit):
+        second.commit(events(2, 3), StreamPlace(CHANNEL, 3, 3, b"c"))
+    assert RawEvents.open(warehouse).place(CHANNEL).position == 2
+    assert RawEvents.open(warehouse).table.count() == 2
+
+
+def test_a_writer_of_another_channel_is_not_refused(warehouse):
+    RawEvents.open(warehouse)
+    first, second = RawEvents.open(warehouse), RawEvents.open(warehouse)
+    first.commit(events(1), StreamPlace(CHANNEL, 1, 1, b"a"))
+    second.commit(events(1, channel="/data/X"), StreamPlace("/data/X", 1, 1, b"x"))
+    assert RawEvents.open(warehouse).place("/data/X").position == 1
+
+
+def test_a_resume_point_that_moved_without_events_is_kept(warehouse):
+    RawEvents.open(warehouse).commit(events(1), StreamPlace(CHANNEL, 1, 1, b"a", "t"))
+    RawEvents.open(warehouse).commit(RAW_EVENTS.empty_table(), StreamPlace(CHANNEL, 1, 1, b"later", "t"))
+    assert RawEvents.open(warehouse).place(CHANNEL) == StreamPlace(CHANNEL, 1, 1, b"later", "t")
+
+
+def test_the_replay_id_is_that_of_the_last_row_when_the_log_has_forgotten_it(warehouse):
+    RawEvents.open(warehouse).commit(events(1, 2, 3), StreamPlace(CHANNEL, 3, 3, b"\x03"))
+    log = warehouse.folder / "raw_events" / "_delta_log"
+    for path in log.glob("*.json"):
+        kept = [line for line in path.read_text().splitlines() if "commitInfo" not in line]
+        path.write_text("\n".join(kept))
+    assert RawEvents.open(warehouse).place(CHANNEL).replay_id == b"\x03"
+
+
+def test_only_files_that_may_hold_a_range_are_named(warehouse):
+    for low in (1, 11, 21):
+        RawEvents.open(warehouse).commit(events(*range(low, low + 10)), StreamPlace(CHANNEL, low + 9, low + 9, b"a"))
+    table = RawEvents.open(warehouse)
+    assert len(table.files("Account", CHANNEL, 10, 20)) == 1
+    assert len(table.files("Account", CHANNEL, 9, 21)) == 3
+    assert table.files("Contact", CHANNEL, 0, 30) == ()
+    assert table.last_positions(CHANNEL) == {"Account": 30}
+
+
+def test_the_first_position_received_after_a_time_is_found(warehouse):
+    early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    RawEvents.open(warehouse).commit(events(1, 2, received=early), StreamPlace(CHANNEL, 2, 2, b"a"))
+    RawEvents.open(warehouse).commit(events(3, 4, received=late), StreamPlace(CHANNEL, 4, 4, b"b"))
+    table = RawEvents.open(warehouse)
+    assert table.first_position_received_after(CHANNEL, int(early.timestamp() * 1000)) == 3
+    assert table.first_position_received_after(CHANNEL, int(late.timestamp() * 1000)) is None
+
+
+def test_a_root_that_cannot_be_written_is_told_with_its_setting(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WarehouseNotWritable, match="SFCDC_WAREHOUSE"):
+        Warehouse(str(tmp_path / "file" / "below")).check_writable()

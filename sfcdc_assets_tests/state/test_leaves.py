@@ -1,0 +1,67 @@
+"""Id-range leaves: every Id has one leaf, files hold their range, big leaves split."""
+
+from __future__ import annotations
+
+import json
+
+import hypothesis.strategies as st
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given
+from pyarrow import fs
+
+from sfcdc_assets.state import leaves as leaves_module
+from sfcdc_assets.state.leaves import IdRange, leaf_numbers, leaves_of_snapshot, leaves_of_table, write_leaf
+
+IDS = st.text("ABCabc012", min_size=1, max_size=4)
+
+
+def test_an_empty_table_is_one_leaf_without_files():
+    (leaf,) = leaves_of_table([])
+    assert (leaf.lower, leaf.upper, leaf.files) == ("", None, ())
+
+
+@given(st.lists(IDS, min_size=1, max_size=12, unique=True), st.lists(IDS, min_size=1))
+def test_every_id_belongs_to_exactly_one_leaf_and_to_the_file_that_holds_it(ids, asked):
+    ordered = sorted(ids)
+    files = [IdRange(f"{number}", first, first) for number, first in enumerate(ordered)]
+    leaves = leaves_of_table(files)
+    for record_id, number in zip(asked, leaf_numbers(leaves, asked), strict=True):
+        leaf = leaves[number]
+        assert leaf.lower <= record_id
+        assert leaf.upper is None or record_id < leaf.upper
+    for record_id, number in zip(ordered, leaf_numbers(leaves, ordered), strict=True):
+        assert leaves[number].files == (str(ordered.index(record_id)),)
+
+
+@given(st.lists(IDS, max_size=40), st.integers(0, 2_000_000))
+def test_a_snapshots_leaves_cover_all_ids_in_order(sample, rows):
+    pages = [IdRange("p", min(sample), max(sample))] if sample else []
+    leaves = leaves_of_snapshot(sample, rows, pages, [])
+    assert leaves[0].lower == ""
+    assert leaves[-1].upper is None
+    assert all(one.upper == other.lower for one, other in zip(leaves, leaves[1:], strict=False))
+    for record_id, number in zip(sample, leaf_numbers(leaves, sample), strict=True):
+        assert leaves[number].pages == ("p",), record_id
+
+
+def test_a_leaf_over_the_limit_is_split_and_says_what_each_file_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(leaves_module, "MAX_ROWS", 10)
+    monkeypatch.setattr(leaves_module, "TARGET_ROWS", 5)
+    schema = pa.schema([("Id", pa.string()), ("_position", pa.int64())])
+    rows = pl.DataFrame({"Id": [f"{n:03}" for n in range(12)], "_position": list(range(12))})
+    written = write_leaf(rows, schema, fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()))
+    assert [file.rows for file in written] == [4, 4, 4]
+    for file in written:
+        table = pq.read_table(tmp_path / file.path)
+        told = json.loads(file.statistics)
+        assert told["numRecords"] == table.num_rows
+        assert (told["minValues"]["Id"], told["maxValues"]["Id"]) == (table["Id"][0].as_py(), table["Id"][-1].as_py())
+        assert file.size == (tmp_path / file.path).stat().st_size
+
+
+def test_no_rows_make_no_file(tmp_path):
+    schema = pa.schema([("Id", pa.string()), ("_position", pa.int64())])
+    rows = pl.DataFrame(schema={"Id": pl.String, "_position": pl.Int64})
+    assert write_leaf(rows, schema, fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())) == []

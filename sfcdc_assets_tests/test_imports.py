@@ -1,0 +1,94 @@
+"""The way of the data is in the folders: imports go leftwards along it, and third parties have one edge each."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import sfcdc_assets
+
+PACKAGE = Path(sfcdc_assets.__file__).parent
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "proto" not in path.parts)
+
+STAGES = ["pubsub", "salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"]
+"""Packages that do the work on values and DataFrames, in the order of the flow."""
+
+ROOT = {"errors", "config"}
+
+MAY_IMPORT = {
+    "pubsub": {"pubsub"},
+    "salesforce": {"salesforce"},
+    "change_events": {"pubsub", "change_events"},
+    "text_diff": {"text_diff"},
+    "snapshot": {"salesforce", "change_events", "snapshot"},
+    "state": {"change_events", "text_diff", "state"},
+    "reconciliation": {"salesforce", "change_events", "text_diff", "state", "reconciliation"},
+    "spark": {"spark"},
+    "lake": {"pubsub", "change_events", "snapshot", "state", "lake"},
+    "emulator": {"emulator", "pubsub.proto"},
+}
+
+
+def imports(path):
+    """Full names of the modules that a module imports, at its top or inside."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def package_of(path):
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_a_package_imports_only_what_lies_left_of_it(package):
+    allowed = {f"sfcdc_assets.{name}" for name in MAY_IMPORT[package] | ROOT}
+    for path in MODULES:
+        if package_of(path) == package:
+            for name in imports(path):
+                if name.startswith("sfcdc_assets."):
+                    assert any(name == one or name.startswith(f"{one}.") for one in allowed), (path, name)
+
+
+@pytest.mark.parametrize(
+    ("library", "packages"),
+    [
+        ("deltalake", {"lake"}),
+        (
+            "dagster",
+            {
+                "assets",
+                "sensors",
+                "checks",
+                "resources",
+                "cli",
+                "jobs",
+                "schedules",
+                "definitions",
+                "partitions",
+                "table_metadata",
+            },
+        ),
+        ("pyspark", {"spark", "state", "reconciliation", "pipeline", "resources"}),
+        ("grpc", {"pubsub", "emulator"}),
+        ("simple_salesforce", {"salesforce"}),
+    ],
+)
+def test_a_library_is_met_only_where_it_belongs(library, packages):
+    for path in MODULES:
+        if any(name == library or name.startswith(f"{library}.") for name in imports(path)):
+            assert package_of(path) in packages, path
+
+
+def test_the_stages_know_neither_dagster_nor_the_tables():
+    for path in MODULES:
+        if package_of(path) in STAGES:
+            for name in imports(path):
+                assert name.split(".")[0] not in {"dagster", "deltalake"}, path
+                assert not name.startswith("sfcdc_assets.lake"), path
