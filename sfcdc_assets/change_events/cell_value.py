@@ -1,0 +1,167 @@
+"""From a value as an event carries it to a value as a table's column holds it.
+
+Avro alone does not tell a date from a time (both are longs); the field's doc does (facts section 5). A table's column
+may also differ from an older event's field, when the field's type was changed in the org: a value is converted where
+that loses nothing, else it is refused with a `ValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.event_schema import SchemaField
+from sfcdc_assets.change_events.record_id import to_18_characters
+
+CellValue = str | int | float | bool | None
+Converter = Callable[[Any], CellValue]
+
+_DAY_MS = 86_400_000
+_EPOCH = date(1970, 1, 1)
+# Years 1 to 9999: outside of them a value is broken bytes, and Python, Arrow and Spark cannot all show it.
+_FIRST_MS = (date.min - _EPOCH).days * _DAY_MS
+_END_MS = ((date.max - _EPOCH).days + 1) * _DAY_MS
+_INT_LIMIT = 2**31
+
+
+class SourceKind(StrEnum):
+    """What an event's value is."""
+
+    TEXT = "text"
+    REFERENCE = "reference"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    NUMBER = "number"
+    DATE = "date"
+    """Epoch ms at 00:00 UTC."""
+    DATETIME = "datetime"
+    """Epoch ms, UTC."""
+    TIME = "time"
+    """Ms since midnight."""
+    LIST = "list"
+    OTHER = "other"
+
+
+_KIND_OF_DOC = {"DateTime": SourceKind.DATETIME, "DateOnly": SourceKind.DATE, "TimeOnly": SourceKind.TIME}
+_KIND_OF_DESCRIBE = {"datetime": SourceKind.DATETIME, "date": SourceKind.DATE, "time": SourceKind.TIME}
+_KIND_OF_AVRO = {
+    "string": SourceKind.TEXT,
+    "enum": SourceKind.TEXT,
+    "boolean": SourceKind.BOOLEAN,
+    "int": SourceKind.INTEGER,
+    "long": SourceKind.INTEGER,
+    "double": SourceKind.NUMBER,
+    "float": SourceKind.NUMBER,
+    "array": SourceKind.LIST,
+}
+
+
+def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
+    """What the field's values are; a long without a telling doc is what describe says of the field."""
+    if leaf.scalar == "long":
+        kind = _KIND_OF_DOC.get(leaf.doc_type) or _KIND_OF_DESCRIBE.get(column.salesforce_type)
+        return kind or SourceKind.INTEGER
+    if leaf.scalar == "string" and (leaf.doc_type == "EntityId" or column.salesforce_type == "reference"):
+        return SourceKind.REFERENCE
+    return _KIND_OF_AVRO.get(leaf.scalar or "", SourceKind.OTHER)
+
+
+def converter(leaf: SchemaField, column: Column) -> Converter:
+    """The function for one field and one column; it takes no null and raises `ValueError` for what does not fit."""
+    kind = source_kind(leaf, column)
+    return _CONVERTERS.get((kind, column.type)) or _refuser(kind, column)
+
+
+def _refuser(kind: SourceKind, column: Column) -> Converter:
+    def refuse(value: object) -> CellValue:
+        raise ValueError(f"a {kind} does not fit a column of type {column.type}")
+
+    return refuse
+
+
+def _same(value: Any) -> CellValue:
+    return value
+
+
+def _text(value: str) -> CellValue:
+    # Salesforce cannot store an empty text; bulk files and REST have null for it (facts section 8).
+    return value or None
+
+
+def _int(value: int | float) -> CellValue:
+    if value != value // 1 or not -_INT_LIMIT <= value < _INT_LIMIT:
+        raise ValueError(f"{value} is not an integer of 32 bits")
+    return int(value)
+
+
+def _in_calendar(value: int) -> int:
+    if not _FIRST_MS <= value < _END_MS:
+        raise ValueError(f"{value} ms is outside of the years 1 to 9999")
+    return value
+
+
+def _days(value: int) -> CellValue:
+    return _in_calendar(value) // _DAY_MS
+
+
+def _microseconds(value: int) -> CellValue:
+    return _in_calendar(value) * 1000
+
+
+def _number_text(value: float) -> str:
+    """The shortest plain decimal: 3233.0 is "3233", 1e21 has all its zeros."""
+    text = format(Decimal(repr(value)), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _date_text(value: int) -> str:
+    return (_EPOCH + timedelta(days=_in_calendar(value) // _DAY_MS)).isoformat()
+
+
+def _datetime_text(value: int) -> str:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=_in_calendar(value))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _time_text(value: int) -> str:
+    if not 0 <= value < _DAY_MS:
+        raise ValueError(f"{value} ms is not a time of day")
+    seconds, milliseconds = divmod(value, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02d}:{minutes:02d}:{seconds:02d}.{milliseconds:03d}"
+
+
+def _boolean_text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _list_text(value: list[Any]) -> CellValue:
+    return ";".join(str(item) for item in value) or None
+
+
+_CONVERTERS: dict[tuple[SourceKind, ColumnType], Converter] = {
+    (SourceKind.TEXT, ColumnType.STRING): _text,
+    (SourceKind.TEXT, ColumnType.INT): lambda value: _int(float(value)),
+    (SourceKind.TEXT, ColumnType.DOUBLE): float,
+    (SourceKind.REFERENCE, ColumnType.STRING): lambda value: to_18_characters(value) or None,
+    (SourceKind.BOOLEAN, ColumnType.BOOLEAN): _same,
+    (SourceKind.BOOLEAN, ColumnType.STRING): _boolean_text,
+    (SourceKind.INTEGER, ColumnType.INT): _int,
+    (SourceKind.INTEGER, ColumnType.DOUBLE): float,
+    (SourceKind.INTEGER, ColumnType.STRING): str,
+    (SourceKind.NUMBER, ColumnType.DOUBLE): _same,
+    (SourceKind.NUMBER, ColumnType.INT): _int,
+    (SourceKind.NUMBER, ColumnType.STRING): _number_text,
+    (SourceKind.DATE, ColumnType.DATE): _days,
+    (SourceKind.DATE, ColumnType.TIMESTAMP): _microseconds,
+    (SourceKind.DATE, ColumnType.STRING): _date_text,
+    (SourceKind.DATETIME, ColumnType.TIMESTAMP): _microseconds,
+    (SourceKind.DATETIME, ColumnType.STRING): _datetime_text,
+    (SourceKind.TIME, ColumnType.STRING): _time_text,
+    (SourceKind.LIST, ColumnType.STRING): _list_text,
+}

@@ -1,0 +1,154 @@
+"""The columns of an entity's tables: flat API names and types, from the event schema and describe.
+
+The event schema says which fields exist (formula and derived fields, `SystemModstamp` and `IsDeleted` are not in it);
+describe says what they are and which of them the user may see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.compound_field import leaf_columns
+from sfcdc_assets.change_events.event_schema import SchemaField, schema_fields
+
+LARGE_TEXT_LENGTH = 1000
+"""From this length on Salesforce may send a text as a diff (facts section 6, "diffFields")."""
+SALESFORCE_TYPE_METADATA = b"salesforce.type"
+LARGE_TEXT_METADATA = b"salesforce.large_text"
+SYSTEM_COLUMN_PREFIX = "_"
+"""No field of Salesforce starts with it."""
+
+
+class ColumnType(StrEnum):
+    """What a table's column holds."""
+
+    BOOLEAN = "boolean"
+    INT = "int"
+    """32 bits."""
+    DOUBLE = "double"
+    """double, currency, percent (50.0 is 50 %)."""
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    """Microseconds, UTC."""
+    STRING = "string"
+    """Everything else: ids of 18 characters, multi-select `a;b`, time `HH:mm:ss.SSS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of an entity's tables."""
+
+    name: str
+    type: ColumnType
+    large_text: bool = False
+    """Whether events may carry this text as a diff."""
+    salesforce_type: str = "string"
+    """The field's type as describe calls it."""
+
+
+ID_COLUMN = Column("Id", ColumnType.STRING, False, "id")
+
+_FROM_DESCRIBE = {
+    "boolean": ColumnType.BOOLEAN,
+    "int": ColumnType.INT,
+    "double": ColumnType.DOUBLE,
+    "currency": ColumnType.DOUBLE,
+    "percent": ColumnType.DOUBLE,
+    "date": ColumnType.DATE,
+    "datetime": ColumnType.TIMESTAMP,
+}
+_DESCRIBE_TYPE_OF_DOC = {
+    "Boolean": "boolean",
+    "Integer": "int",
+    "Double": "double",
+    "Currency": "currency",
+    "Percent": "percent",
+    "DateTime": "datetime",
+    "DateOnly": "date",
+    "TimeOnly": "time",
+    "StringPlusClob": "textarea",
+    "HtmlStringPlusClob": "textarea",
+    "MultiLineText": "textarea",
+    "DynamicEnum": "picklist",
+    "StaticEnum": "picklist",
+    "MultiEnum": "multipicklist",
+    "Phone": "phone",
+    "Email": "email",
+    "Url": "url",
+    "EncryptedText": "encryptedstring",
+    "EntityId": "reference",
+}
+_DESCRIBE_TYPE_OF_AVRO = {"boolean": "boolean", "int": "int", "double": "double", "float": "double"}
+_LARGE_TEXT_DOCS = frozenset({"StringPlusClob", "HtmlStringPlusClob"})
+_ARROW = {
+    ColumnType.BOOLEAN: pa.bool_(),
+    ColumnType.INT: pa.int32(),
+    ColumnType.DOUBLE: pa.float64(),
+    ColumnType.DATE: pa.date32(),
+    ColumnType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    ColumnType.STRING: pa.string(),
+}
+
+
+def columns(event_schema: Mapping[str, Any], describe: Mapping[str, Any] | None = None) -> tuple[Column, ...]:
+    """The columns of the entity: `Id`, then what the event schema carries, in describe's order (else in its own).
+
+    A field that a given `describe` lacks is hidden from the user by field-level security and gets no column: its
+    events carry null for it, which is not its value. Raises `EventSchemaError`.
+    """
+    carried: dict[str, SchemaField] = {}
+    for field in schema_fields(event_schema)[1:]:
+        for name, parent, child in leaf_columns(field):
+            if name != ID_COLUMN.name:
+                carried.setdefault(name, child or parent)
+    if describe is None:
+        return (ID_COLUMN, *(_column(name, leaf, None) for name, leaf in carried.items()))
+    described = {entry["name"]: entry for entry in describe["fields"]}
+    return (ID_COLUMN, *(_column(name, carried[name], described[name]) for name in described if name in carried))
+
+
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The columns as an Arrow schema: all nullable, Salesforce type and mark of a large text in the metadata."""
+    return pa.schema(
+        pa.field(column.name, _ARROW[column.type], nullable=True, metadata=_metadata(column)) for column in columns
+    )
+
+
+def columns_of_arrow_schema(schema: pa.Schema) -> tuple[Column, ...]:
+    """The columns of a table that `arrow_schema` made; our own (`_is_deleted` ...) are left out.
+
+    Raises `ValueError` for a field of a type no column has.
+    """
+    return tuple(_column_of_arrow_field(field) for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX))
+
+
+def _column_of_arrow_field(field: pa.Field) -> Column:
+    metadata = field.metadata or {}
+    for column_type, arrow_type in _ARROW.items():
+        if field.type == arrow_type or (column_type is ColumnType.STRING and pa.types.is_large_string(field.type)):
+            salesforce_type = metadata.get(SALESFORCE_TYPE_METADATA, b"string").decode()
+            return Column(field.name, column_type, LARGE_TEXT_METADATA in metadata, salesforce_type)
+    raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
+
+
+def _metadata(column: Column) -> dict[bytes, bytes]:
+    metadata = {SALESFORCE_TYPE_METADATA: column.salesforce_type.encode()}
+    return metadata | {LARGE_TEXT_METADATA: b"true"} if column.large_text else metadata
+
+
+def _column(name: str, leaf: SchemaField, described: Mapping[str, Any] | None) -> Column:
+    large_text = leaf.doc_type in _LARGE_TEXT_DOCS
+    if described is None:
+        salesforce_type = _DESCRIBE_TYPE_OF_DOC.get(leaf.doc_type) or _DESCRIBE_TYPE_OF_AVRO.get(
+            leaf.scalar or "", "string"
+        )
+    else:
+        salesforce_type = described["type"]
+        length = described.get("length") or 0
+        large_text = large_text or (salesforce_type == "textarea" and length >= LARGE_TEXT_LENGTH)
+    return Column(name, _FROM_DESCRIBE.get(salesforce_type, ColumnType.STRING), large_text, salesforce_type)

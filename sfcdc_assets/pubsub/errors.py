@@ -1,0 +1,187 @@
+"""What the Pub/Sub API refuses, as errors that say what to do (facts section 2, "Real status code + text samples").
+
+A refusal is known by the suffix of its `error-code` trailer. The gRPC status is no help: an outage comes as INTERNAL,
+and what has no error-code at all is the network's doing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import grpc
+
+from sfcdc_assets.errors import SfcdcError
+
+ERROR_CODE_PREFIX = "sfdc.platform.eventbus.grpc."
+_DETAILS_SHOWN = 300
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The facts of one failed call."""
+
+    rpc: str
+    subject: str
+    """The topic, or the schema id of GetSchema."""
+    status: str
+    """The gRPC status, such as INTERNAL; OK for a stream that was ended without an error."""
+    error_code: str
+    """Without its prefix, such as `service.unavailable`; empty when the service gave none."""
+    details: str
+    rpc_id: str
+    replay_id: str
+    """The replay id the call started after, in hex; empty when it started from none."""
+
+
+class PubSubError(SfcdcError):
+    """A call of the Pub/Sub API failed. `refusal` has the facts."""
+
+    problem = "The Pub/Sub API refused {rpc} of {subject}"
+    remedy = "Try again; if it stays, give the rpc id to Salesforce support."
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        facts = {"rpc": refusal.rpc, "subject": refusal.subject or "a blank name", "replay_id": refusal.replay_id}
+        said = [part for part in (refusal.error_code, refusal.details) if part] or [refusal.status]
+        trace = f", rpc id {refusal.rpc_id}" if refusal.rpc_id else ""
+        super().__init__(f"{self.problem.format(**facts)} ({': '.join(said)}{trace}). {self.remedy}")
+
+
+class PubSubUnavailable(PubSubError):
+    """The service or the way to it is down; raised after the retries, the last refusal in it."""
+
+    problem = "The Pub/Sub API did not answer {rpc} of {subject}, retries included"
+    remedy = (
+        "Check SFCDC_PUBSUB_ENDPOINT, SFCDC_CA_FILE, the firewall (port 7443, or 443) and the status of Salesforce; "
+        "what was landed before is kept, the next poll goes on from there."
+    )
+
+
+class AuthenticationRefused(PubSubError):
+    """The token is not accepted."""
+
+    problem = "The Pub/Sub API does not accept the access token for {rpc} of {subject}"
+    remedy = (
+        "A new token does not help: check that SFCDC_INSTANCE_URL and SFCDC_ORG_ID are the token's own org, that the "
+        "connected app has the scope `api` and that sessions are not locked to the IP address of the login."
+    )
+
+
+class TokenExpired(AuthenticationRefused):
+    """The token is not accepted, and a new one may be: this is tried once before `AuthenticationRefused` is final."""
+
+
+class TopicNotFound(PubSubError):
+    """There is no such channel in the org."""
+
+    problem = "The org has no channel {subject}"
+    remedy = (
+        "Correct SFCDC_CHANNELS (names are case-sensitive: /data/ChangeEvents, /data/AccountChangeEvent), or switch on "
+        "Change Data Capture for the object in Setup."
+    )
+
+
+class TopicNotPermitted(PubSubError):
+    """The user may not subscribe to the channel, or the org has no licence for it."""
+
+    problem = "The user may not read {subject}"
+    remedy = (
+        "Give the integration user the permission View All of the entity (View All Data for /data/ChangeEvents), or "
+        "take the channel out of SFCDC_CHANNELS."
+    )
+
+
+class ReplayIdRefused(PubSubError):
+    """The place in the stream is lost: the replay id is older than the retention of 72 hours, or the org was moved."""
+
+    problem = "The place in {subject} is lost: replay id {replay_id} is no longer accepted"
+    remedy = (
+        "Events since then cannot be had from the stream; take a new snapshot of the channel's entities. "
+        "Nothing was skipped silently."
+    )
+
+
+class DeliveryLimitReached(PubSubError):
+    """The org's events of the last 24 hours are used up."""
+
+    problem = "The org's daily event delivery allowance is used up; {subject} was not read"
+    remedy = "Wait: the allowance is per 24 hours, and events are kept for 72. Do not retry at once."
+
+
+class SchemaNotFound(PubSubError):
+    """The org does not give out this schema."""
+
+    problem = "The org has no event schema {subject}"
+    remedy = "The events that name it are kept as received until it is known."
+
+
+class ProtocolRefused(PubSubError):
+    """A request was malformed: a defect of this package."""
+
+    problem = "The Pub/Sub API calls {rpc} of {subject} malformed"
+    remedy = "This is a defect of this package; please report it with this text."
+
+
+_BY_SUFFIX: tuple[tuple[str, type[PubSubError]], ...] = (
+    ("service.auth.error", TokenExpired),
+    ("service.auth.refresh.invalid", TokenExpired),
+    ("service.auth.headers.invalid", AuthenticationRefused),
+    ("service.tenant.license", TopicNotPermitted),
+    ("topic.not.found", TopicNotFound),
+    ("topic.meta.permission", TopicNotPermitted),
+    ("topic.cannot.subscribe", TopicNotPermitted),
+    ("schema.meta.permission", TopicNotPermitted),
+    ("topic.validation.empty", ProtocolRefused),
+    ("schema.validation.failed", SchemaNotFound),
+    ("schema.not.found", SchemaNotFound),
+    ("fetch.replayid.corrupted", ReplayIdRefused),
+    ("fetch.replayid.validation.failed", ReplayIdRefused),
+    ("subscription.limit.exceeded", DeliveryLimitReached),
+    ("fetch.requested.events.invalid", ProtocolRefused),
+    ("fetch.topic.mismatch", ProtocolRefused),
+    ("fetch.request.invalid", ProtocolRefused),
+)
+"""All others (`service.unavailable`, `topic.api.unavailable`, `service.protection.triggered` ...) pass with time."""
+
+
+def refused(
+    error: grpc.RpcError, *, rpc: str, subject: str, replay_id: bytes = b"", secret: str | None = None
+) -> PubSubError:
+    """The error that a failed call stands for; `PubSubUnavailable` for all that may pass with time.
+
+    `secret` is taken out of whatever the service said.
+    """
+    trailers = {str(key): value for key, value in error.trailing_metadata() or ()}
+    code = _text(trailers.get("error-code")).removeprefix(ERROR_CODE_PREFIX)
+    status = error.code()
+    refusal = Refusal(
+        rpc=rpc,
+        subject=subject,
+        status=status.name if status is not None else "UNKNOWN",
+        error_code=_without(code, secret),
+        details=_without(_text(error.details()), secret)[:_DETAILS_SHOWN],
+        rpc_id=_without(_text(trailers.get("rpc-id")), secret),
+        replay_id=replay_id.hex(),
+    )
+    return _error_class(code, status)(refusal)
+
+
+def ended(*, rpc: str, subject: str, replay_id: bytes = b"") -> PubSubUnavailable:
+    """A stream that the service ended with status OK, as it does with idle ones."""
+    return PubSubUnavailable(Refusal(rpc, subject, "OK", "", "the service ended the stream", "", replay_id.hex()))
+
+
+def _error_class(code: str, status: object) -> type[PubSubError]:
+    for suffix, error_class in _BY_SUFFIX:
+        if code == suffix or code.endswith("." + suffix):
+            return error_class
+    # A proxy on the way may refuse the token without an error-code; asking for a new one does no harm.
+    return TokenExpired if not code and status is grpc.StatusCode.UNAUTHENTICATED else PubSubUnavailable
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+
+
+def _without(text: str, secret: str | None) -> str:
+    return text.replace(secret, "***") if secret else text

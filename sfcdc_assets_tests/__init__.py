@@ -1,0 +1,1 @@
+"""Tests of sfcdc_assets; the folders mirror the package."""

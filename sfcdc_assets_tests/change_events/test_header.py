@@ -1,0 +1,104 @@
+"""read_header: the header alone, by its own schema."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfcdc_assets.change_events import ChangeType, HeaderError, read_header
+from sfcdc_assets_tests.change_events.written_event import SYMBOLS, event_schema, header, optional, payload
+
+SCHEMA = event_schema(optional("Name", "string"))
+
+
+def test_a_broken_body_does_not_matter() -> None:
+    written = payload(SCHEMA, header(recordIds=["a", "b"], changedFields=["0x02"]), {"Name": "x" * 50})
+    whole = read_header(written, SCHEMA)
+    assert read_header(written[:-45] + b"\xff\xff", SCHEMA) == whole
+    assert whole.record_ids == ("a", "b")
+    assert whole.changed_fields == ("0x02",)
+    assert whole.change_type is ChangeType.UPDATE
+
+
+def test_every_field_is_read() -> None:
+    read = read_header(payload(SCHEMA, header("CREATE")), SCHEMA)
+    assert read.entity_name == "Account"
+    assert read.change_origin == "com/salesforce/api/rest/59.0;client=test"
+    assert read.transaction_key == "0001-key"
+    assert (read.sequence_number, read.commit_timestamp, read.commit_number) == (
+        1,
+        1_690_000_000_000,
+        11_862_137_384_961,
+    )
+    assert read.commit_user == "005Dp000000PpjsIAC"
+    assert (read.nulled_fields, read.diff_fields) == ((), ())
+
+
+@pytest.mark.parametrize("symbol", SYMBOLS)
+def test_without_a_schema_the_published_header_is_assumed(symbol: str) -> None:
+    assert read_header(payload(SCHEMA, header(symbol))).change_type == symbol
+
+
+def test_the_symbols_are_those_of_the_events_own_schema() -> None:
+    reordered = event_schema(optional("Name", "string"), symbols=["DELETE", "CREATE"])
+    written = payload(reordered, header("CREATE"))
+    assert read_header(written, reordered).change_type is ChangeType.CREATE
+    assert read_header(written, SCHEMA).change_type is ChangeType.UPDATE
+
+
+def test_a_symbol_newer_than_this_package_is_unknown_and_asks_for_a_read_back() -> None:
+    newer = event_schema(symbols=[*SYMBOLS, "MERGE"])
+    read = read_header(payload(newer, header("MERGE")), newer)
+    assert read.change_type is ChangeType.UNKNOWN
+    assert read.change_type.needs_read_back
+    assert not read.is_gap
+
+
+def test_an_index_beyond_the_symbols_is_a_header_error() -> None:
+    nine = event_schema(symbols=SYMBOLS[:9])
+    with pytest.raises(HeaderError, match="changeType 9 is not one of the schema's 9 symbols"):
+        read_header(payload(SCHEMA, header("SNAPSHOT")), nine)
+
+
+def test_a_negative_index_does_not_pass_for_the_last_symbol() -> None:
+    written = bytearray(payload(SCHEMA, header("CREATE", entityName="", recordIds=[])))
+    assert written[:3] == b"\x00\x00\x00"
+    written[2] = 1  # zigzag -1
+    with pytest.raises(HeaderError, match="changeType -1"):
+        read_header(bytes(written), SCHEMA)
+
+
+@pytest.mark.parametrize("values", [{"commitTimestamp": 2**60}, {"commitTimestamp": -1}])
+def test_a_time_no_table_could_hold_is_a_header_error(values: dict[str, int]) -> None:
+    with pytest.raises(HeaderError, match="commitTimestamp"):
+        read_header(payload(SCHEMA, header(**values)), SCHEMA)
+
+
+def test_gaps_and_their_kin() -> None:
+    assert {member for member in ChangeType if member.is_gap} == {m for m in ChangeType if m.value.startswith("GAP_")}
+    assert {member for member in ChangeType if member.carries_all_fields} == {ChangeType.CREATE, ChangeType.UNDELETE}
+    assert ChangeType.SNAPSHOT.needs_read_back
+    assert not ChangeType.DELETE.needs_read_back
+
+
+@pytest.mark.parametrize("schema", [{}, {"fields": []}, {"fields": [{"name": "Name", "type": "string"}]}])
+def test_a_schema_without_a_header_is_a_header_error(schema: dict[str, object]) -> None:
+    with pytest.raises(HeaderError, match="schema it came with"):
+        read_header(b"", schema)
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_a_header_or_a_header_error(garbage: bytes) -> None:
+    with contextlib.suppress(HeaderError):
+        read_header(garbage, SCHEMA)
+
+
+@given(st.data())
+def test_a_header_cut_short_is_a_header_error(data: st.DataObject) -> None:
+    written = payload(SCHEMA, header())
+    cut = data.draw(st.integers(0, len(written) - 2))  # the last byte is the body's null
+    with pytest.raises(HeaderError):
+        read_header(written[:cut], SCHEMA)
