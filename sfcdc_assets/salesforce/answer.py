@@ -1,0 +1,43 @@
+"""Reading an answer of the REST side: its JSON, or its refusal (facts section 8, Errors)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import requests
+
+from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
+
+
+def json_of(response: requests.Response) -> Any:
+    """The JSON of an answer, None when it has no content. Raises `UnexpectedAnswer` when it is anything else."""
+    if response.status_code == 204 or not response.content:
+        return None
+    try:
+        return response.json()
+    except requests.exceptions.JSONDecodeError:
+        kind = response.headers.get("Content-Type", "no content type")
+        problem = f"HTTP {response.status_code} with {len(response.content)} bytes of {kind} instead of JSON"
+        raise UnexpectedAnswer(response.url.partition("?")[0], problem) from None
+
+
+def refusal_of(response: requests.Response, what: str) -> RequestRefused:
+    """The refusal in a 4xx or 5xx answer: `[{"message", "errorCode"}]`, or OAuth's `{"error", "error_description"}`.
+
+    A proxy's or a load balancer's page is a refusal too, with its status as the code; its text is not quoted.
+    """
+    try:
+        body = response.json()
+    except requests.exceptions.JSONDecodeError:
+        body = None
+    first = body[0] if isinstance(body, list) and body else body
+    if not isinstance(first, dict):
+        first = {}
+    code = first.get("errorCode") or first.get("error") or f"HTTP_{response.status_code}"
+    message = first.get("message") or first.get("error_description") or response.reason or "no reason is given"
+    return RequestRefused(what, response.status_code, str(code), str(message))
+
+
+def refuses_the_token(response: requests.Response) -> bool:
+    """True for 401, and for the 403 that userinfo gives to a bad token."""
+    return response.status_code == 401 or (response.status_code == 403 and b"Bad_OAuth_Token" in response.content)

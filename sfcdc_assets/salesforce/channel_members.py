@@ -1,0 +1,79 @@
+"""Which entities a channel carries, from the org's own setup (facts section 8, Tooling)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
+from sfcdc_assets.salesforce.record_id import is_salesforce_id
+from sfcdc_assets.salesforce.session import OrgSession
+
+STANDARD_CHANNEL = "/data/ChangeEvents"
+_STANDARD_SUFFIX = "ChangeEvent"
+_CUSTOM_SUFFIX = "__ChangeEvent"
+_CUSTOM_CHANNEL_SUFFIX = "__chn"
+
+
+def entity_of_change_event(name: str) -> str:
+    """`AccountChangeEvent` -> `Account`, `Invoice_Statement__ChangeEvent` -> `Invoice_Statement__c`.
+
+    Raises `ValueError` when the name is not a change event's.
+    """
+    if name.endswith(_CUSTOM_SUFFIX):
+        return name.removesuffix(_CUSTOM_SUFFIX) + "__c"
+    if name.endswith(_STANDARD_SUFFIX) and name != _STANDARD_SUFFIX:
+        return name.removesuffix(_STANDARD_SUFFIX)
+    raise ValueError(f"{name!r} is not the name of a change event")
+
+
+def channel_members(session: OrgSession, channel: str) -> tuple[str, ...] | None:
+    """API names of the channel's entities, sorted; None when the org does not tell them to this user.
+
+    A single-entity channel names its entity itself and costs no request. For the others the user needs 'View Setup
+    and Configuration'; without it the entities become known as the stream names them.
+    Raises `ValueError` for a text that is not a `/data/` channel.
+    """
+    name = channel.removeprefix("/data/")
+    if name == channel or not name:
+        raise ValueError(f"{channel!r} is not a channel of change events; they start with /data/")
+    if channel != STANDARD_CHANNEL and not name.endswith(_CUSTOM_CHANNEL_SUFFIX):
+        return (entity_of_change_event(name),)
+    try:
+        selected = _selected_entities(session, name)
+        if not selected and name.endswith(_CUSTOM_CHANNEL_SUFFIX):
+            selected = _selected_by_channel_id(session, name)
+    except RequestRefused as refusal:
+        if refusal.status in (400, 403, 404):
+            return None
+        raise
+    if any(is_salesforce_id(name) and not name.endswith(_STANDARD_SUFFIX) for name in selected):
+        # An id of an entity definition instead of its name: the stream will name it. The suffix is looked at first,
+        # because names such as LeadChangeEvent have the 15 characters of an id.
+        return None
+    try:
+        return tuple(sorted({entity_of_change_event(name) for name in selected}))
+    except ValueError as error:
+        raise UnexpectedAnswer(session.url_of("tooling/query/"), str(error)) from error
+
+
+def _selected_entities(session: OrgSession, event_channel: str) -> list[str]:
+    rows = _rows(
+        session, f"SELECT SelectedEntity FROM PlatformEventChannelMember WHERE EventChannel = '{event_channel}'"
+    )
+    return [str(row["SelectedEntity"]) for row in rows]
+
+
+def _selected_by_channel_id(session: OrgSession, name: str) -> list[str]:
+    """Members refer to a custom channel by its name or by its id (0YL...); the docs show both."""
+    developer_name = name.removesuffix(_CUSTOM_CHANNEL_SUFFIX)
+    channels = _rows(session, f"SELECT Id FROM PlatformEventChannel WHERE DeveloperName = '{developer_name}'")
+    return [entity for row in channels for entity in _selected_entities(session, str(row["Id"]))]
+
+
+def _rows(session: OrgSession, soql: str) -> list[dict[str, Any]]:
+    """All rows of a tooling query; an org has at most 100 channels and some hundred members, so no page follows."""
+    answer = session.request("GET", "tooling/query/", params={"q": soql}, what="a tooling query")
+    records = answer.get("records") if isinstance(answer, dict) else None
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise UnexpectedAnswer(session.url_of("tooling/query/"), "it is not a page of a query")
+    return records

@@ -1,0 +1,176 @@
+"""What can go wrong between this client and the org's REST side, each with the facts and the remedy.
+
+Texts of the org (`message`, `error_description`) are quoted because they tell most; secrets never are, and whoever
+quotes a login answer redacts first.
+"""
+
+from __future__ import annotations
+
+from sfcdc_assets.errors import SfcdcError
+
+
+def _sentence(text: str, limit: int = 500) -> str:
+    """The org's own text on one line and of bounded length: it is quoted inside a sentence."""
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+class LoginRefused(SfcdcError):
+    """The org's login host gave no token for the grant that was tried."""
+
+    def __init__(self, grant: str, login_url: str, error: str, description: str, settings: tuple[str, ...]) -> None:
+        self.grant = grant
+        self.login_url = login_url
+        self.error = error
+        self.description = description
+        self.settings = settings
+        said = f"{error} ({_sentence(description)})" if description else error
+        super().__init__(f"{login_url} refused the login by {grant}: {said}. Check {', '.join(settings)}.")
+
+
+class SessionExpired(SfcdcError):
+    """The org does not take the access token, and there is no way (left) to get a better one."""
+
+    def __init__(self, instance_url: str, *, renewed: bool) -> None:
+        self.instance_url = instance_url
+        self.renewed = renewed
+        if renewed:
+            problem = "refuses even a fresh access token"
+            remedy = (
+                "Check that SFCDC_INSTANCE_URL is the org that SFCDC_LOGIN_URL logs in to, that the user has the "
+                "permission 'API Enabled', and that the connected app does not lock sessions to an IP address."
+            )
+        else:
+            problem = "says that the access token is expired or invalid"
+            remedy = "Put a valid token into SFCDC_ACCESS_TOKEN, or set a login that can renew it by itself."
+        super().__init__(f"The org {instance_url} {problem}. {remedy}")
+
+
+class OrgUnreachable(SfcdcError):
+    """No connection: the name does not resolve, the port refuses, or it does not speak TLS."""
+
+    def __init__(self, url: str, setting: str, reason: str) -> None:
+        self.url = url
+        self.setting = setting
+        self.reason = reason
+        super().__init__(f"{url} cannot be reached ({_sentence(reason)}). Check {setting} and the network.")
+
+
+class CertificateNotTrusted(SfcdcError):
+    """The server's certificate does not prove that it is the host asked for."""
+
+    def __init__(self, url: str, setting: str, reason: str) -> None:
+        self.url = url
+        self.setting = setting
+        self.reason = reason
+        super().__init__(
+            f"The certificate of {url} is not trusted ({_sentence(reason)}). Put the root certificate that signed it "
+            f"into a PEM file and name that in SFCDC_CA_FILE, or correct {setting}."
+        )
+
+
+class OrgUnavailable(SfcdcError):
+    """The org did not answer in good order within the bounded number of tries."""
+
+    def __init__(self, url: str, tries: int, problem: str, *, timed_out: bool = False) -> None:
+        self.url = url
+        self.tries = tries
+        self.problem = problem
+        self.timed_out = timed_out
+        super().__init__(
+            f"The org did not answer {url} after {tries} {'try' if tries == 1 else 'tries'} ({_sentence(problem)}). "
+            "Nothing is lost; run again later, or look at https://status.salesforce.com."
+        )
+
+
+class ApiLimitReached(SfcdcError):
+    """The org's allowance of API requests is used up. Trying again at once would only make it worse."""
+
+    def __init__(self, instance_url: str, message: str) -> None:
+        self.instance_url = instance_url
+        self.message = message
+        super().__init__(
+            f"The org {instance_url} takes no more API requests: {_sentence(message)}. The allowance is counted over "
+            "24 hours; wait, or have it raised, or stop other clients that use it up."
+        )
+
+
+class RequestRefused(SfcdcError):
+    """The org refused one request (4xx) with an errorCode of its own; base of the refusals that have a remedy."""
+
+    def __init__(self, what: str, status: int, error_code: str, message: str) -> None:
+        self.what = what
+        self.status = status
+        self.error_code = error_code
+        self.message = message
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        return f"The org refused {self.what} with {self.status} {self.error_code}: {_sentence(self.message)}."
+
+
+class EntityNotReadable(RequestRefused):
+    """The user of the token may not read an entity, or the org has none of that name."""
+
+    def __init__(self, entity: str, status: int, error_code: str, message: str) -> None:
+        self.entity = entity
+        super().__init__(f"reading {entity}", status, error_code, message)
+
+    def _text(self) -> str:
+        return (
+            f"The entity {self.entity} cannot be read ({self.error_code}: {_sentence(self.message)}). Give the user "
+            f"the permission 'View All Records' on {self.entity}, or leave it out of SFCDC_ENTITIES."
+        )
+
+
+class QueryRefused(RequestRefused):
+    """The org does not take a SOQL query or its locator. Carries the query."""
+
+    def __init__(self, soql: str, status: int, error_code: str, message: str) -> None:
+        self.soql = soql
+        super().__init__("a query", status, error_code, message)
+
+    def _text(self) -> str:
+        return (
+            f"The org refused the query with {self.error_code}: {_sentence(self.message)}. "
+            f"The query was: {_sentence(self.soql)}. If it names a field that was removed or hidden from the user, "
+            "run again (the fields are read anew), or give the user access to the field."
+        )
+
+
+class BulkJobFailed(SfcdcError):
+    """A bulk query job ended without results, or did not end in time."""
+
+    def __init__(self, job_id: str, entity: str, state: str, message: str) -> None:
+        self.job_id = job_id
+        self.entity = entity
+        self.state = state
+        self.message = message
+        super().__init__(
+            f"The bulk query job {job_id} over {entity} is {state}: {_sentence(message)}. "
+            "Run the snapshot of this entity again; it starts a new job."
+        )
+
+
+class BulkJobGone(SfcdcError):
+    """The org no longer has a bulk query job (results are kept for 7 days, and anyone may delete a job)."""
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(
+            f"The bulk query job {job_id} no longer exists in the org. "
+            "Run the snapshot of this entity again; it starts a new job at a new position of the stream."
+        )
+
+
+class UnexpectedAnswer(SfcdcError):
+    """An answer that is not what the resource is documented to give: not JSON, not CSV, wrong length, a redirect."""
+
+    def __init__(self, url: str, problem: str, setting: str = "SFCDC_INSTANCE_URL") -> None:
+        self.url = url
+        self.problem = problem
+        self.setting = setting
+        super().__init__(
+            f"{url} gave an unexpected answer: {_sentence(problem)}. Check that {setting} is the org's own address, "
+            "such as https://<My Domain>.my.salesforce.com, and that no proxy answers in its place."
+        )

@@ -1,0 +1,59 @@
+"""What a login is: a grant asks for a token, and a token comes with the org it is for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from sfcdc_assets.salesforce.errors import UnexpectedAnswer
+from sfcdc_assets.salesforce.transport import Transport
+
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True)
+class Login:
+    """What a login gives. The token is kept out of the repr."""
+
+    access_token: str = field(repr=False)
+    instance_url: str | None
+    organization_id: str | None
+    """18 characters; None when the answer does not tell."""
+
+
+class Grant(Protocol):
+    """One way to get a token."""
+
+    @property
+    def name(self) -> str:
+        """As people call it, for errors."""
+
+    @property
+    def renewable(self) -> bool:
+        """False for a token that was handed over: when it expires, there is no other."""
+
+    def login(self, transport: Transport) -> Login:
+        """A fresh token. Raises LoginRefused, SettingsError and the transport's errors."""
+
+
+def is_sendable(token: str) -> bool:
+    """True when the token can stand in a header. Anything else, requests would quote in its error text."""
+    return _TOKEN.fullmatch(token) is not None
+
+
+def checked_login(where: str, access_token: object, instance_url: object, organization_id: str | None) -> Login:
+    """A `Login` of a server's answer, or `UnexpectedAnswer` when it holds no token or no https instance."""
+    if not isinstance(access_token, str) or not is_sendable(access_token):
+        raise UnexpectedAnswer(where, "the login answer holds no access token", "SFCDC_LOGIN_URL")
+    if not isinstance(instance_url, str) or urlsplit(instance_url).scheme != "https":
+        raise UnexpectedAnswer(where, "the login answer names no https:// instance", "SFCDC_LOGIN_URL")
+    return Login(access_token, instance_url.rstrip("/"), organization_id)
+
+
+def redacted(text: str, secrets: tuple[str, ...]) -> str:
+    """`text` without any of `secrets`: a server may echo what it was sent."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

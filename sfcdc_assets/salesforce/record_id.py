@@ -1,0 +1,29 @@
+"""Salesforce ids: 15 case-sensitive characters, or 18 with a checksum suffix (facts section 7)."""
+
+from __future__ import annotations
+
+import re
+
+_SUFFIX_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
+_ID = re.compile(r"[A-Za-z0-9]{15}(?:[A-Z0-5]{3})?")
+
+
+def is_salesforce_id(text: str) -> bool:
+    """True for the form of an id, 15 or 18 characters; says nothing about its existence."""
+    return _ID.fullmatch(text) is not None
+
+
+def eighteen_characters(salesforce_id: str) -> str:
+    """The 18-character form of a 15- or 18-character id.
+
+    Suffix: three chunks of five; bit k of a chunk is set where its character k is an upper-case letter.
+    Raises `ValueError` when the text is not an id.
+    """
+    if not is_salesforce_id(salesforce_id):
+        raise ValueError(f"{salesforce_id!r} is not a Salesforce id of 15 or 18 characters")
+    body = salesforce_id[:15]
+    suffix = ""
+    for start in (0, 5, 10):
+        bits = sum(1 << k for k, char in enumerate(body[start : start + 5]) if "A" <= char <= "Z")
+        suffix += _SUFFIX_ALPHABET[bits]
+    return body + suffix

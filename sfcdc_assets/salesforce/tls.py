@@ -1,0 +1,55 @@
+"""TLS of every connection to the org: the machine's usual roots, and the extra one of `SFCDC_CA_FILE` beside them."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import certifi
+from requests.adapters import HTTPAdapter
+
+from sfcdc_assets.errors import SettingsError
+
+
+def trusted_roots(ca_file: Path | None) -> ssl.SSLContext:
+    """Context that trusts the system's roots, certifi's roots, and those in `ca_file` (PEM).
+
+    Raises `SettingsError` naming SFCDC_CA_FILE when the file holds no certificate.
+    """
+    context = ssl.create_default_context()
+    context.load_verify_locations(cafile=certifi.where())
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=str(ca_file))
+        except (ssl.SSLError, OSError) as error:
+            raise SettingsError(
+                "SFCDC_CA_FILE",
+                f"{ca_file} holds no certificate in PEM form",
+                "Name a file that starts with -----BEGIN CERTIFICATE-----",
+            ) from error
+    return context
+
+
+class TrustedRootsAdapter(HTTPAdapter):
+    """The adapter of requests with our context.
+
+    A context instead of `Session.verify = <bundle file>`: that would replace the usual roots by the one file, and a
+    combined bundle would be a temporary file that outlives nobody.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        super().__init__(max_retries=0)  # tries are counted in one place only, see transport.py
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, ssl_context=self._context, **kwargs)
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        return super().proxy_manager_for(proxy, ssl_context=self._context, **kwargs)
+
+    def cert_verify(self, conn: Any, url: str, verify: bool | str, cert: Any) -> None:
+        super().cert_verify(conn, url, verify, cert)
+        if verify is True:
+            # The context holds certifi's roots already; requests would have them parsed again for each connection.
+            conn.ca_certs = None

@@ -1,0 +1,147 @@
+"""HTTP to the org and its login host: TLS, time limits, bounded tries, redirects kept at home. Knows no token."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+import tenacity
+
+from sfcdc_assets.salesforce.errors import CertificateNotTrusted, OrgUnavailable, OrgUnreachable, UnexpectedAnswer
+from sfcdc_assets.salesforce.retry import (
+    RETRIED_STATUSES,
+    Transient,
+    backoff,
+    certificate_problem,
+    retry_after_s,
+    transient_of,
+)
+from sfcdc_assets.salesforce.tls import TrustedRootsAdapter
+
+CONNECT_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 120.0
+"""The org itself ends a query after 120 s, so a longer silence has no answer behind it."""
+READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+TRIES = 6
+TRIES_OF_AN_UNKNOWN_HOST = 2
+
+
+class NoAuthorization(requests.auth.AuthBase):
+    """Sends what the caller put into the headers. Without an `auth`, requests takes one from ~/.netrc."""
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        return request
+
+
+class Transport(requests.Session):
+    """A `requests.Session` that tries again where that is safe and tells failures as `SfcdcError`s.
+
+    One object serves several threads: the connection pool is thread-safe, and cookies, the one thing requests would
+    change on each answer, are refused (the REST side needs none).
+    """
+
+    def __init__(
+        self,
+        adapter: TrustedRootsAdapter,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        timeout_s: tuple[float, float] = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+    ) -> None:
+        super().__init__()
+        self.mount("https://", adapter)
+        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        self.auth = NoAuthorization()
+        self._sleep = sleep
+        self._timeout_s = timeout_s
+        self._hosts_that_answered: set[str] = set()
+        self._count_lock = threading.Lock()
+        self.calls = 0
+        """Requests sent to versioned REST resources, each try counted: what the org counts as API requests."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Only a redirect within the same scheme and host is followed: another host must not see the token."""
+        target = super().get_redirect_target(resp)
+        if target is None:
+            return None
+        here, there = urlsplit(resp.url), urlsplit(requests.compat.urljoin(resp.url, target))
+        return target if (here.scheme, here.netloc) == (there.scheme, there.netloc) else None
+
+    def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        setting: str,
+        repeatable: bool,
+        tries: int = TRIES,
+        retried: frozenset[int] = RETRIED_STATUSES,
+        receive: Callable[[requests.Response], None] | None = None,
+        **options: Any,
+    ) -> requests.Response:
+        """Send one request, up to `tries` times, and return the answer whatever its status below 500.
+
+        `repeatable`: sending it twice does no harm; if False it is sent again only when it cannot have arrived.
+        `setting`: the setting that named the host, for errors. `receive`: reads the body of a 2xx answer inside the
+        try, so that a broken body is a failed try; it must start anew at each call.
+        Raises OrgUnreachable, CertificateNotTrusted, OrgUnavailable, UnexpectedAnswer.
+        """
+        where, host = url.partition("?")[0], urlsplit(url).netloc
+
+        def one_try() -> requests.Response:
+            try:
+                response = self._send(method, url, options)
+                self._hosts_that_answered.add(host)
+                if repeatable and response.status_code in retried:
+                    problem = f"HTTP {response.status_code} {response.reason or ''}".strip()
+                    timed_out = response.status_code == 504
+                    raise Transient(problem, connected=True, timed_out=timed_out, retry_after_s=retry_after_s(response))
+                if response.is_redirect:
+                    raise UnexpectedAnswer(where, f"it sends on to another host (HTTP {response.status_code})", setting)
+                if receive is not None and response.ok:
+                    receive(response)
+                return response
+            except requests.exceptions.RequestException as error:
+                not_trusted = certificate_problem(error)
+                if not_trusted is not None:
+                    raise CertificateNotTrusted(f"https://{host}", setting, not_trusted) from error
+                transient = transient_of(error)
+                if transient is None:
+                    # The text is left out: requests quotes header values and URLs in some of them.
+                    raise UnexpectedAnswer(where, f"it is not usable ({type(error).__name__})", setting) from None
+                raise transient from error
+
+        def enough(state: tenacity.RetryCallState) -> bool:
+            error = state.outcome.exception() if state.outcome else None
+            if not isinstance(error, Transient):
+                return True
+            if not repeatable and error.connected:
+                return True
+            # A host that never answered is more likely a wrong setting than an outage: say so soon.
+            unknown = not error.connected and host not in self._hosts_that_answered
+            return state.attempt_number >= (min(tries, TRIES_OF_AN_UNKNOWN_HOST) if unknown else tries)
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(Transient),
+            stop=enough,
+            wait=backoff,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(one_try)
+        except Transient as error:
+            if not error.connected and host not in self._hosts_that_answered:
+                raise OrgUnreachable(f"https://{host}", setting, error.problem) from error
+            made = retrying.statistics["attempt_number"]
+            raise OrgUnavailable(where, made, error.problem, timed_out=error.timed_out) from error
+
+    def _send(self, method: str, url: str, options: dict[str, Any]) -> requests.Response:
+        if urlsplit(url).path.startswith("/services/data/v"):
+            with self._count_lock:
+                self.calls += 1
+        return super().request(method, url, **{"timeout": self._timeout_s, **options})

@@ -1,0 +1,272 @@
+"""Describe, query, count, retrieve, limits and channel members against scripted answers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfcdc_assets.salesforce.channel_members import channel_members, entity_of_change_event
+from sfcdc_assets.salesforce.describe import ObjectDescription, describe
+from sfcdc_assets.salesforce.errors import (
+    EntityNotReadable,
+    OrgUnavailable,
+    QueryRefused,
+    RequestRefused,
+    UnexpectedAnswer,
+)
+from sfcdc_assets.salesforce.limits import limits
+from sfcdc_assets.salesforce.query import count, query_rows
+from sfcdc_assets.salesforce.record_id import eighteen_characters
+from sfcdc_assets.salesforce.retrieve import retrieve
+from sfcdc_assets_tests.salesforce.scripted_org import Answer, refusal
+
+ACCOUNT = {
+    "name": "Account",
+    "label": "Account",
+    "keyPrefix": "001",
+    "custom": False,
+    "queryable": True,
+    "urls": {"sobject": "/services/data/v64.0/sobjects/Account"},
+    "fields": [
+        {"name": "Id", "type": "id", "length": 18, "nillable": False, "byteLength": 18},
+        {"name": "BillingCity", "type": "string", "length": 40, "compoundFieldName": "BillingAddress"},
+        {"name": "OwnerId", "type": "reference", "referenceTo": ["User"], "relationshipName": "Owner"},
+        {"name": "Score__c", "type": "double", "precision": 18, "scale": 2, "calculated": True, "custom": True},
+    ],
+}
+RECORD = {"attributes": {"type": "Account", "url": "/services/data/v64.0/sobjects/Account/x"}}
+
+
+def ids(number: int) -> list[str]:
+    return [eighteen_characters(f"001Ab{n:010d}") for n in range(number)]
+
+
+def test_a_description_keeps_the_raw_shape_and_only_what_columns_need(org, session):
+    org.on("GET", "sobjects/Account/describe", Answer(200, ACCOUNT))
+    description = describe(session, "Account")
+    stored = description.to_json()
+    assert [field["name"] for field in stored["fields"]] == ["Id", "BillingCity", "OwnerId", "Score__c"]
+    assert stored["fields"][1]["compoundFieldName"] == "BillingAddress"
+    assert stored["fields"][2]["referenceTo"] == ["User"]
+    assert (stored["fields"][3]["calculated"], stored["fields"][3]["scale"]) == (True, 2)
+    assert stored["keyPrefix"] == "001"
+    assert "urls" not in stored
+    assert "byteLength" not in stored["fields"][0]
+    assert ObjectDescription.from_json(stored) == description
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(404, "NOT_FOUND", "The requested resource does not exist"),
+        refusal(403, "INSUFFICIENT_ACCESS", "no"),
+        Answer(200, {**ACCOUNT, "queryable": False}),
+    ],
+)
+def test_an_entity_that_cannot_be_read_names_the_permission_and_the_setting(org, session, answer):
+    org.on("GET", "sobjects/Account/describe", answer)
+    with pytest.raises(EntityNotReadable, match=r"Account cannot be read.*View All Records.*SFCDC_ENTITIES"):
+        describe(session, "Account")
+
+
+@pytest.mark.parametrize("body", [[], {"name": "Account"}, {"name": "A", "fields": [{}]}, {"name": "A", "fields": 3}])
+def test_an_answer_that_describes_nothing_is_told(org, session, body):
+    org.on("GET", "sobjects/Account/describe", Answer(200, body))
+    with pytest.raises(UnexpectedAnswer):
+        describe(session, "Account")
+
+
+def test_rows_come_lazily_over_locators_without_attributes(org, session):
+    more = "/services/data/v64.0/query/0r8000000000001AAA-2"
+    rows = [{**RECORD, "Id": name} for name in "abc"]
+    org.on("GET", "query/", Answer(200, {"done": False, "nextRecordsUrl": more, "records": rows[:2], "totalSize": 3}))
+    org.on("GET", more, Answer(200, {"done": True, "records": rows[2:], "totalSize": 3}))
+    found = query_rows(session, "SELECT Id FROM Account")
+    assert next(found) == {"Id": "a"}
+    assert org.requests("GET", more) == []
+    assert list(found) == [{"Id": "b"}, {"Id": "c"}]
+    assert org.requests("GET", "query/")[0].query == {"q": "SELECT Id FROM Account"}
+
+
+def test_deleted_rows_are_asked_for_by_query_all(org, session):
+    org.on("GET", "queryAll/", Answer(200, {"done": True, "records": [], "totalSize": 0}))
+    assert list(query_rows(session, "SELECT Id FROM Account", include_deleted=True)) == []
+
+
+@pytest.mark.parametrize("following", [None, 7, "https://elsewhere.example/x", "//elsewhere.example/x"])
+def test_a_next_page_that_is_no_path_of_the_org_is_not_followed(org, session, following):
+    org.on("GET", "query/", Answer(200, {"done": False, "records": [], "nextRecordsUrl": following}))
+    with pytest.raises(UnexpectedAnswer):
+        list(query_rows(session, "SELECT Id FROM Account"))
+
+
+def test_a_refused_query_carries_the_query_and_the_reason_on_one_line(org, session):
+    text = "\nSELECT Id, Nope FROM Account\n           ^\nERROR at Row:1:Column:12\nNo such column 'Nope'"
+    org.on("GET", "query/", refusal(400, "INVALID_FIELD", text))
+    with pytest.raises(
+        QueryRefused, match=r"INVALID_FIELD: SELECT Id, Nope FROM Account \^ ERROR.*was: SELECT"
+    ) as caught:
+        list(query_rows(session, "SELECT Id, Nope FROM Account"))
+    assert "\n" not in str(caught.value)
+    assert caught.value.error_code == "INVALID_FIELD"
+
+
+def test_a_count_is_one_request(org, session):
+    org.on("GET", "query/", Answer(200, {"done": True, "records": [], "totalSize": 50_000}))
+    assert count(session, "Account", "Name != null") == 50_000
+    assert org.requests("GET", "query/")[0].query == {"q": "SELECT COUNT() FROM Account WHERE Name != null"}
+
+
+def test_counting_an_unknown_entity_says_it_cannot_be_read(org, session):
+    org.on("GET", "queryAll/", refusal(400, "INVALID_TYPE", "sObject type 'Nope__c' is not supported."))
+    with pytest.raises(EntityNotReadable, match="Nope__c cannot be read"):
+        count(session, "Nope__c", include_deleted=True)
+
+
+def test_missing_records_are_none_and_repeated_ids_cost_nothing(org, session):
+    here, gone = ids(2)
+    org.on("POST", "composite/sobjects/Account", Answer(200, [{**RECORD, "Id": here, "Name": "Acme"}, None]))
+    found = retrieve(session, "Account", [here, gone, here], ["Name"])
+    assert found == {here: {"Id": here, "Name": "Acme"}, gone: None}
+    assert org.requests("POST", "composite/sobjects/Account")[0].json == {"ids": [here, gone], "fields": ["Name"]}
+
+
+def test_ids_are_sent_two_thousand_at_a_time(org, session):
+    wanted = ids(4001)
+    org.on(
+        "POST",
+        "composite/sobjects/Account",
+        Answer(200, [None] * 2000),
+        Answer(200, [None] * 2000),
+        Answer(200, [None]),
+    )
+    assert set(retrieve(session, "Account", wanted, ["Name"])) == set(wanted)
+    assert [len(seen.json["ids"]) for seen in org.requests("POST", "composite/sobjects/Account")] == [2000, 2000, 1]
+
+
+@pytest.mark.parametrize(
+    "too_much",
+    [
+        *(Answer(status, b"too long") for status in (413, 414, 431)),
+        refusal(400, "QUERY_TIMEOUT", "Your query request was running for too long."),
+    ],
+)
+def test_a_call_that_is_too_much_for_the_org_is_split_in_halves(org, session, too_much):
+    org.on("POST", "composite/sobjects/Account", too_much, Answer(200, [None]), Answer(200, [None, None]))
+    assert retrieve(session, "Account", ids(3), ["Name"]) == dict.fromkeys(ids(3))
+    assert [len(seen.json["ids"]) for seen in org.requests("POST", "composite/sobjects/Account")] == [3, 1, 2]
+
+
+def test_a_call_that_is_too_slow_is_split_after_two_tries(org, session, slept):
+    slow = [Answer(504, b"")] * 2
+    org.on("POST", "composite/sobjects/Account", *slow, Answer(200, [None]), Answer(200, [None]))
+    assert retrieve(session, "Account", ids(2), ["Name"]) == dict.fromkeys(ids(2))
+    assert len(slept) == 1
+
+
+def test_one_record_that_is_too_slow_alone_is_an_outage(org, session, slept):
+    org.on("POST", "composite/sobjects/Account", Answer(504, b""))
+    with pytest.raises(OrgUnavailable):
+        retrieve(session, "Account", ids(1), ["Name"])
+    assert len(slept) == 1
+
+
+@pytest.mark.parametrize("body", [{}, [], [None, None], ["x"], [{"Id": "001000000000000AAA"}]])
+def test_an_answer_that_does_not_fit_the_ids_is_told(org, session, body):
+    org.on("POST", "composite/sobjects/Account", Answer(200, body))
+    with pytest.raises(UnexpectedAnswer):
+        retrieve(session, "Account", ids(1), ["Name"])
+
+
+def test_one_unknown_field_refuses_the_retrieve(org, session):
+    org.on("POST", "composite/sobjects/Account", refusal(400, "INVALID_FIELD", "No such column 'Nope'"))
+    with pytest.raises(QueryRefused, match="Nope"):
+        retrieve(session, "Account", ids(1), ["Nope"])
+
+
+def test_limits_may_be_below_zero_and_nested_ones_are_left_out(org, session):
+    answer = {
+        "DailyApiRequests": {"Max": 5000, "Remaining": 4937, "My App": {"Max": 10, "Remaining": 5}},
+        "DailyDeliveredPlatformEvents": {"Max": 10000, "Remaining": -12},
+        "Odd": {},
+    }
+    org.on("GET", "limits/", Answer(200, answer))
+    found = limits(session)
+    assert found["DailyApiRequests"].maximum == 5000
+    assert found["DailyDeliveredPlatformEvents"].remaining == -12
+    assert "Odd" not in found
+
+
+@pytest.mark.parametrize(
+    ("channel", "entity"),
+    [
+        ("/data/AccountChangeEvent", "Account"),
+        ("/data/Invoice_Statement__ChangeEvent", "Invoice_Statement__c"),
+        ("/data/acme__Order__ChangeEvent", "acme__Order__c"),
+    ],
+)
+def test_a_single_entity_channel_names_its_entity_without_a_request(org, session, channel, entity):
+    assert channel_members(session, channel) == (entity,)
+    assert org.seen == []
+
+
+@pytest.mark.parametrize(
+    "channel", ["/event/X__e", "AccountChangeEvent", "/data/", "/data/Account", "/data/ChangeEvent"]
+)
+def test_a_text_that_is_no_change_event_channel_is_refused(session, channel):
+    with pytest.raises(ValueError, match="change event"):
+        channel_members(session, channel)
+
+
+def test_the_standard_channel_is_read_from_the_orgs_setup(org, session):
+    names = ["InvoiceStatement__ChangeEvent", "LeadChangeEvent", "AccountChangeEvent"]  # one has an id's 15 characters
+    org.on(
+        "GET", "tooling/query/", Answer(200, {"records": [{"SelectedEntity": name} for name in names], "done": True})
+    )
+    assert channel_members(session, "/data/ChangeEvents") == ("Account", "InvoiceStatement__c", "Lead")
+    assert "EventChannel = 'ChangeEvents'" in org.requests("GET", "tooling/query/")[0].query["q"]
+
+
+def test_a_custom_channel_is_found_by_its_id_when_not_by_its_name(org, session):
+    answers = [[], [{"Id": "0YLAb0000000001MAA"}], [{"SelectedEntity": "AccountChangeEvent"}]]
+    org.on("GET", "tooling/query/", *(Answer(200, {"records": records, "done": True}) for records in answers))
+    assert channel_members(session, "/data/Sales__chn") == ("Account",)
+    asked = [seen.query["q"] for seen in org.requests("GET", "tooling/query/")]
+    assert [query.rpartition("= ")[2] for query in asked] == ["'Sales__chn'", "'Sales'", "'0YLAb0000000001MAA'"]
+
+
+@pytest.mark.parametrize(("status", "code"), [(403, "INSUFFICIENT_ACCESS"), (404, "NOT_FOUND"), (400, "INVALID_TYPE")])
+def test_without_the_permission_the_members_are_unknown(org, session, status, code):
+    org.on("GET", "tooling/query/", refusal(status, code))
+    assert channel_members(session, "/data/ChangeEvents") is None
+
+
+def test_members_told_by_id_only_are_unknown(org, session):
+    org.on("GET", "tooling/query/", Answer(200, {"records": [{"SelectedEntity": "01IAb0000000001MAA"}], "done": True}))
+    assert channel_members(session, "/data/ChangeEvents") is None
+
+
+def test_another_refusal_of_the_tooling_query_is_not_hidden(org, session):
+    org.on("GET", "tooling/query/", refusal(409, "ODD"))
+    with pytest.raises(RequestRefused, match="ODD"):
+        channel_members(session, "/data/ChangeEvents")
+
+
+@pytest.mark.parametrize(
+    ("fifteen", "suffix"),
+    [("001Dp00000JJkkH", "IAT"), ("005Dp000000Ppjs", "IAC"), ("0012F00000ic4TZ", "QAY"), ("0" * 15, "AAA")],
+)
+def test_the_suffix_of_an_id_is_the_one_salesforce_gives(fifteen, suffix):
+    assert eighteen_characters(fifteen) == fifteen + suffix
+
+
+@given(st.text("abcXYZ019", min_size=15, max_size=15))
+def test_completing_an_id_twice_changes_nothing(fifteen):
+    assert eighteen_characters(eighteen_characters(fifteen)) == eighteen_characters(fifteen)
+
+
+@given(st.from_regex(r"[A-Z][A-Za-z]{0,10}", fullmatch=True))
+def test_the_name_of_a_change_event_tells_the_entity(name):
+    assert entity_of_change_event(f"{name}ChangeEvent") == name
+    assert entity_of_change_event(f"{name}__ChangeEvent") == f"{name}__c"
