@@ -1,7 +1,5 @@
 """For those who prefer fixed times to a sensor: the same tick, every ten minutes. Off by default."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from sfcdc_assets.assets.run_scope import TRIGGER_TAG

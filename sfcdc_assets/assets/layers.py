@@ -4,8 +4,6 @@ They share a step because a run covers whatever entities the stream touched: Dag
 whole when its upstream did not yield for every key, and a failed entity must not stop the others.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -15,7 +15,14 @@ from sfcdc_assets.pipeline.org import Org
 TRIGGER_TAG = "sfcdc/trigger"
 """On runs that a sensor, a schedule or `sfcdc sync` asked for: of their range only what has work is done."""
 CHANNEL_TAG = "sfcdc/channel"
-"""The channel whose stream such a run drains; at most one of them runs at a time (dagster.yaml)."""
+"""The channel whose entities such a run is about."""
+LANE_TAG = "sfcdc/lane"
+"""At most one run at a time in a lane (dagster.yaml)."""
+
+
+def lane(channel: str, job: str) -> str:
+    """A job on a channel: a long snapshot does not hold up the channel's events."""
+    return f"{job} {channel}"
 
 
 class UnknownEntity(SfcdcError):

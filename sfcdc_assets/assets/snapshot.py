@@ -1,7 +1,5 @@
 """`snapshot`: an entity read whole from the org, on day 0 and on demand."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -18,7 +16,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import Lander
-from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.snapshot import Pin, SnapshotReport, take_snapshot
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -51,11 +49,16 @@ def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgReso
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect() as connected:
         scope = run_scope(context, warehouse, settings, connected)
-        lander = Lander(warehouse, connected.pubsub, connected.describe_json)
+        pin = Pin(warehouse, Lander(warehouse, connected.pubsub, connected.describe_json))
 
         def take(state: EntityState) -> None:
             report = take_snapshot(
-                warehouse, connected, lander, state.entity, state.channel, on_page=_Progress(context.log.info)
+                warehouse,
+                connected,
+                state.entity,
+                state.channel,
+                lambda: pin.of(state.channel),
+                on_page=_Progress(context.log.info),
             )
             context.log.info(_told(report))
             log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -20,7 +19,7 @@ from sfcdc_assets.errors import SfcdcError
 class PlainErrors(TyperGroup):
     """Tells what the project raises on purpose as its sentence, without a traceback."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: typer.Context) -> Any:
         """Run the subcommand; exit 1 with the sentence of an `SfcdcError`."""
         try:
             return super().invoke(ctx)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
-from sfcdc_assets.assets.run_scope import CHANNEL_TAG
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.errors import SfcdcError
@@ -93,7 +92,7 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str) -> TickOutcome:
         job = defs.resolve_job_def(request.job_name or "")
         run = job.execute_in_process(
             instance=instance,
-            tags={**request.tags, CHANNEL_TAG: request.tags[CHANNEL_TAG]},
+            tags=request.tags,
             raise_on_error=False,
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )

@@ -42,7 +42,7 @@ class CurrentState:
     def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
         """The newest snapshot, created or given the columns it lacks."""
         schema = current_state_schema(columns)
-        table = Table.open_or_create(warehouse, name_of(entity), schema)
+        table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=["Id", "_position"])
         present = set(table.schema.names)
         table.add_columns([field for field in schema if field.name not in present])
         return cls(table)

@@ -65,7 +65,9 @@ class Snapshots:
     def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
         """The newest state, created or given the columns it lacks."""
         schema = pa.schema([*arrow_schema(columns), *READ_COLUMNS])
-        table = Table.open_or_create(warehouse, name_of(entity), schema, partition_by=["_snapshot"])
+        table = Table.open_or_create(
+            warehouse, name_of(entity), schema, partition_by=["_snapshot"], statistics_on=["Id", "_position"]
+        )
         present = set(table.schema.names)
         table.add_columns([field for field in schema if field.name not in present])
         return cls(table)

@@ -58,10 +58,18 @@ class Table:
 
     @classmethod
     def open_or_create(
-        cls, warehouse: Warehouse, name: str, schema: pa.Schema, *, partition_by: Sequence[str] = ()
+        cls,
+        warehouse: Warehouse,
+        name: str,
+        schema: pa.Schema,
+        *,
+        partition_by: Sequence[str] = (),
+        statistics_on: Sequence[str] = (),
     ) -> Table:
         """The table's newest snapshot; created empty, with `schema`, when it does not exist.
 
+        `statistics_on`: the columns whose minimum and maximum the log keeps for each file; Delta's default is the
+        first 32 columns, of which a wide table's last ones are none.
         Raises `WarehouseNotWritable` when it cannot be created.
         """
         found = cls.open(warehouse, name)
@@ -69,7 +77,11 @@ class Table:
             return found
         try:
             delta = DeltaTable.create(
-                warehouse.uri(name), schema, mode="ignore", partition_by=list(partition_by) or None
+                warehouse.uri(name),
+                schema,
+                mode="ignore",
+                partition_by=list(partition_by) or None,
+                configuration={"delta.dataSkippingStatsColumns": ",".join(statistics_on)} if statistics_on else None,
             )
         except (OSError, DeltaError) as error:
             raise WarehouseNotWritable(warehouse.uri(name), str(error)) from error
@@ -109,7 +121,7 @@ class Table:
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan` (facts/DAGSTER.md 6.2: others abort at exit)."""
         reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
-        return pa.table(reader)
+        return self._plain(pa.table(reader))
 
     def head(self, predicate: str, count: int) -> pa.Table:
         """The first rows that a scan meets; reading stops there."""
@@ -119,8 +131,13 @@ class Table:
             found += batches[-1].num_rows
             if found >= count:
                 break
-        rows = pa.Table.from_batches(batches) if batches else self.schema.empty_table()
+        rows = self._plain(pa.Table.from_batches(batches)) if batches else self.schema.empty_table()
         return rows.slice(0, count)
+
+    def _plain(self, rows: pa.Table) -> pa.Table:
+        """The table's own types: a scan gives view types, which many of Arrow's kernels do not take."""
+        schema = self.schema
+        return rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
 
     def count(self) -> int:
         """Rows in this snapshot, from the log alone."""

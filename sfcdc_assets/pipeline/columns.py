@@ -6,10 +6,9 @@ import json
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, columns
+from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow_schema
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.state.columns import columns_of_table
 
 
 class SchemaMissing(SfcdcError):
@@ -38,6 +37,6 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tu
         order = {field["name"]: number for number, field in enumerate(describe["fields"])}
         order["Id"] = -1
         found = dict(sorted(found.items(), key=lambda item: order[item[0]]))
-    for column in columns_of_table(table) if table is not None else ():
+    for column in columns_of_arrow_schema(table) if table is not None else ():
         found.setdefault(column.name, column)
     return tuple(found.values())

@@ -50,50 +50,70 @@ class SnapshotReport:
     seconds: float
 
 
-def pin(warehouse: Warehouse, lander: Lander, channel: str, *, settle: float, budget: float, now_ms: int) -> int:
-    """Land to the stream's tip and return the position that a read begun now stands for (guarantee 8).
+class Pin:
+    """Positions of channels that reads begun now stand for (guarantee 8).
 
-    Raises `TipNotReached`.
+    A channel is landed to its tip once, when its position is first asked for; a later read may use it too, because the
+    events after it apply on top of whatever the read saw.
     """
-    report = lander.land(channel, settle=settle, budget=budget)
-    if not report.at_tip:
-        raise TipNotReached(channel, report.position, budget)
-    recent = RawEvents.open(warehouse).first_position_received_after(channel, now_ms - VISIBILITY_SECONDS * 1000)
-    return report.position if recent is None else recent - 1
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        lander: Lander,
+        *,
+        settle: float = SETTLE_SECONDS,
+        budget: float = DRAIN_SECONDS,
+        clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        self._warehouse = warehouse
+        self._lander = lander
+        self._settle = settle
+        self._budget = budget
+        self._clock_ms = clock_ms
+        self._positions: dict[str, int] = {}
+
+    def of(self, channel: str) -> int:
+        """The channel's position. Raises `TipNotReached`."""
+        if channel not in self._positions:
+            report = self._lander.land(channel, settle=self._settle, budget=self._budget)
+            if not report.at_tip:
+                raise TipNotReached(channel, report.position, self._budget)
+            received = self._clock_ms() - VISIBILITY_SECONDS * 1000
+            recent = RawEvents.open(self._warehouse).first_position_received_after(channel, received)
+            self._positions[channel] = report.position if recent is None else recent - 1
+        return self._positions[channel]
 
 
 def take_snapshot(
     warehouse: Warehouse,
     org: Org,
-    lander: Lander,
     entity: str,
     channel: str,
+    pin: Callable[[], int],
     *,
-    settle: float = SETTLE_SECONDS,
-    budget: float = DRAIN_SECONDS,
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
     clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
 ) -> SnapshotReport:
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
-    `on_page` is told the progress. A job that the org has forgotten (results are kept for 7 days) is begun anew with a
-    new pin. Raises `EntityNotReadable`, `TipNotReached`, `BulkJobFailed`.
+    `pin` gives the position that a read begun now stands for; `on_page` is told the progress. A job that the org has
+    forgotten (results are kept for 7 days) is begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
+    and what `pin` raises.
     """
     try:
-        return _take(warehouse, org, lander, entity, channel, settle, budget, on_page, clock_ms, resume=True)
+        return _take(warehouse, org, entity, channel, pin, on_page, clock_ms, resume=True)
     except BulkJobGone:
-        return _take(warehouse, org, lander, entity, channel, settle, budget, on_page, clock_ms, resume=False)
+        return _take(warehouse, org, entity, channel, pin, on_page, clock_ms, resume=False)
 
 
 def _take(
     warehouse: Warehouse,
     org: Org,
-    lander: Lander,
     entity: str,
     channel: str,
-    settle: float,
-    budget: float,
+    pin: Callable[[], int],
     on_page: Callable[[SnapshotProgress], None],
     clock_ms: Callable[[], int],
     *,
@@ -112,7 +132,7 @@ def _take(
     columns = entity_columns(schemas, entity, None)
     snapshots = Snapshots.open_with(warehouse, entity, columns)
     if not resumed:
-        position = pin(warehouse, lander, channel, settle=settle, budget=budget, now_ms=clock_ms())
+        position = pin()
         number = (progress.snapshot_number if progress else 0) + 1
         progress = start(org.session, entity, columns, channel=channel, position=position, snapshot_number=number)
         snapshots.begin(progress)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from sfcdc_assets.change_events.columns import columns_of_arrow_schema
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -20,7 +21,6 @@ from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.snapshot.pages import read_pages, start
-from sfcdc_assets.state.columns import columns_of_table
 
 HELD = 100_000
 """Differences held in memory while reading; beyond it the count goes on and the report says so."""
@@ -59,7 +59,7 @@ def verify_entity(warehouse: Warehouse, org: Org, lander: Lander, entity: str, c
     if table is None or taken is None:
         raise SnapshotMissing(entity)
     position = table.applied(channel) or 0
-    columns = columns_of_table(table.schema)
+    columns = columns_of_arrow_schema(table.schema)
     progress = start(org.session, entity, columns, channel=channel, position=position, snapshot_number=0)
     report = VerifyReport(entity, position)
     seen: list[pl.Series] = []

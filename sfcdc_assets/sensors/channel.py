@@ -5,8 +5,6 @@ for twice. What work there is comes from the tables: a run that failed, or an in
 nothing about what the next tick finds to do.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 
@@ -14,7 +12,7 @@ import dagster as dg
 
 from sfcdc_assets.assets.channels import channel_key
 from sfcdc_assets.assets.layers import RAW_EVENTS_KEY, raw_events_metadata
-from sfcdc_assets.assets.run_scope import CHANNEL_TAG, TRIGGER_TAG
+from sfcdc_assets.assets.run_scope import CHANNEL_TAG, LANE_TAG, TRIGGER_TAG, lane
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -54,10 +52,10 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
 
 def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse, org: OrgResource) -> dg.SensorResult:
     """One tick. A refused token, an unknown channel or an outage fails the tick with its reason; it is never a skip."""
-    busy = {kind: unfinished_run(context.instance, channel, kind.name) for kind in (SYNC, SNAPSHOT)}
-    if busy[SYNC]:
+    busy = {job: unfinished_run(context.instance, channel, job) for job in (SYNC.name, SNAPSHOT.name)}
+    if busy[SYNC.name]:
         return dg.SensorResult(
-            skip_reason=f"Run {busy[SYNC]} is at work on {channel}: it drains the stream to its tip itself."
+            skip_reason=f"Run {busy[SYNC.name]} is at work on {channel}: it drains the stream to its tip itself."
         )
     settings = load_settings()
     with org.connect() as connected:
@@ -69,12 +67,12 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
     keys = list(context.instance.get_dynamic_partitions(_name()))
     new = [entity for entity in mine if entity not in keys]
     requests = []
-    if not busy[SNAPSHOT]:
-        requests += _request(SNAPSHOT, channel, [state for state in states if state.needs_snapshot], [*keys, *new])
-    requests += _request(SYNC, channel, [state for state in states if state.has_work], [*keys, *new])
+    if not busy[SNAPSHOT.name]:
+        requests += _request(SNAPSHOT.name, channel, [state for state in states if state.needs_snapshot], [*keys, *new])
+    requests += _request(SYNC.name, channel, [state for state in states if state.has_work], [*keys, *new])
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT]),
+        skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),
         dynamic_partitions_requests=[ENTITY.build_add_request(new)] if new else [],
         asset_events=[*_materializations(warehouse, report), _observation(channel, report)],
     )
@@ -83,14 +81,12 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
 def unfinished_run(instance: dg.DagsterInstance, channel: str, job: str) -> str | None:
     """Id of a queued or running run of the job on the channel."""
     runs = instance.get_runs(
-        dg.RunsFilter(job_name=job, tags={CHANNEL_TAG: _lane(channel, job)}, statuses=UNFINISHED), limit=1
+        dg.RunsFilter(job_name=job, tags={LANE_TAG: lane(channel, job)}, statuses=UNFINISHED), limit=1
     )
     return runs[0].run_id if runs else None
 
 
-def _request(
-    job: dg.UnresolvedAssetJobDefinition, channel: str, states: Sequence[EntityState], keys: Sequence[str]
-) -> list[dg.RunRequest]:
+def _request(job: str, channel: str, states: Sequence[EntityState], keys: Sequence[str]) -> list[dg.RunRequest]:
     """One run over the smallest range of keys that has all these entities; the run leaves the others alone.
 
     Dagster runs cover a contiguous range in the order the keys were added (facts/DAGSTER.md 1.3), start before end.
@@ -101,16 +97,12 @@ def _request(
     numbers = sorted(keys.index(state.entity) for state in states)
     tags = {
         TRIGGER_TAG: "sensor",
-        CHANNEL_TAG: _lane(channel, job.name),
+        CHANNEL_TAG: channel,
+        LANE_TAG: lane(channel, job),
         "dagster/asset_partition_range_start": keys[numbers[0]],
         "dagster/asset_partition_range_end": keys[numbers[-1]],
     }
-    return [dg.RunRequest(job_name=job.name, tags=tags)]
-
-
-def _lane(channel: str, job: str) -> str:
-    """At most one run of a lane at a time (dagster.yaml): a long snapshot does not hold up the channel's events."""
-    return channel if job == SYNC.name else f"{channel} {job}"
+    return [dg.RunRequest(job_name=job, tags=tags)]
 
 
 def _name() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -32,6 +34,8 @@ def spark_options(settings: Settings) -> dict[str, str]:
         if settings.spark_master.startswith("local"):
             options["spark.driver.host"] = "127.0.0.1"
             options["spark.driver.bindAddress"] = "127.0.0.1"
+            quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+            options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet}"
     return {**options, **settings.spark_conf}
 
 
@@ -39,10 +43,9 @@ def spark_session(settings: Settings) -> SparkSession:
     """The process's session, started on first use (a JVM; seconds). Raises `JavaMissing` before anything is started."""
     if not settings.spark_remote:
         check_java()
+        # Workers must find our packages: they run the interpreter that runs us, not the first python3 on PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
     for option, value in spark_options(settings).items():
         builder = builder.config(option, value)
-    session = builder.getOrCreate()
-    if not settings.spark_remote:
-        session.sparkContext.setLogLevel("ERROR")
-    return session
+    return builder.getOrCreate()

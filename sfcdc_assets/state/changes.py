@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
-from sfcdc_assets.change_events.decode import DecodedEvent, EventDecoder
+from sfcdc_assets.change_events.decode import Cell, DecodedEvent, EventDecoder
 from sfcdc_assets.change_events.errors import ChangeEventError
 
 CELL = pa.struct([("column", pa.int32()), ("s", pa.string()), ("d", pa.float64()), ("l", pa.int64())])
@@ -120,9 +120,7 @@ class _ChangesBuilder:
         self._column: list[int] = []
         self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
 
-    def add(
-        self, row: Mapping[str, object], change_type: str, cells: Iterable[tuple[int, object]], error: str | None
-    ) -> None:
+    def add(self, row: Mapping[str, object], change_type: str, cells: Iterable[Cell], error: str | None) -> None:
         strings, doubles, longs = self._values
         record_ids = row["record_ids"]
         assert isinstance(record_ids, list)
@@ -134,7 +132,7 @@ class _ChangesBuilder:
                 self._column.append(index)
                 strings.append(value if member == 0 else None)
                 doubles.append(value if member == 1 else None)
-                longs.append(value if member == 2 else None)
+                longs.append(int(value) if member == 2 and value is not None else None)
             self._offsets.append(len(self._column))
             self._rows.append(
                 (

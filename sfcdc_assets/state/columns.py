@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import SALESFORCE_TYPE_METADATA, Column, ColumnType, arrow_schema
+from sfcdc_assets.change_events.columns import Column, arrow_schema
 
 SYSTEM_COLUMNS = pa.schema(
     [
@@ -27,27 +27,3 @@ LastModifiedById there and no `_transaction_key`."""
 def current_state_schema(columns: Sequence[Column]) -> pa.Schema:
     """Arrow schema of the table: `Id` first, the entity's columns, then the system columns; everything nullable."""
     return pa.schema([*arrow_schema(columns), *SYSTEM_COLUMNS])
-
-
-_COLUMN_TYPES = {
-    pa.bool_(): ColumnType.BOOLEAN,
-    pa.int32(): ColumnType.INT,
-    pa.float64(): ColumnType.DOUBLE,
-    pa.date32(): ColumnType.DATE,
-    pa.timestamp("us", "UTC"): ColumnType.TIMESTAMP,
-    pa.string(): ColumnType.STRING,
-}
-
-
-def columns_of_table(schema: pa.Schema) -> tuple[Column, ...]:
-    """The entity's columns as a table has them, in its order, without the system columns."""
-    return tuple(
-        Column(
-            field.name,
-            _COLUMN_TYPES[field.type],
-            False,
-            (field.metadata or {}).get(SALESFORCE_TYPE_METADATA, b"").decode(),
-        )
-        for field in schema
-        if field.name not in SYSTEM_COLUMNS.names
-    )

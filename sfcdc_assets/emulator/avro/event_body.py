@@ -1,0 +1,105 @@
+"""Flat API values of a record -> the event's Avro body and payload (facts section 5).
+
+Stored dates are `yyyy-MM-dd` and times `HH:mm:ss.SSS`; in Avro both are longs: ms at 00:00 UTC, ms since midnight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, time
+from io import BytesIO
+
+from fastavro import parse_schema, schemaless_writer
+
+from sfcdc_assets.emulator.avro.event_schema import EventField, event_fields, event_schema, schema_id, schema_json
+from sfcdc_assets.emulator.avro.field_bitmap import encode_field_bitmap, field_positions
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
+
+_MS_PER_DAY = 86_400_000
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def date_to_milliseconds(value: str) -> int:
+    """Epoch ms of 00:00 UTC on a `yyyy-MM-dd` date."""
+    return (date.fromisoformat(value).toordinal() - _EPOCH) * _MS_PER_DAY
+
+
+def time_to_milliseconds(value: str) -> int:
+    """Milliseconds since midnight of `HH:mm:ss.SSS` (a trailing Z is allowed)."""
+    at = time.fromisoformat(value.removesuffix("Z"))
+    return ((at.hour * 60 + at.minute) * 60 + at.second) * 1000 + at.microsecond // 1000
+
+
+_CONVERSIONS: dict[str, Callable[..., object]] = {
+    "date": date_to_milliseconds,
+    "time": time_to_milliseconds,
+    "double": float,
+    "currency": float,
+    "percent": float,
+}
+
+
+def _as_stored(value: object) -> object:
+    return value
+
+
+class EventCodec:
+    """One version of one entity's events: its schema, and bodies and payloads in that schema. Immutable once built."""
+
+    def __init__(self, definition: ObjectDefinition) -> None:
+        schema = event_schema(definition)
+        self.entity = definition.name
+        self.schema = schema
+        self.schema_json = schema_json(schema)
+        self.schema_id = schema_id(schema)
+        self.positions = field_positions(schema)
+        self.paths: dict[str, str] = {}
+        """Flat API name -> path in the event: `BillingCity` -> `BillingAddress.City`, `Phone` -> `Phone`."""
+        self.whole_compounds: dict[str, frozenset[str]] = {}
+        """Flat name of a custom object's geolocation component -> all its components: any change publishes all."""
+        self._conversions: dict[str, Callable[..., object]] = {}
+        self._parsed = parse_schema(schema)
+        for field in event_fields(definition):
+            self._add(field, custom_object=definition.custom)
+
+    def _add(self, field: EventField, *, custom_object: bool) -> None:
+        if field.record is None:
+            self.paths[field.name] = field.name
+            self._conversions[field.name] = _CONVERSIONS.get(field.definition.type, _as_stored)
+        for name, component in field.components:
+            self.paths[component.name] = f"{field.name}.{name}"
+            self._conversions[component.name] = _CONVERSIONS.get(component.type, _as_stored)
+        if custom_object and field.record == "Location":
+            all_components = frozenset(component.name for _, component in field.components)
+            self.whole_compounds.update(dict.fromkeys(all_components, all_components))
+
+    def body(self, values: Mapping[str, object], fields: Iterable[str]) -> dict[str, object]:
+        """The body with `fields` (flat API names) set from `values`; every other field is null by the schema's default.
+
+        Names that the schema does not have are ignored: formula fields, IsDeleted and others that events leave out.
+        """
+        body: dict[str, object] = {}
+        for name in fields:
+            path, value = self.paths.get(name), values.get(name)
+            if path is None or value is None:
+                continue
+            compound, _, component = path.partition(".")
+            converted = self._conversions[name](value)
+            if component:
+                record = body.setdefault(compound, {})
+                assert isinstance(record, dict)
+                record[component] = converted
+            else:
+                body[compound] = converted
+        return body
+
+    def bitmap(self, fields: Iterable[str]) -> list[str]:
+        """The bitmap of flat API names; names that the schema does not have are left out."""
+        paths = (self.paths[name] for name in fields if name in self.paths)
+        return encode_field_bitmap(paths, self.positions)
+
+    def payload(self, header: Mapping[str, object], body: Mapping[str, object]) -> bytes:
+        """Bare Avro binary: no file header, no single-object prefix."""
+        buffer = BytesIO()
+        schemaless_writer(buffer, self._parsed, {"ChangeEventHeader": header, **body})
+        return buffer.getvalue()

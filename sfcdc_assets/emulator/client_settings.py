@@ -1,0 +1,25 @@
+"""The settings of a client of the emulated org, and the file that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sfcdc_assets.emulator.certificate import write_private
+from sfcdc_assets.errors import SettingsError
+
+
+def write_settings_file(path: Path, settings: Mapping[str, str]) -> None:
+    """Write `NAME='value'` lines, readable by the owner only: for `set -a; . org.env; set +a` and for dotenv readers.
+
+    Raises SettingsError for a value that the two would read differently; the value is not in the message.
+    """
+    write_private(path, "".join(f"{name}={_quoted(name, value)}\n" for name, value in settings.items()).encode())
+
+
+def _quoted(name: str, value: str) -> str:
+    """In single quotes, or in double ones if the value holds a single quote, as the path of a folder may."""
+    if "\\" in value or "\n" in value or "${" in value or ("'" in value and any(mark in value for mark in '"$`')):
+        problem = "holds a backslash, a line break, ${ or a mixture of quotes"
+        raise SettingsError(name, problem, "Choose a value without them; if it is a path, another --dir.")
+    return f'"{value}"' if "'" in value else f"'{value}'"

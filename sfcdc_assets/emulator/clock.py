@@ -1,0 +1,42 @@
+"""Time of the emulated org: a function that returns epoch milliseconds (UTC), so that tests decide what time it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+Clock = Callable[[], int]
+"""Returns epoch milliseconds, UTC."""
+
+
+def system_clock() -> int:
+    """The machine's time in epoch milliseconds (UTC)."""
+    return time.time_ns() // 1_000_000
+
+
+class ManualClock:
+    """A clock that stands still until told to move. Safe to share between threads."""
+
+    def __init__(self, now: int = 1_735_689_600_000) -> None:
+        """Start at `now` (epoch ms); by default 2025-01-01T00:00:00Z."""
+        self._now = now
+        self._lock = threading.Lock()
+
+    def __call__(self) -> int:
+        with self._lock:
+            return self._now
+
+    def advance(self, milliseconds: int) -> int:
+        """Move forward (never back) and return the new time."""
+        if milliseconds < 0:
+            raise ValueError(f"a clock cannot go back by {-milliseconds} ms")
+        with self._lock:
+            self._now += milliseconds
+            return self._now
+
+
+def whole_second(milliseconds: int) -> int:
+    """The start of the second that holds this time: Salesforce keeps audit fields and commit timestamps in whole
+    seconds."""
+    return milliseconds - milliseconds % 1000

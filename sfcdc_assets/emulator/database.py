@@ -1,0 +1,111 @@
+"""The one SQLite database of an org and the one lock that guards it; everything the org remembers is in here.
+
+The Pub/Sub half keeps its stored events in the same database, so a commit and its events are there together or not
+at all.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+class Database:
+    """One connection shared by all threads. Hold `lock` (re-entrant) for whatever must not be interleaved."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Open the file, or a database in memory. Survives the death of the process, not that of the machine."""
+        self.lock = threading.RLock()
+        self._connection = sqlite3.connect(
+            path if path is not None else ":memory:",
+            check_same_thread=False,
+            isolation_level=None,
+            cached_statements=512,
+        )
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = OFF")
+        self._connection.create_function("sf_fold", 1, _fold, deterministic=True)
+        self._depth = 0
+        self.execute("CREATE TABLE IF NOT EXISTS _setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside is committed together, or rolled back if an exception leaves. Inner calls join the
+        outer one."""
+        with self.lock:
+            if self._depth == 0:
+                self._connection.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield
+            except BaseException:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._depth -= 1
+            if self._depth == 0:
+                self._connection.execute("COMMIT")
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Run a statement; returns the number of rows it changed."""
+        with self.lock:
+            return self._connection.execute(sql, parameters).rowcount
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once for each row of parameters."""
+        with self.lock:
+            self._connection.executemany(sql, rows)
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query; for large results use `stream`."""
+        with self.lock:
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a query, or None."""
+        with self.lock:
+            cursor = self._connection.execute(sql, parameters)
+            try:
+                row: tuple[Any, ...] | None = cursor.fetchone()
+            finally:
+                cursor.close()
+            return row
+
+    def stream(self, sql: str, parameters: Sequence[Any] = (), block: int = 1000) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows in blocks, with memory for one block. Consume it while holding `lock`, or rows may change in between."""
+        cursor = self._connection.execute(sql, parameters)
+        try:
+            while rows := cursor.fetchmany(block):
+                yield rows
+        finally:
+            cursor.close()
+
+    def setting(self, key: str) -> str | None:
+        """A remembered text, or None."""
+        row = self.row("SELECT value FROM _setting WHERE key = ?", (key,))
+        return row[0] if row else None
+
+    def set_setting(self, key: str, value: str) -> None:
+        """Remember a text under a key."""
+        self.execute(
+            "INSERT INTO _setting VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
+        )
+
+    def close(self) -> None:
+        """Close the connection; the org cannot be used afterwards."""
+        with self.lock:
+            self._connection.close()
+
+
+def quoted(identifier: str) -> str:
+    """An SQL identifier in double quotes. Identifiers come from object definitions, never from a request."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def _fold(value: str | int | float | None) -> str | int | float | None:
+    return value.lower() if isinstance(value, str) else value

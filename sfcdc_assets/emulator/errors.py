@@ -1,0 +1,42 @@
+"""Errors of the emulated org. Those an API caller may meet carry Salesforce's own error code and message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sfcdc_assets.errors import SfcdcError
+
+
+class ApiError(SfcdcError):
+    """A request the org refuses, with the `errorCode` and `message` Salesforce answers (facts section 8, Errors)."""
+
+    def __init__(self, error_code: str, message: str, fields: tuple[str, ...] = (), status: int = 400) -> None:
+        self.error_code = error_code
+        self.message = message
+        self.fields = fields
+        self.status = status
+        super().__init__(f"{error_code}: {message}")
+
+
+class RecordError(ApiError):
+    """A record that may not be saved, deleted or restored as asked. Nothing of it has been written."""
+
+
+class QueryError(ApiError):
+    """A SOQL query that the org does not accept: MALFORMED_QUERY, INVALID_FIELD, INVALID_TYPE ..."""
+
+
+class ObjectDefinitionError(SfcdcError):
+    """An object definition is wrong. Names the file or object, the field and what is the matter."""
+
+    def __init__(self, source: Path | str, problem: str) -> None:
+        self.source = source
+        self.problem = problem
+        super().__init__(f"object definition {source}: {problem}; correct it as objects/Account.yaml shows.")
+
+
+class NestedTransactionError(SfcdcError):
+    """A transaction was started inside another one of the same thread."""
+
+    def __init__(self) -> None:
+        super().__init__("a transaction is already open in this thread; use its unit of work instead of a second one.")

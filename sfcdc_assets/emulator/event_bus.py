@@ -1,0 +1,148 @@
+"""The event bus: publishes what the org commits, and serves it by replay id.
+
+Guarantees: events are in commit order; a transaction's events are stored with its records in one database transaction;
+what was committed while no bus listened is published when one starts; events older than 72 hours by the org's clock are
+not served, and a replay id that would need them is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from threading import Condition
+
+from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
+from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
+from sfcdc_assets.emulator.event_store import EventStore, StoredEvent
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.replay_id import replay_counter, replay_id
+from sfcdc_assets.emulator.transaction import Transaction
+from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
+
+RETENTION_MS = 72 * 3600 * 1000
+_PURGE_INTERVAL_MS = 3600 * 1000
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Events read in one go. `through` is the number to read on after.
+
+    `latest_replay_id` is the id a client may resume from: ahead of the last event only if the topic has nothing more to
+    read, so storing it never skips an event.
+    """
+
+    events: tuple[StoredEvent, ...]
+    through: int
+    latest_replay_id: bytes
+
+
+class EventBus:
+    """The bus of one org. Thread-safe.
+
+    `changed` is notified when something was committed, and by `wake`. Wait on it with a predicate over `last_number`,
+    and take no other lock while holding it.
+    """
+
+    def __init__(self, org: Org, *, builder: ChangeEventBuilder | None = None) -> None:
+        self._org = org
+        self._builder = builder or ChangeEventBuilder(lambda: org.definitions)
+        self._purged_at = 0
+        self.changed = Condition()
+        with org.database.transaction():
+            self._store = EventStore(org.database, seed=org.seed, first_commit_number=org.last_commit_number)
+            state = self._store.state()
+            self.last_number = state.last_number
+            """Of the newest event, as a hint when to read: what counts is what the database says."""
+            for transaction in org.transactions(after=state.commit_number):
+                self._publish(transaction)
+            org.subscribe_commits(self._publish)
+
+    def _publish(self, transaction: Transaction) -> None:
+        """Called inside the org's lock and database transaction: events and records commit together or not at all.
+
+        A transaction is stored once even if several buses of one org hear of it, as after a server was replaced.
+        """
+        state = self._store.state()
+        number = state.last_number
+        if transaction.commit_number > state.commit_number:
+            events = self._builder.events(transaction, self._org.selected_entities)
+            for entity in {event.entity for event in events}:
+                self._keep_schema(entity)
+            now = self._org.clock()
+            number = self._store.append(events, commit_number=transaction.commit_number, stored_at=now)
+            self._purge(now)
+        # Whatever was noted before may have been rolled back, so what the database says replaces it unconditionally.
+        self.last_number = number
+        self.wake()
+
+    def _purge(self, now: int) -> None:
+        """Delete what is past retention, now and then: as on the real bus, expired events may linger unserved."""
+        if now - self._purged_at >= _PURGE_INTERVAL_MS:
+            self._purged_at = now
+            self._store.purge(now - RETENTION_MS)
+
+    def wake(self) -> None:
+        """Make everybody who waits on `changed` look again."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def newest_schema_id(self, entity: str) -> str:
+        """The id of the schema in which an entity's next event will be. Raises KeyError for an unknown entity."""
+        with self._org.database.transaction():
+            return self._keep_schema(entity)
+
+    def schema_json(self, schema_id: str) -> str | None:
+        """A schema that is or once was in use, as compact JSON; None if there never was one of that id."""
+        with self._org.database.transaction():
+            found = self._store.schema_json(schema_id)
+            if found is None:
+                for entity in self._org.definitions:
+                    self._keep_schema(entity)
+                found = self._store.schema_json(schema_id)
+            return found
+
+    def _keep_schema(self, entity: str) -> str:
+        codec = self._builder.codec(entity)
+        self._store.keep_schema(codec.schema_id, codec.schema_json)
+        return codec.schema_id
+
+    def latest_replay_id(self) -> bytes:
+        """The newest id of the bus: ahead of the last event of every topic, since the bus is shared by other orgs."""
+        return replay_id(self._store.state().counter)
+
+    def start(self, preset: int, replay: bytes = b"") -> int:
+        """The number to read on after, for a subscription's replay preset (a value of `ReplayPreset`).
+
+        LATEST is the present, EARLIEST the oldest retained event, CUSTOM strictly after `replay`. Raises
+        ReplayIdMissingError for CUSTOM without an id and ReplayIdCorruptedError for an id that is not one of this
+        stream's last 72 hours.
+        """
+        with self._org.database.lock:
+            state = self._store.state()
+            if preset == ReplayPreset.LATEST:
+                return state.last_number
+            expired_number, expired_counter = self._store.newest_before(self._org.clock() - RETENTION_MS)
+            if preset == ReplayPreset.EARLIEST:
+                return expired_number
+            if not replay:
+                raise ReplayIdMissingError
+            counter = replay_counter(replay)
+            if counter is None or not max(state.lost_through, expired_counter) < counter <= state.counter:
+                raise ReplayIdCorruptedError(replay)
+            return self._store.number_at(counter)
+
+    def read(self, entities: Collection[str], *, after: int, max_events: int, max_bytes: int) -> Batch:
+        """Events of `entities` after a number, oldest first: at most `max_events`, and no more payload than `max_bytes`
+        unless the first event alone is larger."""
+        with self._org.database.lock:
+            state = self._store.state()
+            self.last_number = state.last_number
+            found = self._store.events(entities, after=after, limit=max_events + 1)
+        events: list[StoredEvent] = []
+        size = 0
+        for event in found:
+            size += len(event.payload)
+            if len(events) == max_events or (events and size > max_bytes):
+                return Batch(tuple(events), events[-1].number, events[-1].replay_id)
+            events.append(event)
+        return Batch(tuple(events), state.last_number, replay_id(state.counter))

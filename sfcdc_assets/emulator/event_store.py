@@ -1,0 +1,139 @@
+"""The bus's tables in the org's database: events, the schemas they were written in, and the shared replay counter."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sfcdc_assets.emulator.change_event_builder import ChangeEvent
+from sfcdc_assets.emulator.database import Database
+from sfcdc_assets.emulator.replay_id import first_counter, next_counter, replay_id
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS _bus_event (number INTEGER PRIMARY KEY, counter INTEGER NOT NULL, "
+    "event_id TEXT NOT NULL, entity TEXT NOT NULL, schema_id TEXT NOT NULL, payload BLOB NOT NULL, "
+    "stored_at INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS _bus_event_counter ON _bus_event (counter)",
+    "CREATE INDEX IF NOT EXISTS _bus_event_stored_at ON _bus_event (stored_at)",
+    "CREATE INDEX IF NOT EXISTS _bus_event_entity ON _bus_event (entity, number)",
+    "CREATE TABLE IF NOT EXISTS _bus_schema (schema_id TEXT PRIMARY KEY, schema_json TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS _bus_state (one INTEGER PRIMARY KEY CHECK (one = 1), last_number INTEGER NOT NULL, "
+    "counter INTEGER NOT NULL, lost_through INTEGER NOT NULL, commit_number INTEGER NOT NULL)",
+)
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """An event on the bus. `number` is its dense order and never leaves the process; `counter` is its replay id."""
+
+    number: int
+    counter: int
+    event_id: str
+    entity: str
+    schema_id: str
+    payload: bytes
+
+    @property
+    def replay_id(self) -> bytes:
+        return replay_id(self.counter)
+
+
+@dataclass(frozen=True)
+class BusState:
+    """Where the bus stands: number of the newest event, the newest replay counter, and the last published commit.
+
+    Something may be missing after ids up to `lost_through`: events after them were purged, or were never on this bus.
+    """
+
+    last_number: int
+    counter: int
+    lost_through: int
+    commit_number: int
+
+
+class EventStore:
+    """Reads and writes stored events. Callers hold the database's lock; writing joins their transaction."""
+
+    def __init__(self, database: Database, *, seed: int, first_commit_number: int) -> None:
+        """Open the tables. A new bus starts after `first_commit_number`."""
+        self._database = database
+        self._seed = seed
+        for statement in _TABLES:
+            database.execute(statement)
+        counter = first_counter(seed)
+        database.execute(
+            "INSERT OR IGNORE INTO _bus_state VALUES (1, 0, ?, ?, ?)", (counter, counter - 1, first_commit_number)
+        )
+
+    def state(self) -> BusState:
+        """Where the bus stands in the database, an open transaction of this thread included."""
+        row = self._database.row("SELECT last_number, counter, lost_through, commit_number FROM _bus_state")
+        assert row is not None
+        return BusState(*row)
+
+    def append(self, events: Sequence[ChangeEvent], *, commit_number: int, stored_at: int) -> int:
+        """Store a transaction's events, each with a uuid and the next replay counter; returns the newest number."""
+        state = self.state()
+        number, counter = state.last_number, state.counter
+        rows = []
+        for event in events:
+            number += 1
+            counter = next_counter(self._seed, counter)
+            rows.append(
+                (number, counter, self._event_id(number), event.entity, event.schema_id, event.payload, stored_at)
+            )
+        self._database.execute_many("INSERT INTO _bus_event VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        # One more jump after the last event: other orgs' events make the newest id run ahead of the last delivered one.
+        self._database.execute(
+            "UPDATE _bus_state SET last_number = ?, counter = ?, commit_number = ?",
+            (number, next_counter(self._seed, counter), commit_number),
+        )
+        return number
+
+    def events(self, entities: Collection[str], *, after: int, limit: int) -> list[StoredEvent]:
+        """Events of `entities` with a number greater than `after`, oldest first."""
+        names = sorted(entities)
+        # The unary plus keeps SQLite from reading one index per entity and sorting, which reads everything stored.
+        column = "entity" if len(names) == 1 else "+entity"
+        rows = self._database.rows(
+            "SELECT number, counter, event_id, entity, schema_id, payload FROM _bus_event"
+            f" WHERE number > ? AND {column} IN ({','.join('?' * len(names))}) ORDER BY number LIMIT ?",
+            (after, *names, limit),
+        )
+        return [StoredEvent(*row) for row in rows]
+
+    def number_at(self, counter: int) -> int:
+        """Number of the newest stored event whose counter is at most `counter`; 0 if there is none."""
+        row = self._database.row(
+            "SELECT number FROM _bus_event WHERE counter <= ? ORDER BY counter DESC LIMIT 1", (counter,)
+        )
+        return 0 if row is None else row[0]
+
+    def newest_before(self, moment: int) -> tuple[int, int]:
+        """Number and counter of the newest event stored before `moment` (epoch ms); zeros if there is none."""
+        row = self._database.row(
+            "SELECT number, counter FROM _bus_event WHERE stored_at < ? ORDER BY stored_at DESC, number DESC LIMIT 1",
+            (moment,),
+        )
+        return (0, 0) if row is None else (row[0], row[1])
+
+    def purge(self, before: int) -> None:
+        """Delete events stored before a moment (epoch ms), and remember that ids up to theirs are lost."""
+        lost_through = max(self.state().lost_through, self.newest_before(before)[1])
+        self._database.execute("UPDATE _bus_state SET lost_through = ?", (lost_through,))
+        self._database.execute("DELETE FROM _bus_event WHERE stored_at < ?", (before,))
+
+    def keep_schema(self, schema_id: str, schema_json: str) -> None:
+        """Remember a schema for as long as the org exists."""
+        self._database.execute("INSERT OR IGNORE INTO _bus_schema VALUES (?, ?)", (schema_id, schema_json))
+
+    def schema_json(self, schema_id: str) -> str | None:
+        """A remembered schema, or None."""
+        row = self._database.row("SELECT schema_json FROM _bus_schema WHERE schema_id = ?", (schema_id,))
+        return None if row is None else row[0]
+
+    def _event_id(self, number: int) -> str:
+        digest = hashlib.blake2b(f"{self._seed}:{number}".encode(), digest_size=16).digest()
+        return str(uuid.UUID(bytes=digest, version=4))

@@ -1,0 +1,91 @@
+"""Record ids: 15 case-sensitive characters, and the 18-character form whose suffix makes them safe to compare
+without case.
+
+Facts section 7: split the 15 characters into three chunks of five; in each, bit k is set if character k is A-Z; the
+five bits index into `ABCDEFGHIJKLMNOPQRSTUVWXYZ012345`.
+"""
+
+from __future__ import annotations
+
+import re
+
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+"""In byte order, so that a growing counter gives growing ids."""
+
+EMPTY_ID = "000000000000000AAA"
+"""The id an overflow event carries (facts section 7)."""
+
+_SUFFIX_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
+_ID = re.compile(r"[0-9A-Za-z]{15}(?:[0-9A-Za-z]{3})?")
+_COUNTER_DIGITS = 9
+
+
+def id_suffix(id15: str) -> str:
+    """The three characters that turn a 15-character id into its 18-character form."""
+    return "".join(
+        _SUFFIX_ALPHABET[sum(1 << k for k, char in enumerate(id15[start : start + 5]) if "A" <= char <= "Z")]
+        for start in (0, 5, 10)
+    )
+
+
+def to_18(record_id: str) -> str:
+    """The 18-character form of a 15- or 18-character id. Raises ValueError for anything that has not the form of an id.
+
+    The suffix of an 18-character id also repairs letters whose case was lost on the way, as Salesforce does.
+    """
+    if not _ID.fullmatch(record_id):
+        raise ValueError(f"{record_id!r} is not a Salesforce id: it must have 15 or 18 letters and digits")
+    if len(record_id) == 15:
+        return record_id + id_suffix(record_id)
+    if id_suffix(record_id[:15]) == record_id[15:]:
+        return record_id
+    return _with_case_of_suffix(record_id)
+
+
+def to_15(record_id: str) -> str:
+    """The 15-character form of an id."""
+    return to_18(record_id)[:15]
+
+
+def is_id(text: str) -> bool:
+    """Whether the text has the form of an id; says nothing about whether such a record exists."""
+    try:
+        to_18(text)
+    except ValueError:
+        return False
+    return True
+
+
+def base62(number: int, digits: int) -> str:
+    """A number in base 62, left-padded with zeros to exactly `digits` characters."""
+    text = ""
+    for _ in range(digits):
+        number, digit = divmod(number, 62)
+        text = BASE62[digit] + text
+    if number:
+        raise ValueError(f"the number does not fit {digits} base-62 digits")
+    return text
+
+
+def instance_characters(seed: int) -> str:
+    """The three characters after the key prefix that say which org instance made an id: two letters and a zero."""
+    return BASE62[10 + seed % 26] + BASE62[36 + seed // 26 % 26] + "0"
+
+
+def new_id(key_prefix: str, instance: str, counter: int) -> str:
+    """The 18-character id of the `counter`-th record of an object: later records have greater ids."""
+    id15 = key_prefix + instance + base62(counter, _COUNTER_DIGITS)
+    return id15 + id_suffix(id15)
+
+
+def _with_case_of_suffix(id18: str) -> str:
+    chars = list(id18[:15])
+    for chunk, code in enumerate(id18[15:].upper()):
+        bits = _SUFFIX_ALPHABET.find(code)
+        for k in range(5):
+            char = chars[chunk * 5 + k]
+            chars[chunk * 5 + k] = char.upper() if bits >> k & 1 else char.lower()
+    repaired = "".join(chars)
+    if id_suffix(repaired) != id18[15:].upper():
+        raise ValueError(f"{id18!r} is not a Salesforce id: its last three characters do not match the first fifteen")
+    return repaired + id18[15:].upper()

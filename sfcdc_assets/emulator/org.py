@@ -1,0 +1,211 @@
+"""The emulated org: its objects, its records, its transactions. REST, Pub/Sub and tests all stand on this class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sfcdc_assets.emulator.clock import Clock, system_clock, whole_second
+from sfcdc_assets.emulator.database import Database
+from sfcdc_assets.emulator.errors import NestedTransactionError
+from sfcdc_assets.emulator.ids import id_suffix, instance_characters, to_18
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.object_file import built_in_definitions
+from sfcdc_assets.emulator.population import populate
+from sfcdc_assets.emulator.roll_up import RollUps
+from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.standard_users import StandardUsers, create_standard_users
+from sfcdc_assets.emulator.store import RecordStore
+from sfcdc_assets.emulator.transaction import StoredValue, Transaction
+from sfcdc_assets.emulator.transaction_log import TransactionLog
+from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+
+CommitListener = Callable[[Transaction], None]
+
+
+class Org:
+    """One org in one SQLite database. Thread-safe: every method takes the lock it needs; a transaction holds it
+    throughout."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        clock: Clock = system_clock,
+        seed: int = 0,
+        objects: Sequence[ObjectDefinition] | None = None,
+        settings: OrgSettings | None = None,
+    ) -> None:
+        """Open the org in the folder `path` (made if missing; file `org.db`), or a new one in memory.
+
+        An org that exists keeps its own objects, ids and seed; `objects` (default: the built-in ones) and `seed` set
+        up a new one.
+        """
+        if path is not None:
+            path.mkdir(parents=True, exist_ok=True)
+        self.clock = clock
+        self.settings = settings or OrgSettings()
+        self.database = Database(path / "org.db" if path is not None else None)
+        """For other parts of the org that keep their state beside the records."""
+        self.hidden_objects: set[str] = set()
+        """Objects the client may not see at all: to it they do not exist."""
+        self.unreadable_objects: set[str] = set()
+        """Objects the client sees but may not read: INSUFFICIENT_ACCESS."""
+        self._listeners: list[CommitListener] = []
+        self._in_transaction = False
+        with self.database.transaction():
+            self.seed = int(self.database.setting("seed") or seed)
+            self.database.set_setting("seed", str(self.seed))
+            self._store = RecordStore(self.database, instance_characters(self.seed))
+            self._log = TransactionLog(self.database, self.seed)
+            self.database.execute(
+                "CREATE TABLE IF NOT EXISTS _object (name TEXT PRIMARY KEY, definition TEXT NOT NULL)"
+            )
+            self.definitions: dict[str, ObjectDefinition] = self._open_definitions(objects)
+            self._roll_ups = self._open_roll_ups()
+            self.users: StandardUsers = create_standard_users(self)
+        self.selected_entities: list[str] = list(self.definitions)
+        """Objects enabled for change data capture; change the list (or set it) at any time."""
+
+    @property
+    def organization_id(self) -> str:
+        """18 characters."""
+        id15 = "00D" + instance_characters(self.seed) + "0000" + f"{self.seed % 100_000:05d}"
+        return id15 + id_suffix(id15)
+
+    @property
+    def definitions_modified(self) -> datetime:
+        """When an object definition last changed, in whole seconds, UTC; two changes are never in the same second."""
+        return datetime.fromtimestamp(int(self.database.setting("definitions_modified") or 0), UTC)
+
+    @property
+    def store(self) -> RecordStore:
+        """The rows; for the parts of the org itself, which hold `database.lock` while using it."""
+        return self._store
+
+    @contextmanager
+    def transaction(self, *, user_id: str | None = None, change_origin: str = "") -> Iterator[UnitOfWork]:
+        """All DML inside is one transaction: committed at the end, rolled back if an exception leaves the block.
+
+        Listeners hear of it inside the lock and inside the database transaction, so what they write to `database`
+        commits with it. A transaction that changes nothing is not logged. Raises NestedTransactionError inside
+        another one.
+        """
+        with self.database.transaction():
+            if self._in_transaction:
+                raise NestedTransactionError
+            self._in_transaction = True
+            try:
+                unit_of_work = UnitOfWork(
+                    self.definitions,
+                    self._store,
+                    user_id=user_id or self.users.integration,
+                    timestamp=whole_second(self.clock()),
+                )
+                yield unit_of_work
+                changes = unit_of_work.finish(self._roll_ups)
+                if changes:
+                    unit_of_work.committed = self._log.append(
+                        commit_timestamp=unit_of_work.timestamp,
+                        commit_user=unit_of_work.user_id,
+                        change_origin=change_origin,
+                        changes=changes,
+                    )
+                    for listener in self._listeners:
+                        listener(unit_of_work.committed)
+            finally:
+                self._in_transaction = False
+
+    def subscribe_commits(self, listener: CommitListener) -> None:
+        """Call `listener` for each transaction from now on, in commit order, inside the lock."""
+        with self.database.lock:
+            self._listeners.append(listener)
+
+    def transactions(self, after: int = 0) -> Iterator[Transaction]:
+        """The oracle: committed transactions with a commit number greater than `after`, in commit order."""
+        return self._log.transactions(self.definitions, after)
+
+    @property
+    def last_commit_number(self) -> int:
+        """Of the last committed transaction; `transactions(after=...)` of it gives what comes later."""
+        return self._log.last_commit_number
+
+    def record(self, entity: str, record_id: str) -> dict[str, StoredValue] | None:
+        """The truth of one record: all stored and computed fields by API name, deleted or not; None if there is
+        none."""
+        with self.database.lock:
+            return self._store.record(self.definitions[entity], to_18(record_id))
+
+    def records(self, entity: str, include_deleted: bool = False) -> Iterator[dict[str, StoredValue]]:
+        """The truth of all records in order of Id; for one consistent state hold `database.lock` meanwhile."""
+        return self._store.records(self.definitions[entity], include_deleted=include_deleted)
+
+    def count(self, entity: str, include_deleted: bool = False) -> int:
+        """Number of records."""
+        return self._store.count(self.definitions[entity], include_deleted=include_deleted)
+
+    def populate(self, records_per_object: int | Mapping[str, int], seed: int | None = None) -> dict[str, int]:
+        """Day-0 data: records that were there before the first event; nothing is logged and listeners hear nothing.
+
+        Returns the number of records added to each object. The same seed gives the same records.
+        """
+        counts = (
+            records_per_object
+            if isinstance(records_per_object, Mapping)
+            else dict.fromkeys((name for name in self.definitions), records_per_object)
+        )
+        with self.database.transaction():
+            added = populate(self, counts, self.seed if seed is None else seed)
+            self._roll_ups.recalculate_all()
+        return added
+
+    def replace_definition(self, definition: ObjectDefinition, renamed: Mapping[str, str] | None = None) -> None:
+        """Add an object, or change one while the org runs: rows keep the fields both definitions have.
+
+        `renamed` maps old field names to new ones; a retyped field keeps its values as they are stored.
+        """
+        with self.database.transaction():
+            old = self.definitions.get(definition.name)
+            if old is None:
+                self._store.create_table(definition)
+            else:
+                self._store.replace_table(old, definition, renamed or {})
+            self._save_definition(definition)
+            self._note_modified()
+            self.definitions = {**self.definitions, definition.name: definition}
+            self._roll_ups = self._open_roll_ups()
+
+    def close(self) -> None:
+        """Close the database."""
+        self.database.close()
+
+    def _open_definitions(self, objects: Sequence[ObjectDefinition] | None) -> dict[str, ObjectDefinition]:
+        rows = self.database.rows("SELECT definition FROM _object ORDER BY rowid")
+        if rows:
+            kept = [ObjectDefinition.from_json(json.loads(row[0])) for row in rows]
+            return {definition.name: definition for definition in kept}
+        definitions = {d.name: d for d in (built_in_definitions() if objects is None else objects)}
+        for definition in definitions.values():
+            self._store.create_table(definition)
+            self._save_definition(definition)
+        self._note_modified()
+        return definitions
+
+    def _save_definition(self, definition: ObjectDefinition) -> None:
+        self.database.execute(
+            "INSERT INTO _object VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET definition = excluded.definition",
+            (definition.name, json.dumps(definition.to_json())),
+        )
+
+    def _note_modified(self) -> None:
+        before = int(self.database.setting("definitions_modified") or 0)
+        self.database.set_setting("definitions_modified", str(max(self.clock() // 1000, before + 1)))
+
+    def _open_roll_ups(self) -> RollUps:
+        roll_ups = RollUps(self.database, self.definitions)
+        for _, _, roll_up in roll_ups.summaries:
+            self._store.index_references(roll_up.child, roll_up.parent_field)
+        return roll_ups

@@ -1,0 +1,96 @@
+"""Day-0 data: many records in each object, inserted in bulk and without events.
+
+Each field has a pool of values whose length is a prime of its own; rows walk through all pools side by side. That
+gives varied records for the price of a list look-up a cell.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+from sfcdc_assets.emulator.clock import whole_second
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.sample_values import sample_value
+from sfcdc_assets.emulator.settings import DAY
+from sfcdc_assets.emulator.transaction import StoredValue
+from sfcdc_assets.emulator.unit_of_work import auto_number
+
+if TYPE_CHECKING:
+    from sfcdc_assets.emulator.org import Org
+
+_PRIMES = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631, 641)
+_YEARS_BACK = 730 * DAY
+_BLOCK = 5_000
+
+
+def populate(org: Org, counts: Mapping[str, int], seed: int) -> dict[str, int]:
+    """Insert `counts[object]` records in each object, users first; must run inside a transaction of the database."""
+    order = sorted(counts, key=lambda name: (name != "User", list(org.definitions).index(name)))
+    for name in order:
+        _fill(org, org.definitions[name], counts[name], random.Random(f"{seed}:{name}"))
+    return {name: counts[name] for name in order}
+
+
+def _fill(org: Org, definition: ObjectDefinition, count: int, dice: random.Random) -> None:
+    now = whole_second(org.clock())
+    first = org.store.reserve(definition, count)
+    fields = definition.stored_fields
+    pools = {field.name: _pool(org, field, dice, _PRIMES[n % len(_PRIMES)], now) for n, field in enumerate(fields)}
+    cursors = {name: cycle(pool) for name, pool in pools.items()}
+    for start in range(0, count, _BLOCK):
+        numbers = range(start, min(start + _BLOCK, count))
+        created = [whole_second(now - _YEARS_BACK + _YEARS_BACK * number // count) for number in numbers]
+        modified = [moment + whole_second(dice.randrange(now - moment + 1)) for moment in created]
+        special: dict[str, Iterable[StoredValue]] = {
+            "Id": [org.store.record_id(definition, first + number) for number in numbers],
+            "CreatedDate": created,
+            "LastModifiedDate": modified,
+            "SystemModstamp": modified,
+        }
+        columns: list[Iterable[StoredValue]] = []
+        for field in fields:
+            if field.name in special:
+                columns.append(special[field.name])
+            elif field.auto_number is not None:
+                columns.append([auto_number(field.auto_number, first + number) for number in numbers])
+            elif field.unique:
+                columns.append([_unique_value(field, first + number) for number in numbers])
+            else:
+                columns.append(islice(cursors[field.name], len(numbers)))
+        org.store.insert_rows(definition, [field.name for field in fields], list(zip(*columns, strict=True)))
+
+
+def _unique_value(field: FieldDefinition, number: int) -> str:
+    return f"user{number}@emulator.example" if field.name == "Username" else f"K-{number:09d}"[: field.length]
+
+
+def _pool(org: Org, field: FieldDefinition, dice: random.Random, size: int, now: int) -> Sequence[StoredValue]:
+    if (
+        field.name in {"IsDeleted", "IsArchived"}
+        or (field.derived and field.type != "boolean")
+        or field.roll_up is not None
+    ):
+        return [field.default if field.type == "boolean" else None]
+    if field.type == "boolean" and not field.createable:
+        return [bool(field.default)]
+    if field.type == "reference":
+        return _reference_pool(org, field, dice, size)
+    if not field.createable:
+        return [field.default]
+    return [sample_value(field, dice, now=now) for _ in range(size)]
+
+
+def _reference_pool(org: Org, field: FieldDefinition, dice: random.Random, size: int) -> Sequence[StoredValue]:
+    """Ids of records that exist already: parents are filled in the order of the definitions, so some stay null."""
+    ids: list[StoredValue] = []
+    for name in field.reference_to:
+        if name in org.definitions and field.createable | (name == "User"):
+            ids.extend(org.store.sample_ids(org.definitions[name], size, dice.randrange(2**31)))
+    if not ids:
+        return [None]
+    if field.name == "OwnerId" or not field.nillable:
+        return [dice.choice(ids) for _ in range(size)]
+    return [dice.choice(ids) if dice.random() < 0.8 else None for _ in range(size)]

@@ -1,0 +1,202 @@
+"""The Pub/Sub API of the emulated org: `eventbus.v1.PubSub` as the facts page, sections 1 to 4, says it behaves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import NoReturn
+
+import grpc
+
+from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
+from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.rpc_call import RpcCall, Sessions
+from sfcdc_assets.emulator.rpc_refusal import (
+    RpcRefusal,
+    cannot_publish,
+    cannot_subscribe,
+    managed_subscription_unsupported,
+    schema_id_blank,
+    schema_not_found,
+    topic_empty,
+    topic_not_found,
+    unavailable,
+)
+from sfcdc_assets.emulator.subscription import StreamTiming, Subscription
+from sfcdc_assets.emulator.topic import Topic, find_topic
+from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+
+
+class PubSubService(pb_grpc.PubSubServicer):
+    """Answers calls from any thread. `stop` ends every open stream, so that the server can be stopped at once."""
+
+    def __init__(
+        self,
+        org: Org,
+        bus: EventBus,
+        *,
+        sessions: Sessions,
+        timing: StreamTiming | None = None,
+        faults: Faults | None = None,
+        meter: DeliveryMeter | None = None,
+    ) -> None:
+        self._org = org
+        self._bus = bus
+        self._sessions = sessions
+        self._timing = timing or StreamTiming()
+        self.faults = faults or Faults()
+        self.meter = meter or DeliveryMeter(org.clock)
+        self._tenant_guid = f"CORE/prod/{org.organization_id}"
+        self._open: set[Subscription] = set()
+        self._open_lock = threading.Lock()
+        self.faults.on_armed(bus.wake)
+
+    @property
+    def open_streams(self) -> int:
+        """Subscribe calls in progress."""
+        with self._open_lock:
+            return len(self._open)
+
+    @property
+    def subscribed_streams(self) -> int:
+        """Subscribe calls whose first request has been accepted: from then on they miss no event."""
+        with self._open_lock:
+            return sum(subscription.is_started for subscription in self._open)
+
+    @property
+    def outstanding(self) -> int:
+        """Events requested and not yet delivered, over all open streams."""
+        with self._open_lock:
+            return sum(subscription.pending for subscription in self._open)
+
+    def stop(self) -> None:
+        """End every open stream with status OK."""
+        with self._open_lock:
+            subscriptions = list(self._open)
+        for subscription in subscriptions:
+            subscription.end()
+
+    def Subscribe(  # noqa: N802 - the name is the protocol's
+        self, request_iterator: Iterator[pb.FetchRequest], context: grpc.ServicerContext
+    ) -> Iterator[pb.FetchResponse]:
+        call = RpcCall("Subscribe", context)
+        try:
+            self._begin(call)
+        except RpcRefusal as refusal:
+            call.end(refusal)
+        subscription = Subscription(
+            self._bus,
+            rpc_id=call.rpc_id,
+            timing=self._timing,
+            faults=self.faults,
+            meter=self.meter,
+            open_topic=self._subscribable,
+            readable=self._readable,
+        )
+        if not context.add_callback(subscription.end):
+            return
+        with self._open_lock:
+            self._open.add(subscription)
+        threading.Thread(target=_pump, args=(request_iterator, subscription), daemon=True, name="subscribe").start()
+        try:
+            yield from subscription.responses()
+        except RpcRefusal as refusal:
+            call.end(refusal)
+        finally:
+            with self._open_lock:
+                self._open.discard(subscription)
+
+    def GetTopic(self, request: pb.TopicRequest, context: grpc.ServicerContext) -> pb.TopicInfo:  # noqa: N802
+        call = RpcCall("GetTopic", context)
+        try:
+            self._begin(call)
+            topic = self._topic(request.topic_name)
+        except RpcRefusal as refusal:
+            call.end(refusal)
+        return pb.TopicInfo(
+            topic_name=topic.name,
+            tenant_guid=self._tenant_guid,
+            can_publish=False,
+            can_subscribe=topic.entity is None or topic.entity in self._readable_entities(),
+            schema_id="" if topic.entity is None else self._bus.newest_schema_id(topic.entity),
+            rpc_id=call.rpc_id,
+        )
+
+    def GetSchema(self, request: pb.SchemaRequest, context: grpc.ServicerContext) -> pb.SchemaInfo:  # noqa: N802
+        call = RpcCall("GetSchema", context)
+        try:
+            self._begin(call)
+            if not request.schema_id.strip():
+                raise schema_id_blank()
+            schema_json = self._bus.schema_json(request.schema_id)
+            if schema_json is None:
+                raise schema_not_found(request.schema_id, self._tenant_guid)
+        except RpcRefusal as refusal:
+            call.end(refusal)
+        return pb.SchemaInfo(schema_json=schema_json, schema_id=request.schema_id, rpc_id=call.rpc_id)
+
+    def Publish(self, request: pb.PublishRequest, context: grpc.ServicerContext) -> pb.PublishResponse:  # noqa: N802
+        self._refuse_publishing(RpcCall("Publish", context), request.topic_name)
+
+    def PublishStream(  # noqa: N802
+        self, request_iterator: Iterator[pb.PublishRequest], context: grpc.ServicerContext
+    ) -> Iterator[pb.PublishResponse]:
+        call = RpcCall("PublishStream", context)
+        for request in request_iterator:
+            self._refuse_publishing(call, request.topic_name)
+        return iter(())
+
+    def ManagedSubscribe(  # noqa: N802
+        self, request_iterator: Iterator[pb.ManagedFetchRequest], context: grpc.ServicerContext
+    ) -> Iterator[pb.ManagedFetchResponse]:
+        RpcCall("ManagedSubscribe", context).end(managed_subscription_unsupported())
+
+    def _begin(self, call: RpcCall) -> None:
+        """Raises RpcRefusal if the call may not be made, or the fault that is armed for it."""
+        if self.faults.take(Fault.UNAVAILABLE):
+            raise unavailable()
+        call.authenticate(self._sessions, self._org.organization_id)
+
+    def _refuse_publishing(self, call: RpcCall, topic_name: str) -> NoReturn:
+        try:
+            self._begin(call)
+            raise cannot_publish(self._topic(topic_name).name)
+        except RpcRefusal as refusal:
+            call.end(refusal)
+
+    def _topic(self, name: str) -> Topic:
+        if not name.strip():
+            raise topic_empty()
+        topic = find_topic(name, [name for name in self._org.definitions if name not in self._org.hidden_objects])
+        if topic is None:
+            raise topic_not_found(name, self._tenant_guid)
+        return topic
+
+    def _subscribable(self, name: str) -> Topic:
+        """A topic the user may subscribe to: one entity's is checked here, the channel of all filters at delivery."""
+        topic = self._topic(name)
+        if topic.entity is not None and topic.entity not in self._readable_entities():
+            raise cannot_subscribe(name, self._tenant_guid)
+        return topic
+
+    def _readable_entities(self) -> frozenset[str]:
+        """What the client may read now: permissions that change take effect on open streams too."""
+        return frozenset(self._org.definitions) - self._org.hidden_objects - self._org.unreadable_objects
+
+    def _readable(self, topic: Topic) -> frozenset[str]:
+        readable = self._readable_entities()
+        return readable if topic.entity is None else readable & {topic.entity}
+
+
+def _pump(request_iterator: Iterator[pb.FetchRequest], subscription: Subscription) -> None:
+    """Hand requests to the subscription as they arrive, until the client closes its side or the call is over."""
+    try:
+        for request in request_iterator:
+            subscription.put(request)
+    except grpc.RpcError:
+        pass  # The call was cancelled; the context's callback ends the subscription as well.
+    finally:
+        subscription.end()

@@ -1,0 +1,76 @@
+"""The REST side of an org as one ASGI application; `emulator/server.py` serves it over TLS on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
+from sfcdc_assets.emulator.rest.composite import add_composite
+from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
+from sfcdc_assets.emulator.rest.control import control_routes
+from sfcdc_assets.emulator.rest.describe import add_describe
+from sfcdc_assets.emulator.rest.limits import Limits, add_limits
+from sfcdc_assets.emulator.rest.oauth import oauth_routes
+from sfcdc_assets.emulator.rest.query import add_query
+from sfcdc_assets.emulator.rest.replication import add_replication
+from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, error_response
+from sfcdc_assets.emulator.rest.soap import soap_routes
+from sfcdc_assets.emulator.rest.sobjects import add_sobjects
+from sfcdc_assets.emulator.rest.tooling import add_tooling
+from sfcdc_assets.emulator.rest.versions import version_routes
+from sfcdc_assets.emulator.sessions import Sessions
+
+
+def build_app(
+    org: Org,
+    *,
+    sessions: Sessions | None = None,
+    intercept: Interceptor | None = None,
+    measured_limits: Callable[[], Limits] | None = None,
+    control: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """The application for one org.
+
+    `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
+    request first and may answer in the org's place (faults). `measured_limits` brings counts of other parts into
+    `limits`. `control`: more routes below `/emulator`.
+    """
+    context = RestContext(org, sessions or Sessions(org), intercept)
+    oauth = oauth_routes(context)
+    versions = version_routes(context)
+    add_describe(context)
+    add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
+    add_sobjects(context)
+    add_query(context)
+    add_composite_sobjects(context)
+    add_composite(context)
+    add_bulk_query(context)
+    add_limits(context, measured_limits)
+    add_tooling(context)
+    return Starlette(
+        routes=[*oauth, *versions, *context.routes, *soap_routes(context), *control, *control_routes(context)],
+        middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1)],
+        exception_handlers={HTTPException: _not_served, 500: _unknown_exception},
+    )
+
+
+def _not_served(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        message = f"HTTP Method '{request.method}' not allowed"
+        return error_response([ApiError("METHOD_NOT_ALLOWED", message, status=405)])
+    return error_response([ApiError("NOT_FOUND", "The requested resource does not exist", status=404)])
+
+
+def _unknown_exception(request: Request, error: Exception) -> Response:
+    """The client hears of a fault in this program as of one in Salesforce; the server's log has the traceback."""
+    return error_response([ApiError("UNKNOWN_EXCEPTION", "An unexpected error occurred.", status=500)])

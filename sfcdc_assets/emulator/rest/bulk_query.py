@@ -1,0 +1,161 @@
+"""The routes of Bulk API 2.0 query jobs (facts section 8, Bulk 2.0 query)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Any
+
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.field_value import datetime_text
+from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.bulk_job import BulkJob, BulkJobs
+from sfcdc_assets.emulator.rest.csv_form import DELIMITERS, LINE_ENDINGS
+from sfcdc_assets.emulator.rest.query import compile_for
+from sfcdc_assets.emulator.rest.rest_context import RestContext
+
+_DEFAULT_PAGE = 50_000
+
+
+def add_bulk_query(context: RestContext) -> None:
+    """Create, list, look at, abort and delete jobs; read their results."""
+    resource = _BulkQueryResource(context)
+    context.add("/jobs/query", {"POST": resource.create, "GET": resource.all})
+    context.add("/jobs/query/{id}", {"GET": resource.look, "PATCH": resource.abort, "DELETE": resource.delete})
+    context.add("/jobs/query/{id}/results", {"GET": resource.results})
+
+
+class _BulkQueryResource:
+    def __init__(self, context: RestContext) -> None:
+        self._context = context
+        self._jobs = BulkJobs(context)
+
+    def create(self, request: ApiRequest) -> Response:
+        """The new job; a query that cannot run is refused here."""
+        document = request.json_object()
+        operation, query = document.get("operation"), document.get("query")
+        if operation not in {"query", "queryAll"} or not isinstance(query, str):
+            raise ApiError("API_ERROR", "operation must be query or queryAll, and query a SOQL query")
+        delimiter = _choice(document, "columnDelimiter", DELIMITERS, "COMMA")
+        ending = _choice(document, "lineEnding", LINE_ENDINGS, "LF")
+        _choice(document, "contentType", {"CSV": ""}, "CSV")
+        org, now = self._context.org, self._context.org.clock()
+        if self._context.usage.used("bulk_query") >= org.settings.daily_bulk_query_jobs:
+            raise ApiError("REQUEST_LIMIT_EXCEEDED", "Max query jobs per 24 hours exceeded.", status=403)
+        entity = compile_for(self._context, query, include_deleted=True).definition.name
+        job = self._jobs.create(
+            BulkJob(
+                id="",
+                operation=operation,
+                query=query,
+                entity=entity,
+                api_version=request.version,
+                delimiter=DELIMITERS[delimiter],
+                delimiter_name=delimiter,
+                line_ending=ending,
+                created_by=request.user_id,
+                created_at=now,
+                changed_at=now,
+            )
+        )
+        self._context.usage.add("bulk_query")
+        return JSONResponse(_job_json(job))
+
+    def all(self, request: ApiRequest) -> Response:
+        """All jobs, on one page."""
+        records = [_job_json(job) | {"jobType": "V2Query"} for job in self._jobs.all()]
+        return JSONResponse({"done": True, "nextRecordsUrl": None, "records": records})
+
+    def look(self, request: ApiRequest) -> Response:
+        """The job; looking may move it on."""
+        return JSONResponse(_detail_json(self._jobs.look(request.path["id"])))
+
+    def abort(self, request: ApiRequest) -> Response:
+        """The aborted job."""
+        if request.json_object().get("state") != "Aborted":
+            raise ApiError("API_ERROR", "state can only be set to Aborted")
+        return JSONResponse(_detail_json(self._jobs.abort(request.path["id"])))
+
+    def delete(self, request: ApiRequest) -> Response:
+        """204."""
+        self._jobs.delete(request.path["id"])
+        return Response(status_code=204)
+
+    def results(self, request: ApiRequest) -> Response:
+        """A page of CSV, streamed; `Sforce-Locator` leads to the next one and is `null` on the last."""
+        job = self._jobs.get(request.path["id"])
+        if job.api_version != request.version:
+            message = f"the job was created with API version {job.api_version}; its results must be read with the same"
+            raise ApiError("VERSION_MISMATCH", message, status=409)
+        if job.state != "JobComplete":
+            raise ApiError("INVALIDJOBSTATE", f"results are available when the job is JobComplete; it is {job.state}")
+        done = _offset(request.query.get("locator"))
+        count = max(0, min(_page_size(request), job.records - done))
+        following = done + count
+        locator = _locator(following) if following < job.records else "null"
+        headers = {"Sforce-Locator": locator, "Sforce-NumberOfRecords": str(count)}
+        return StreamingResponse(self._page(job, done, count), media_type="text/csv; charset=UTF-8", headers=headers)
+
+    def _page(self, job: BulkJob, done: int, count: int) -> Iterator[str]:
+        ending = LINE_ENDINGS[job.line_ending]
+        for first, lines in ((0, 1), (done + 1, count)):
+            for block in self._jobs.lines(job, first, lines):
+                yield "".join(line + ending for line in block)
+
+
+def _choice(document: dict[str, Any], key: str, allowed: dict[str, str], default: str) -> str:
+    value = document.get(key) or default
+    if value not in allowed:
+        raise ApiError("API_ERROR", f"{key} must be one of {', '.join(allowed)}")
+    return str(value)
+
+
+def _page_size(request: ApiRequest) -> int:
+    text = request.query.get("maxRecords", str(_DEFAULT_PAGE))
+    if not text.isdigit() or int(text) == 0:
+        raise ApiError("API_ERROR", "maxRecords must be a whole number greater than 0")
+    return int(text)
+
+
+def _locator(offset: int) -> str:
+    return base64.urlsafe_b64encode(str(offset).encode()).decode().rstrip("=")
+
+
+def _offset(locator: str | None) -> int:
+    if not locator:
+        return 0
+    try:
+        return int(base64.urlsafe_b64decode(locator + "=" * (-len(locator) % 4)).decode())
+    except (ValueError, binascii.Error):
+        raise ApiError("INVALID_QUERY_LOCATOR", "invalid query locator") from None
+
+
+def _job_json(job: BulkJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "operation": job.operation,
+        "object": job.entity,
+        "createdById": job.created_by,
+        "createdDate": datetime_text(job.created_at, "+0000"),
+        "systemModstamp": datetime_text(job.changed_at, "+0000"),
+        "state": job.state,
+        "concurrencyMode": "Parallel",
+        "contentType": "CSV",
+        "apiVersion": float(job.api_version),
+        "lineEnding": job.line_ending,
+        "columnDelimiter": job.delimiter_name,
+    }
+
+
+def _detail_json(job: BulkJob) -> dict[str, Any]:
+    detail = {
+        "jobType": "V2Query",
+        "numberRecordsProcessed": job.records,
+        "retries": 0,
+        "totalProcessingTime": job.changed_at - job.created_at,
+        "isPkChunkingSupported": True,
+    }
+    return _job_json(job) | detail | ({"errorMessage": job.error} if job.error else {})

@@ -1,0 +1,146 @@
+"""Describe: what objects there are and what their fields are (facts section 8, Resources)."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.soql.condition import is_filterable, is_sortable
+
+_SOAP_TYPES = {
+    "id": "tns:ID", "reference": "tns:ID", "boolean": "xsd:boolean", "int": "xsd:int", "double": "xsd:double",
+    "currency": "xsd:double", "percent": "xsd:double", "date": "xsd:date", "datetime": "xsd:dateTime",
+    "time": "xsd:time",
+    "address": "urn:address", "location": "urn:location",
+}  # fmt: skip
+
+
+def add_describe(context: RestContext) -> None:
+    """`sobjects` (all objects) and `sobjects/X/describe`; both answer 304 to an If-Modified-Since that is not older."""
+
+    def all_objects(request: ApiRequest) -> Response:
+        names = sorted(name for name in context.org.definitions if name not in context.org.hidden_objects)
+        body = {
+            "encoding": "UTF-8",
+            "maxBatchSize": 200,
+            "sobjects": [object_json(context.org.definitions[name], request.data_path) for name in names],
+        }
+        return _unless_known(context, request, body)
+
+    def one_object(request: ApiRequest) -> Response:
+        definition = context.definition(request.path["object"])
+        body = object_json(definition, request.data_path) | {
+            "fields": [field_json(field) for field in definition.fields],
+            "childRelationships": [],
+            "recordTypeInfos": [
+                {
+                    "active": True, "available": True, "defaultRecordTypeMapping": True, "developerName": "Master",
+                    "master": True, "name": "Master", "recordTypeId": "012000000000000AAA",
+                }
+            ],
+        }  # fmt: skip
+        return _unless_known(context, request, body)
+
+    context.add("/sobjects", {"GET": all_objects})
+    context.add("/sobjects/{object}/describe", {"GET": one_object})
+
+
+def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
+    """The object-level part of a describe."""
+    url = f"{data_path}/sobjects/{definition.name}"
+    return {
+        "name": definition.name,
+        "label": definition.label,
+        "labelPlural": definition.label_plural,
+        "keyPrefix": definition.key_prefix,
+        "custom": definition.custom,
+        "customSetting": False,
+        "activateable": False,
+        "createable": True,
+        "updateable": True,
+        "deletable": definition.deletable,
+        "undeletable": definition.deletable,
+        "mergeable": "MasterRecordId" in definition.fields_by_name,
+        "queryable": True,
+        "retrieveable": True,
+        "replicateable": True,
+        "searchable": True,
+        "layoutable": True,
+        "triggerable": True,
+        "deprecatedAndHidden": False,
+        "feedEnabled": False,
+        "hasSubtypes": False,
+        "isSubtype": False,
+        "mruEnabled": True,
+        "urls": {"sobject": url, "describe": f"{url}/describe", "rowTemplate": url + "/{ID}"},
+    }
+
+
+def field_json(field: FieldDefinition) -> dict[str, Any]:
+    """One entry of a describe's `fields`."""
+    is_text = field.type in {"string", "textarea", "picklist", "multipicklist", "combobox", "phone", "email", "url"}
+    return {
+        "name": field.name,
+        "label": field.label,
+        "type": field.type,
+        "soapType": _SOAP_TYPES.get(field.type, "xsd:string"),
+        "length": field.length,
+        "byteLength": field.length * 3 if is_text else field.length,
+        "precision": 0 if field.type == "int" else field.precision,
+        "scale": field.scale,
+        "digits": field.precision if field.type == "int" else 0,
+        "nillable": field.nillable,
+        "calculated": field.calculated,
+        "calculatedFormula": field.calculated_formula,
+        "custom": field.custom,
+        "createable": field.createable,
+        "updateable": field.updateable,
+        "filterable": is_filterable(field),
+        "sortable": is_sortable(field),
+        "groupable": is_sortable(field) and field.type not in {"double", "currency", "percent", "datetime", "time"},
+        "aggregatable": is_filterable(field) and field.type != "boolean",
+        "permissionable": field.nillable and field.name not in {"Id", "Name"},
+        "referenceTo": list(field.reference_to),
+        "relationshipName": field.relationship_name,
+        "polymorphicForeignKey": len(field.reference_to) > 1,
+        "compoundFieldName": field.compound_field_name,
+        "externalId": field.external_id,
+        "idLookup": field.external_id or field.name == "Id",
+        "unique": field.unique,
+        "caseSensitive": False,
+        "autoNumber": field.auto_number is not None,
+        "deprecatedAndHidden": False,
+        "defaultValue": field.default,
+        "defaultedOnCreate": field.default is not None or field.name == "OwnerId",
+        "restrictedPicklist": field.restricted_picklist,
+        "dependentPicklist": False,
+        "picklistValues": [
+            {"value": value, "label": value, "active": True, "defaultValue": value == field.default, "validFor": None}
+            for value in field.picklist_values
+        ],
+        "nameField": field.name in {"Name", "CaseNumber"},
+        "namePointing": False,
+        "encrypted": field.type == "encryptedstring",
+        "extraTypeInfo": field.extra_type_info,
+        "htmlFormatted": field.extra_type_info == "richtextarea",
+        "inlineHelpText": None,
+    }
+
+
+def _unless_known(context: RestContext, request: ApiRequest, body: dict[str, Any]) -> Response:
+    modified = context.org.definitions_modified
+    known = request.headers.get("if-modified-since")
+    if known:
+        try:
+            moment = parsedate_to_datetime(known)
+        except ValueError:
+            moment = None
+        if moment is not None and moment.replace(tzinfo=moment.tzinfo or UTC) >= modified:
+            return Response(status_code=304)
+    return JSONResponse(body, headers={"Last-Modified": format_datetime(modified, usegmt=True)})

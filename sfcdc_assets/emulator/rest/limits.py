@@ -1,0 +1,50 @@
+"""The `limits` resource: what a day allows and what is left (facts section 8, limits)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from starlette.responses import JSONResponse, Response
+
+from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.rest_context import RestContext
+
+Limits = Mapping[str, tuple[int, int]]
+"""Key -> most allowed, remaining (which may be negative)."""
+
+_UNUSED: Limits = {
+    "DailyBulkApiBatches": (15_000, 15_000),
+    "DailyBulkV2QueryFileStorageMB": (976_562, 976_562),
+    "DailyDeliveredPlatformEvents": (50_000, 50_000),
+    "DailyDurableGenericStreamingApiEvents": (10_000, 10_000),
+    "DailyDurableStreamingApiEvents": (10_000, 10_000),
+    "DailyGenericStreamingApiEvents": (10_000, 10_000),
+    "DailyStandardVolumePlatformEvents": (10_000, 10_000),
+    "DailyStreamingApiEvents": (10_000, 10_000),
+    "DataStorageMB": (1_024, 1_024),
+    "DurableStreamingApiConcurrentClients": (20, 20),
+    "FileStorageMB": (1_024, 1_024),
+    "HourlyPublishedPlatformEvents": (50_000, 50_000),
+    "HourlyPublishedStandardVolumePlatformEvents": (1_000, 1_000),
+    "MonthlyPlatformEventsUsageEntitlement": (0, 0),
+    "StreamingApiConcurrentClients": (20, 20),
+}
+
+
+def add_limits(context: RestContext, measured: Callable[[], Limits] | None = None) -> None:
+    """The resource; `measured` brings the values other parts of the org count themselves (event deliveries)."""
+
+    def limits(request: ApiRequest) -> Response:
+        settings, usage = context.org.settings, context.usage
+        values: dict[str, tuple[int, int]] = {
+            **_UNUSED,
+            "DailyApiRequests": (settings.daily_api_requests, settings.daily_api_requests - usage.used()),
+            "DailyBulkV2QueryJobs": (
+                settings.daily_bulk_query_jobs,
+                settings.daily_bulk_query_jobs - usage.used("bulk_query"),
+            ),
+            **(measured() if measured else {}),
+        }
+        return JSONResponse({key: {"Max": most, "Remaining": left} for key, (most, left) in sorted(values.items())})
+
+    context.add("/limits", {"GET": limits})

@@ -1,0 +1,195 @@
+"""OAuth 2.0: tokens by client credentials, JWT bearer and password; revocation; userinfo (facts section 8, OAuth)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+import jwt
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509 import load_pem_x509_certificate
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.ids import to_15
+from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
+from sfcdc_assets.emulator.settings import Credentials
+from sfcdc_assets.errors import SfcdcError
+
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_LOGIN_HOSTS = ("https://login.salesforce.com", "https://test.salesforce.com")
+
+
+class TokenError(SfcdcError):
+    """A request for a token that is refused, with OAuth's `error` and `error_description`; no secret is in either."""
+
+    def __init__(self, error: str, description: str) -> None:
+        self.error = error
+        self.description = description
+        super().__init__(f"{error}: {description}")
+
+
+def oauth_routes(context: RestContext) -> list[Route]:
+    """The token, revoke and userinfo endpoints."""
+    resource = _OAuth(context)
+    return [
+        Route("/services/oauth2/token", resource.token, methods=["POST"]),
+        Route("/services/oauth2/revoke", resource.revoke, methods=["GET", "POST"]),
+        Route("/services/oauth2/userinfo", resource.userinfo, methods=["GET", "POST"]),
+    ]
+
+
+class _OAuth:
+    def __init__(self, context: RestContext) -> None:
+        self._context = context
+
+    async def token(self, request: Request) -> Response:
+        """A token, or 400 with `error` and `error_description`."""
+        form = dict(parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True))
+        return await run_in_threadpool(self._token, request, form)
+
+    def _token(self, request: Request, form: Mapping[str, str]) -> Response:
+        intercepted = self._context.intercept(request) if self._context.intercept else None
+        if intercepted is not None:
+            return intercepted
+        try:
+            match form.get("grant_type"):
+                case "client_credentials":
+                    self._check_client(*_client(request, form))
+                case "password":
+                    self._check_client(*_client(request, form))
+                    self._check_password(form)
+                case grant if grant == _JWT_BEARER:
+                    self._check_assertion(form.get("assertion", ""), base_url(request))
+                case _:
+                    raise TokenError("unsupported_grant_type", "grant type not supported")
+        except TokenError as refused:
+            return JSONResponse({"error": refused.error, "error_description": refused.description}, status_code=400)
+        return self._issued(base_url(request))
+
+    def _issued(self, instance_url: str) -> Response:
+        org = self._context.org
+        user_id = org.users.integration
+        identity = f"{instance_url}/id/{org.organization_id}/{user_id}"
+        issued_at = str(org.clock())
+        secret = org.settings.credentials.client_secret.encode()
+        signature = base64.b64encode(hmac.digest(secret, (identity + issued_at).encode(), hashlib.sha256)).decode()
+        return JSONResponse(
+            {
+                "access_token": self._context.sessions.issue(user_id),
+                "signature": signature,
+                "scope": "api",
+                "instance_url": instance_url,
+                "id": identity,
+                "token_type": "Bearer",
+                "issued_at": issued_at,
+            }
+        )
+
+    def _check_client(self, client_id: str, client_secret: str) -> None:
+        credentials = self._credentials
+        if not _same(client_id, credentials.client_id):
+            raise TokenError("invalid_client_id", "client identifier invalid")
+        if not _same(client_secret, credentials.client_secret):
+            raise TokenError("invalid_client", "invalid client credentials")
+
+    def _check_password(self, form: Mapping[str, str]) -> None:
+        credentials = self._credentials
+        right_user = _same(form.get("username", "").lower(), credentials.username.lower())
+        right_password = _same(form.get("password", ""), credentials.password + credentials.security_token)
+        if not (right_user and right_password):
+            raise TokenError("invalid_grant", "authentication failure")
+
+    def _check_assertion(self, assertion: str, instance_url: str) -> None:
+        credentials = self._credentials
+        if credentials.public_key is None:
+            raise TokenError("invalid_client", "no certificate is registered for this consumer")
+        try:
+            # Times are judged by the org's clock below; simple-salesforce sends `exp` as text, which is fine.
+            claims = jwt.decode(
+                assertion,
+                _public_key(credentials.public_key),
+                algorithms=["RS256"],
+                options={"verify_exp": False, "verify_aud": False, "verify_iat": False, "verify_nbf": False},
+            )
+            expires_at = int(claims.get("exp", 0)) * 1000
+        except (jwt.PyJWTError, ValueError, TypeError):
+            raise TokenError("invalid_grant", "invalid assertion") from None
+        if claims.get("iss") != credentials.client_id:
+            raise TokenError("invalid_client_id", "client identifier invalid")
+        audiences = {*_LOGIN_HOSTS, instance_url, f"{instance_url}/services/oauth2/token"}
+        if str(claims.get("aud")).rstrip("/") not in audiences:
+            raise TokenError("invalid_grant", "audience is invalid")
+        if str(claims.get("sub")).lower() != credentials.username.lower():
+            raise TokenError("invalid_grant", "user hasn't approved this consumer")
+        if expires_at <= self._context.org.clock():
+            raise TokenError("invalid_grant", "expired authorization code")
+
+    @property
+    def _credentials(self) -> Credentials:
+        return self._context.org.settings.credentials
+
+    async def revoke(self, request: Request) -> Response:
+        """200 when the token was one, 400 when not."""
+        form = dict(parse_qsl((await request.body()).decode("utf-8", "replace"))) | dict(request.query_params)
+        if self._context.sessions.revoke(form.get("token", "")):
+            return Response()
+        return JSONResponse({"error": "unsupported_token_type", "error_description": "invalid token"}, status_code=400)
+
+    def userinfo(self, request: Request) -> Response:
+        """Who the token belongs to and in which org."""
+        try:
+            user_id = self._context.authenticate(request)
+        except ApiError:
+            return Response("Bad_OAuth_Token", status_code=403, media_type="text/plain")
+        data_path = "/services/data/v{version}/"
+        org, url = self._context.org, base_url(request)
+        username = org.settings.credentials.username
+        return JSONResponse(
+            {
+                "sub": f"{url}/id/{org.organization_id}/{user_id}",
+                "user_id": user_id,
+                "organization_id": org.organization_id,
+                "preferred_username": username,
+                "nickname": username.split("@", maxsplit=1)[0],
+                "name": "Integration User",
+                "email": username,
+                "user_type": "STANDARD",
+                "active": True,
+                "urls": {
+                    "rest": url + data_path,
+                    "sobjects": f"{url}{data_path}sobjects/",
+                    "query": f"{url}{data_path}query/",
+                    "partner": url + "/services/Soap/u/{version}/" + to_15(org.organization_id),
+                },
+            }
+        )
+
+
+def _client(request: Request, form: Mapping[str, str]) -> tuple[str, str]:
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            client_id, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            raise TokenError("invalid_client", "invalid client credentials") from None
+        return client_id, secret
+    return form.get("client_id", ""), form.get("client_secret", "")
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _public_key(pem: str) -> str:
+    if "BEGIN CERTIFICATE" not in pem:
+        return pem
+    key = load_pem_x509_certificate(pem.encode()).public_key()
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()

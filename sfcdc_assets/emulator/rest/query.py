@@ -1,0 +1,131 @@
+"""query and queryAll. A result set is pinned when the query starts: later pages come from what was true then."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.ids import instance_characters, new_id
+from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.record_json import record_json
+from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
+
+_DEFAULT_BATCH = 2000
+_LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
+_BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
+
+
+def add_query(context: RestContext) -> None:
+    """`query`, `queryAll` and their `nextRecordsUrl`s."""
+    resource = _QueryResource(context)
+    for path, include_deleted in (("/query", False), ("/queryAll", True)):
+        context.add(path, {"GET": resource.query_all if include_deleted else resource.query})
+        context.add(path + "/{locator}", {"GET": resource.more})
+
+
+def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> CompiledQuery:
+    """A query as the client may ask it. Raises ApiError, INSUFFICIENT_ACCESS for an object the client may not read."""
+    org = context.org
+    compiled = compile_query(
+        text, org.definitions, now=org.clock(), include_deleted=include_deleted, hidden=org.hidden_objects
+    )
+    context.check_readable(compiled.definition)
+    for parent in compiled.parents:
+        context.check_readable(parent.definition)
+    return compiled
+
+
+class _QueryResource:
+    def __init__(self, context: RestContext) -> None:
+        self._context = context
+        self._database = context.org.database
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS _query (number INTEGER PRIMARY KEY, locator TEXT UNIQUE, started_at INTEGER, "
+            "total INTEGER)"
+        )
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS _query_page (locator TEXT, first INTEGER, records TEXT, "
+            "PRIMARY KEY (locator, first)) WITHOUT ROWID"
+        )
+
+    def query(self, request: ApiRequest) -> Response:
+        """Records of a SOQL query, deleted ones left out."""
+        return self._run(request, include_deleted=False)
+
+    def query_all(self, request: ApiRequest) -> Response:
+        """Like `query`, with the recycle bin."""
+        return self._run(request, include_deleted=True)
+
+    def more(self, request: ApiRequest) -> Response:
+        """A later page, by its locator; valid for two days."""
+        match = _LOCATOR.fullmatch(request.path["locator"])
+        oldest = self._context.org.clock() - self._context.org.settings.query_locator_lifetime
+        row = match and self._database.row(
+            "SELECT p.records, q.total, "
+            "(SELECT MIN(n.first) FROM _query_page n WHERE n.locator = p.locator AND n.first > p.first) "
+            "FROM _query_page p JOIN _query q USING (locator) WHERE p.locator = ? AND p.first = ? AND q.started_at > ?",
+            (match.group(1), int(match.group(2)), oldest),
+        )
+        if match is None or not row:
+            raise ApiError("INVALID_QUERY_LOCATOR", "invalid query locator")
+        records, total, following = row
+        return _page(request, total, json.loads(records), match.group(1), following)
+
+    def _run(self, request: ApiRequest, *, include_deleted: bool) -> Response:
+        text = request.query.get("q")
+        if not text:
+            raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
+        with self._database.transaction():
+            compiled = compile_for(self._context, text, include_deleted=include_deleted)
+            if compiled.query.is_count:
+                ((total,),) = self._database.rows(compiled.sql, compiled.parameters)
+                return JSONResponse({"totalSize": total, "done": True, "records": []})
+            return self._first_page(request, compiled)
+
+    def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
+        size = _batch_size(request)
+        blocks = self._database.stream(compiled.sql, compiled.parameters, size)
+        first = [record_json(compiled, row, request.data_path) for row in next(blocks, [])]
+        total = len(first)
+        locator: str | None = None
+        for block in blocks:
+            if locator is None:
+                locator = self._new_locator()
+            records = [record_json(compiled, row, request.data_path) for row in block]
+            self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(records)))
+            total += len(records)
+        if locator is None:
+            return _page(request, total, first, "", None)
+        self._database.execute("UPDATE _query SET total = ? WHERE locator = ?", (total, locator))
+        return _page(request, total, first, locator, size)
+
+    def _new_locator(self) -> str:
+        org = self._context.org
+        oldest = org.clock() - org.settings.query_locator_lifetime
+        self._database.execute(
+            "DELETE FROM _query_page WHERE locator IN (SELECT locator FROM _query WHERE started_at <= ?)", (oldest,)
+        )
+        row = self._database.row("SELECT COALESCE(MAX(number), 0) + 1 FROM _query")
+        number = row[0] if row else 1
+        locator = new_id("0r8", instance_characters(org.seed), number)
+        self._database.execute("INSERT INTO _query VALUES (?, ?, ?, 0)", (number, locator, org.clock()))
+        return locator
+
+
+def _batch_size(request: ApiRequest) -> int:
+    match = _BATCH_SIZE.search(request.headers.get("sforce-query-options", ""))
+    return min(2000, max(200, int(match.group(1)))) if match else _DEFAULT_BATCH
+
+
+def _page(
+    request: ApiRequest, total: int, records: list[dict[str, Any]], locator: str, following: int | None
+) -> Response:
+    body: dict[str, Any] = {"totalSize": total, "done": following is None}
+    if following is not None:
+        body["nextRecordsUrl"] = f"{request.data_path}/query/{locator}-{following}"
+    return JSONResponse(body | {"records": records})

@@ -1,0 +1,44 @@
+"""Reading records by id with chosen fields: through a query of the org's own, so that values have one form
+everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.ids import is_id, to_18
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.rest.record_json import record_json
+from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.soql.compiler import compile_query
+
+
+def chosen_fields(definition: ObjectDefinition, names: Sequence[str]) -> list[str]:
+    """Field names as defined, each once. Raises ApiError INVALID_FIELD for one the object does not have."""
+    chosen: dict[str, None] = {}
+    for name in names:
+        field = definition.field(name.strip())
+        if field is None:
+            raise ApiError("INVALID_FIELD", f"No such column '{name.strip()}' on sobject of type {definition.name}")
+        chosen[field.name] = None
+    return list(chosen)
+
+
+def read_records(
+    context: RestContext, definition: ObjectDefinition, record_ids: Sequence[str], fields: Sequence[str], data_path: str
+) -> dict[str, dict[str, Any]]:
+    """Live records by their 18-character ids; ids without a live record are not in the answer. Raises ApiError
+    MALFORMED_ID."""
+    try:
+        wanted = {to_18(record_id) for record_id in record_ids}
+    except ValueError:
+        bad = next(record_id for record_id in record_ids if not is_id(record_id))
+        raise ApiError("MALFORMED_ID", f"bad id {bad}") from None
+    if not wanted:
+        return {}
+    id_list = ", ".join(f"'{record_id}'" for record_id in sorted(wanted))
+    text = f"SELECT {', '.join(fields)} FROM {definition.name} WHERE Id IN ({id_list})"
+    compiled = compile_query(text, context.org.definitions, now=context.org.clock())
+    rows = context.org.database.rows(compiled.sql, compiled.parameters)
+    return {row[0]: record_json(compiled, row, data_path) for row in rows}

@@ -1,0 +1,70 @@
+"""Rows of a compiled query as the records of REST answers (facts section 8, query)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sfcdc_assets.emulator.field_value import datetime_text
+from sfcdc_assets.emulator.object_definition import FieldDefinition
+from sfcdc_assets.emulator.soql.compiler import CompiledQuery, SelectedField
+
+
+def record_json(compiled: CompiledQuery, row: Sequence[Any], data_path: str) -> dict[str, Any]:
+    """One record with its attributes, parents nested, compounds as objects, nulls explicit."""
+    if compiled.counts:
+        return {"attributes": {"type": "AggregateResult"}} | dict(zip(compiled.counts, row, strict=True))
+    record: dict[str, Any] = {"attributes": _attributes(compiled.definition.name, row[0], data_path)}
+    places: dict[tuple[str, ...], dict[str, Any] | None] = {(): record}
+    parents = {parent.path: parent for parent in compiled.parents}
+    for selected in compiled.selected:
+        for depth in range(1, len(selected.path)):
+            path = selected.path[:depth]
+            if path not in places:
+                parent_id = row[parents[path].id_column]
+                holder = places[path[:-1]]
+                attributes = _attributes(parents[path].definition.name, parent_id, data_path)
+                places[path] = {"attributes": attributes} if parent_id is not None else None
+                if holder is not None:
+                    holder[path[-1]] = places[path]
+        place = places[selected.path[:-1]]
+        if place is not None:
+            place[selected.path[-1]] = _value(selected, row)
+    return record
+
+
+def rest_value(field: FieldDefinition, value: Any) -> Any:
+    """A stored value in its REST form: datetimes end in +0000, times in Z."""
+    if field.type == "boolean":
+        return bool(value)
+    if value is None:
+        return None
+    if field.type == "datetime":
+        return datetime_text(value, "+0000")
+    if field.type == "time":
+        return f"{value}Z"
+    return value
+
+
+def _value(selected: SelectedField, row: Sequence[Any]) -> Any:
+    if not selected.components:
+        return rest_value(selected.field, row[selected.first])
+    values = row[selected.first : selected.first + len(selected.components)]
+    if all(value is None for value in values):
+        return None
+    return {
+        _component_key(selected.field, part): value for part, value in zip(selected.components, values, strict=True)
+    }
+
+
+def _component_key(compound: FieldDefinition, part: FieldDefinition) -> str:
+    """BillingAddress, BillingPostalCode -> postalCode; Location__c, Location__Latitude__s -> latitude."""
+    if compound.type == "location":
+        short = part.name.removesuffix("__s").rsplit("__", 1)[-1]
+    else:
+        short = part.name.removeprefix(compound.name.removesuffix("Address"))
+    return short[0].lower() + short[1:]
+
+
+def _attributes(entity: str, record_id: str, data_path: str) -> dict[str, str]:
+    return {"type": entity, "url": f"{data_path}/sobjects/{entity}/{record_id}"}

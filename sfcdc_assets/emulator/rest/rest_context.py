@@ -1,0 +1,152 @@
+"""What all REST resources share: the org, its sessions and counters, and the way from an HTTP request to an answer."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
+
+from sfcdc_assets.emulator.api_usage import ApiUsage
+from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+
+Handler = Callable[[ApiRequest], Response]
+Interceptor = Callable[[Request], Response | None]
+"""Sees each request before the org does; an answer of its own replaces the org's. The place for faults."""
+_TOKEN = re.compile(r"(?:Bearer|OAuth)\s+(\S+)", re.IGNORECASE)
+
+
+class RestContext:
+    """One REST side of one org. Handlers run in worker threads; the org's own lock keeps them apart."""
+
+    def __init__(self, org: Org, sessions: Sessions, intercept: Interceptor | None = None) -> None:
+        self.org = org
+        self.sessions = sessions
+        self.usage = ApiUsage(org)
+        self.intercept = intercept
+        self.routes: list[Route] = []
+        self._handlers: dict[tuple[str, str], Handler] = {}
+        self._ambient = threading.local()
+
+    def add(self, path: str, handlers: Mapping[str, Handler]) -> None:
+        """Serve `/services/data/v{version}` + `path`, with one handler a method."""
+        full = "/services/data/v{version}" + path
+        for suffix in ("", "/") if path else ("",):
+            self.routes.append(Route(full + suffix, self._endpoint, methods=list(handlers)))
+            for method, handler in handlers.items():
+                self._handlers[full + suffix, method] = handler
+
+    def dispatch(self, request: ApiRequest, path: str) -> Response:
+        """Answer a subrequest of a composite request with the handler of its path."""
+        for route in self.routes:
+            match, scope = route.matches({"type": "http", "path": path, "method": request.method})
+            if match is Match.FULL:
+                return self._answer(replace(request, path=scope["path_params"]), route.path)
+        return error_response([ApiError("NOT_FOUND", "The requested resource does not exist", status=404)])
+
+    @contextmanager
+    def transaction(self, request: ApiRequest) -> Iterator[UnitOfWork]:
+        """The unit of work for a request's changes: that of the composite request around it, or one of its own."""
+        ambient: UnitOfWork | None = getattr(self._ambient, "unit_of_work", None)
+        if ambient is not None:
+            yield ambient
+            return
+        with self.org.transaction(user_id=request.user_id, change_origin=request.change_origin) as unit_of_work:
+            yield unit_of_work
+
+    @contextmanager
+    def whole_transaction(self, request: ApiRequest) -> Iterator[None]:
+        """All changes of subrequests dispatched inside are one transaction."""
+        with self.transaction(request) as unit_of_work:
+            self._ambient.unit_of_work = unit_of_work
+            try:
+                yield
+            finally:
+                self._ambient.unit_of_work = None
+
+    def definition(self, name: str, *, to_read: bool = False) -> ObjectDefinition:
+        """The object a path names. Raises ApiError: NOT_FOUND if hidden or unknown, INSUFFICIENT_ACCESS if not
+        readable."""
+        for definition in self.org.definitions.values():
+            if definition.name.lower() == name.lower() and definition.name not in self.org.hidden_objects:
+                if to_read:
+                    self.check_readable(definition)
+                return definition
+        raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+
+    def check_readable(self, definition: ObjectDefinition) -> None:
+        """Raises ApiError INSUFFICIENT_ACCESS if the client has no right to read the object."""
+        if definition.name in self.org.unreadable_objects:
+            raise ApiError("INSUFFICIENT_ACCESS", f"no read access to object {definition.name}", status=403)
+
+    async def _endpoint(self, request: Request) -> Response:
+        body = await request.body()
+        return await run_in_threadpool(self._serve, request, body)
+
+    def _serve(self, request: Request, body: bytes) -> Response:
+        response = self.intercept(request) if self.intercept else None
+        if response is not None:
+            return response
+        settings = self.org.settings
+        try:
+            user_id = self.authenticate(request)
+            self.usage.add()
+            if self.usage.used() > settings.daily_api_requests:
+                raise ApiError("REQUEST_LIMIT_EXCEEDED", "TotalRequests Limit exceeded.", status=403)
+        except ApiError as error:
+            return error_response([error])
+        api_request = ApiRequest(
+            method=request.method,
+            path=request.path_params,
+            query=dict(request.query_params),
+            headers=dict(request.headers),
+            body=body,
+            user_id=user_id,
+            base_url=base_url(request),
+        )
+        response = self._answer(api_request, request.scope["route"].path)
+        response.headers["Sforce-Limit-Info"] = f"api-usage={self.usage.used()}/{settings.daily_api_requests}"
+        return response
+
+    def authenticate(self, request: Request) -> str:
+        """The user a request's token belongs to. Raises ApiError INVALID_SESSION_ID."""
+        token = _TOKEN.fullmatch(request.headers.get("authorization", ""))
+        user_id = self.sessions.user_of(token.group(1)) if token else None
+        if user_id is None:
+            raise ApiError("INVALID_SESSION_ID", "Session expired or invalid", status=401)
+        return user_id
+
+    def _answer(self, request: ApiRequest, route: str) -> Response:
+        try:
+            if request.version not in {f"{version}.0" for version in self.org.settings.api_versions}:
+                raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+            method = "GET" if request.method == "HEAD" else request.method
+            return self._handlers[route, method](request)
+        except ApiError as error:
+            return error_response([error])
+
+
+def base_url(request: Request) -> str:
+    """Scheme, host and port by which the client reached the org."""
+    return f"{request.url.scheme}://{request.headers.get('host', request.url.netloc)}"
+
+
+def error_response(errors: Sequence[ApiError]) -> JSONResponse:
+    """Errors in the list form of the REST API, with the status of the first."""
+    body = [
+        {"message": error.message, "errorCode": error.error_code}
+        | ({"fields": list(error.fields)} if error.fields else {})
+        for error in errors
+    ]
+    return JSONResponse(body, status_code=errors[0].status)

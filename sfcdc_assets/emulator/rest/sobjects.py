@@ -1,0 +1,102 @@
+"""Single records: read, create, update, delete, and the extension `undelete`.
+
+Salesforce's REST API cannot restore a record (its SOAP API can); `POST .../sobjects/X/{id}/undelete` is this org's
+own addition, so that tests and demonstrations can raise UNDELETE events with a plain REST call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from sfcdc_assets.emulator.errors import ApiError, RecordError
+from sfcdc_assets.emulator.ids import is_id, to_18
+from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.record_fields import chosen_fields, read_records
+from sfcdc_assets.emulator.rest.rest_context import RestContext
+
+
+def add_sobjects(context: RestContext) -> None:
+    """The routes of single records."""
+    resource = _RecordResource(context)
+    context.add("/sobjects/{object}", {"POST": resource.create, "GET": resource.basic})
+    record = "/sobjects/{object}/{id}"
+    context.add(record, {"GET": resource.read, "PATCH": resource.update, "DELETE": resource.delete})
+    context.add(f"{record}/undelete", {"POST": resource.undelete})
+    context.add("/sobjects/{object}/{field}/{value}", {"GET": resource.read_by_external_id})
+
+
+class _RecordResource:
+    def __init__(self, context: RestContext) -> None:
+        self._context = context
+
+    def basic(self, request: ApiRequest) -> Response:
+        """The object itself and no recent items."""
+        definition = self._context.definition(request.path["object"], to_read=True)
+        return JSONResponse({"objectDescribe": {"name": definition.name, "label": definition.label}, "recentItems": []})
+
+    def create(self, request: ApiRequest) -> Response:
+        """201 with the new id."""
+        definition = self._context.definition(request.path["object"])
+        with self._context.transaction(request) as unit_of_work:
+            record_id = unit_of_work.create(definition.name, record_values(request.json_object()))
+        return JSONResponse({"id": record_id, "success": True, "errors": []}, status_code=201)
+
+    def read(self, request: ApiRequest) -> Response:
+        """All fields of the record, or those of `?fields=A,B`."""
+        definition = self._context.definition(request.path["object"], to_read=True)
+        record_id = request.path["id"]
+        names = request.query.get("fields")
+        fields = chosen_fields(definition, names.split(",") if names else [field.name for field in definition.fields])
+        if not is_id(record_id):
+            raise ApiError("MALFORMED_ID", f"bad id {record_id}")
+        with self._context.org.database.lock:
+            found = read_records(self._context, definition, [record_id], fields, request.data_path)
+            if not found and self._context.org.record(definition.name, record_id) is not None:
+                raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
+        if not found:
+            raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+        return JSONResponse(found[to_18(record_id)])
+
+    def read_by_external_id(self, request: ApiRequest) -> Response:
+        """The record that has the value in an external id field."""
+        definition = self._context.definition(request.path["object"], to_read=True)
+        field = definition.field(request.path["field"])
+        if field is None or not field.external_id:
+            message = "Provided external ID field does not exist or is not accessible: " + request.path["field"]
+            raise ApiError("NOT_FOUND", message, status=404)
+        with self._context.org.database.lock:
+            record_id = self._context.org.store.holder_of(definition, field, request.path["value"])
+            if record_id is None:
+                raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+            fields = [field.name for field in definition.fields]
+            return JSONResponse(
+                read_records(self._context, definition, [record_id], fields, request.data_path)[record_id]
+            )
+
+    def update(self, request: ApiRequest) -> Response:
+        """204."""
+        definition = self._context.definition(request.path["object"])
+        with self._context.transaction(request) as unit_of_work:
+            unit_of_work.update(definition.name, request.path["id"], record_values(request.json_object()))
+        return Response(status_code=204)
+
+    def delete(self, request: ApiRequest) -> Response:
+        """204; the record is in the recycle bin."""
+        definition = self._context.definition(request.path["object"])
+        with self._context.transaction(request) as unit_of_work:
+            unit_of_work.delete(definition.name, request.path["id"])
+        return Response(status_code=204)
+
+    def undelete(self, request: ApiRequest) -> Response:
+        """200; the record is back from the recycle bin."""
+        definition = self._context.definition(request.path["object"])
+        with self._context.transaction(request) as unit_of_work:
+            unit_of_work.undelete(definition.name, request.path["id"])
+        return JSONResponse({"id": to_18(request.path["id"]), "success": True, "errors": []})
+
+
+def record_values(document: dict[str, Any]) -> dict[str, Any]:
+    """The field values of a record in a request: all but `attributes`."""
+    return {name: value for name, value in document.items() if name != "attributes"}

@@ -1,0 +1,72 @@
+"""The HTTPS server of the emulated org: uvicorn in a thread of its own, on loopback."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import uvicorn
+from starlette.applications import Starlette
+
+from sfcdc_assets.emulator.certificate import ServerCertificate
+from sfcdc_assets.emulator.server_errors import PortInUseError, ServerStartError
+
+_START_SECONDS = 15.0
+_GRACE_SECONDS = 0.4
+_STOP_SECONDS = 5.0
+
+
+class RestServer:
+    """Serves a Starlette application. The port is bound at construction, so a port in use is known before all else."""
+
+    def __init__(self, app: Starlette, certificate: ServerCertificate, port: int = 0) -> None:
+        """Bind the port, or any free one for 0. Raises PortInUseError."""
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind(("127.0.0.1", port))
+        except OSError as error:
+            self._socket.close()
+            raise PortInUseError("the REST API", port) from error
+        self.port: int = self._socket.getsockname()[1]
+        self._server = _AnnouncingServer(
+            uvicorn.Config(
+                app,
+                ssl_keyfile=str(certificate.key_file),
+                ssl_certfile=str(certificate.chain_file),
+                log_level="warning",
+                access_log=False,
+                lifespan="off",
+            )
+        )
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True, name="rest"
+        )
+
+    def start(self) -> None:
+        """Return when requests are answered. Raises ServerStartError."""
+        self._thread.start()
+        if not self._server.ready.wait(_START_SECONDS):
+            raise ServerStartError("The REST API", _START_SECONDS)
+
+    def stop(self) -> None:
+        """Finish short requests, cut long ones and idle connections, and return; the port is free afterwards."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(_GRACE_SECONDS)
+            # uvicorn would wait for clients that keep a TLS connection open to close it.
+            self._server.force_exit = True
+            self._thread.join(_STOP_SECONDS)
+        self._socket.close()
+
+
+class _AnnouncingServer(uvicorn.Server):
+    """Sets an event when it listens: uvicorn itself has only a flag, which one would have to poll."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()

@@ -1,0 +1,78 @@
+"""One call of the Pub/Sub API: its rpc id, its credentials, and how it ends in error (facts sections 1 and 2)."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+from urllib.parse import urlsplit
+
+import grpc
+
+from sfcdc_assets.emulator.ids import to_18
+from sfcdc_assets.emulator.rpc_refusal import RpcRefusal, bad_credentials, bad_header
+
+
+class Sessions(Protocol):
+    """Who a token belongs to. The org's login service keeps the tokens; calls only ask."""
+
+    def user_of(self, access_token: str) -> str | None:
+        """The id of the user the token was given to, or None if it is unknown, revoked or expired."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The three headers that every call carries, checked for form. The token stays out of the repr."""
+
+    access_token: str
+    instance_url: str
+    organization_id: str
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.instance_url}, {self.organization_id})"
+
+
+class RpcCall:
+    """A call in progress. `kind` is the method's name, sent back in the `type` trailer."""
+
+    def __init__(self, kind: str, context: grpc.ServicerContext) -> None:
+        self.kind = kind
+        self.rpc_id = str(uuid.uuid4())
+        self._context = context
+
+    def authenticate(self, sessions: Sessions, organization_id: str) -> str:
+        """The user who calls. Raises RpcRefusal: a header missing or malformed, a bad token, or another org's id."""
+        credentials = self._credentials()
+        user = sessions.user_of(credentials.access_token)
+        if user is None or credentials.organization_id != organization_id:
+            raise bad_credentials()
+        return user
+
+    def end(self, refusal: RpcRefusal) -> NoReturn:
+        """End the call with the refusal's status, text and trailers; raises what gRPC ends a handler with."""
+        message = refusal.message
+        if refusal.error_code is not None:
+            message = f"{message} rpcId: {self.rpc_id}"
+            self._context.set_trailing_metadata(
+                (("error-code", refusal.error_code), ("rpc-id", self.rpc_id), ("type", self.kind))
+            )
+        self._context.abort(refusal.status, message)
+        raise AssertionError("gRPC's abort always raises")
+
+    def _credentials(self) -> Credentials:
+        headers = {key: value for key, value in self._context.invocation_metadata() if isinstance(value, str)}
+        for name in ("accesstoken", "instanceurl", "tenantid"):
+            if not headers.get(name, "").strip():
+                raise bad_header(name)
+        instance = urlsplit(headers["instanceurl"])
+        if instance.scheme not in ("http", "https") or not instance.netloc or instance.path.strip("/"):
+            raise bad_header("instanceurl")
+        return Credentials(headers["accesstoken"], headers["instanceurl"], _organization_id(headers["tenantid"]))
+
+
+def _organization_id(tenant: str) -> str:
+    """18 characters, from 15, 18 or the long form `core/{My Domain name}/{id}`."""
+    try:
+        return to_18(tenant.rsplit("/", 1)[-1])
+    except ValueError:
+        raise bad_header("tenantid") from None

@@ -1,0 +1,128 @@
+"""The emulated org as clients see it: REST and Pub/Sub over TLS on loopback, and the settings to reach them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+from sfcdc_assets.emulator.certificate import server_certificate
+from sfcdc_assets.emulator.client_settings import write_settings_file
+from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.faults import Faults
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.pubsub_control import pubsub_control_routes
+from sfcdc_assets.emulator.pubsub_server import PubSubServer
+from sfcdc_assets.emulator.pubsub_service import PubSubService
+from sfcdc_assets.emulator.rest.app import build_app
+from sfcdc_assets.emulator.rest_server import RestServer
+from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
+from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
+
+DAILY_DELIVERIES = 50_000
+"""The org's allowance of delivered events in 24 hours, as `limits` shows it; it is not enforced."""
+
+
+class EmulatorServer:
+    """Serves an org: a context manager, or call `start` and `stop`. It can be started again on the same ports.
+
+    The org stays the caller's: stopping does not close it.
+    """
+
+    def __init__(
+        self,
+        org: Org,
+        *,
+        directory: Path,
+        rest_port: int = 0,
+        pubsub_port: int = 0,
+        timing: StreamTiming | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        """`directory` holds certificates and `org.env`; port 0 takes a free one. Raises EmulatorDirectoryError."""
+        directory = directory.absolute()
+        self.bus = EventBus(org)
+        self.sessions = Sessions(org)
+        self.service = PubSubService(org, self.bus, sessions=self.sessions, timing=timing, faults=faults)
+        self.meter = self.service.meter
+        self.faults = self.service.faults
+        self.settings_file = directory / "org.env"
+        self._org = org
+        self._rest_port = rest_port
+        self._pubsub_port = pubsub_port
+        self._app = build_app(
+            org,
+            sessions=self.sessions,
+            measured_limits=self._limits,
+            control=pubsub_control_routes(self.bus, self.service),
+        )
+        self._rest: RestServer | None = None
+        self._pubsub: PubSubServer | None = None
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._certificate = server_certificate(directory)
+        except OSError as error:
+            raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
+
+    def start(self) -> None:
+        """Bind both ports, write `org.env` and serve. Raises PortInUseError, and then serves nothing."""
+        self._rest = RestServer(self._app, self._certificate, self._rest_port)
+        try:
+            self._pubsub = PubSubServer(self.service, self._certificate, self._pubsub_port)
+            self._rest_port, self._pubsub_port = self._rest.port, self._pubsub.port
+            write_settings_file(self.settings_file, self.client_environment())
+            self._rest.start()
+            self._pubsub.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End open streams and requests and free the ports. Harmless when not started."""
+        pubsub, rest, self._pubsub, self._rest = self._pubsub, self._rest, None, None
+        if pubsub is not None:
+            pubsub.stop()
+        if rest is not None:
+            rest.stop()
+
+    def __enter__(self) -> EmulatorServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def rest_url(self) -> str:
+        """Base URL of REST and of logging in; known once started."""
+        return f"https://localhost:{self._rest_port}"
+
+    @property
+    def pubsub_endpoint(self) -> str:
+        """`host:port` of the Pub/Sub API; known once started."""
+        return f"localhost:{self._pubsub_port}"
+
+    @property
+    def ca_file(self) -> Path:
+        """PEM of the authority that clients must trust; the same over restarts."""
+        return self._certificate.ca_file
+
+    def client_environment(self) -> dict[str, str]:
+        """The SFCDC_* settings of a client of this org. Holds the client secret."""
+        credentials = self._org.settings.credentials
+        return {
+            "SFCDC_INSTANCE_URL": self.rest_url,
+            "SFCDC_LOGIN_URL": self.rest_url,
+            "SFCDC_CLIENT_ID": credentials.client_id,
+            "SFCDC_CLIENT_SECRET": credentials.client_secret,
+            "SFCDC_PUBSUB_ENDPOINT": self.pubsub_endpoint,
+            "SFCDC_CA_FILE": str(self.ca_file),
+            "SFCDC_CHANNELS": ALL_CHANGE_EVENTS,
+        }
+
+    def _limits(self) -> dict[str, tuple[int, int]]:
+        left = DAILY_DELIVERIES - self.meter.in_last_24_hours()
+        return {"DailyDeliveredPlatformEvents": (DAILY_DELIVERIES, left)}

@@ -1,0 +1,39 @@
+"""Errors of serving the emulated org."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sfcdc_assets.errors import SfcdcError
+
+
+class PortInUseError(SfcdcError):
+    """A port that was asked for cannot be listened on."""
+
+    def __init__(self, service: str, port: int) -> None:
+        self.service = service
+        self.port = port
+        super().__init__(
+            f"Port {port} for {service} cannot be listened on: another process uses it, or it is reserved. "
+            "Choose another port, or 0 to take any free one."
+        )
+
+
+class EmulatorDirectoryError(SfcdcError):
+    """The emulated org's folder cannot be used."""
+
+    def __init__(self, directory: Path, reason: str) -> None:
+        self.directory = directory
+        self.reason = reason
+        super().__init__(
+            f"The folder {directory} cannot hold an emulated org: {reason}. Choose another one with --dir."
+        )
+
+
+class ServerStartError(SfcdcError):
+    """A server did not begin to listen in time."""
+
+    def __init__(self, service: str, seconds: float) -> None:
+        self.service = service
+        self.seconds = seconds
+        super().__init__(f"{service} did not start within {seconds:g} seconds. Look at the log above and start again.")

@@ -1,0 +1,164 @@
+"""SOQL text to syntax tree, by the grammar in soql.lark."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken, VisitError
+
+from sfcdc_assets.emulator.errors import QueryError
+from sfcdc_assets.emulator.soql.refusal import refusal
+from sfcdc_assets.emulator.soql.syntax import (
+    Chain,
+    Comparison,
+    Condition,
+    CountedField,
+    FieldGroup,
+    Literal,
+    LiteralKind,
+    Name,
+    Negation,
+    Ordering,
+    Query,
+)
+
+_GRAMMAR = Path(__file__).with_name("soql.lark")
+_MAX_LENGTH = 100_000
+
+
+def parse_query(text: str) -> Query:
+    """The syntax tree of a query. Raises QueryError MALFORMED_QUERY for anything the grammar has not."""
+    if len(text) > _MAX_LENGTH:
+        raise refusal("QUERY_TOO_COMPLICATED", text[:80], 0, f"SOQL queries have at most {_MAX_LENGTH:,} characters")
+    try:
+        tree = _parser().parse(text)
+    except UnexpectedToken as error:
+        position = error.token.start_pos if error.token.type != "$END" else len(text)
+        shown = str(error.token) if error.token.type != "$END" else "<EOF>"
+        raise refusal("MALFORMED_QUERY", text, position or 0, f"unexpected token: '{shown}'") from None
+    except UnexpectedCharacters as error:
+        position = error.pos_in_stream or 0
+        raise refusal("MALFORMED_QUERY", text, position, f"unexpected token: '{text[position]}'") from None
+    except UnexpectedEOF:
+        raise refusal("MALFORMED_QUERY", text, len(text), "unexpected token: '<EOF>'") from None
+    try:
+        query: Query = _ToSyntax(text).transform(tree)
+    except VisitError as error:
+        # lark wraps what its callbacks raise; the refusal inside is what the client has to see.
+        if isinstance(error.orig_exc, QueryError):
+            raise error.orig_exc from None
+        raise
+    return query
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(_GRAMMAR.read_text(encoding="utf-8"), start="query", parser="lalr", maybe_placeholders=False)
+
+
+def _name(token: Token) -> Name:
+    return Name(str(token), token.start_pos or 0)
+
+
+class _ToSyntax(Transformer[Token, Query]):
+    """One method a grammar rule."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def query(self, parts: list[Any]) -> Query:
+        items, entity, *rest = parts
+        clauses = dict(rest)
+        return Query(
+            text=self._text,
+            items=items,
+            entity=_name(entity),
+            where=clauses.get("where"),
+            order_by=clauses.get("order_by", ()),
+            limit=clauses.get("limit"),
+            offset=clauses.get("offset", 0),
+            all_rows="all_rows" in clauses,
+        )
+
+    def count_all(self, parts: list[Any]) -> tuple[()]:
+        return ()
+
+    def select_items(self, parts: list[Any]) -> tuple[Any, ...]:
+        return tuple(parts)
+
+    def selected_field(self, parts: list[Token]) -> Name:
+        return _name(parts[0])
+
+    def counted_field(self, parts: list[Token]) -> CountedField:
+        return CountedField(_name(parts[0]), str(parts[1]) if len(parts) > 1 else None)
+
+    def field_group(self, parts: list[Token]) -> FieldGroup:
+        return FieldGroup(_name(parts[0]))
+
+    def where(self, parts: list[Condition]) -> tuple[str, Condition]:
+        return "where", parts[0]
+
+    def negation(self, parts: list[Condition]) -> Negation:
+        return Negation(parts[0])
+
+    def conjunction(self, parts: list[Condition]) -> Chain:
+        return Chain("AND", tuple(parts))
+
+    def disjunction(self, parts: list[Condition]) -> Chain:
+        return Chain("OR", tuple(parts))
+
+    def compare(self, parts: list[Any]) -> Comparison:
+        operator = "!=" if parts[1] == "<>" else str(parts[1])
+        return Comparison(_name(parts[0]), operator, (parts[2],))
+
+    def like(self, parts: list[Any]) -> Comparison:
+        return Comparison(_name(parts[0]), "LIKE", (parts[1],))
+
+    def is_in(self, parts: list[Any]) -> Comparison:
+        return Comparison(_name(parts[0]), "IN", parts[1])
+
+    def not_in(self, parts: list[Any]) -> Comparison:
+        return Comparison(_name(parts[0]), "NOT IN", parts[1])
+
+    def includes(self, parts: list[Any]) -> Comparison:
+        return Comparison(_name(parts[0]), "INCLUDES", parts[1])
+
+    def excludes(self, parts: list[Any]) -> Comparison:
+        return Comparison(_name(parts[0]), "EXCLUDES", parts[1])
+
+    def literals(self, parts: list[Literal]) -> tuple[Literal, ...]:
+        return tuple(parts)
+
+    def literal(self, parts: list[Token]) -> Literal:
+        token = parts[0]
+        kind = "BOOLEAN" if token.type in {"TRUE", "FALSE"} else token.type
+        return Literal(LiteralKind(kind), str(token), token.start_pos or 0)
+
+    def order_by(self, parts: list[Ordering]) -> tuple[str, tuple[Ordering, ...]]:
+        return "order_by", tuple(parts)
+
+    def ordering(self, parts: list[Any]) -> Ordering:
+        words = [str(part).upper() for part in parts[1:]]
+        return Ordering(_name(parts[0]), descending="DESC" in words, nulls_last="LAST" in words)
+
+    def nulls(self, parts: list[Token]) -> str:
+        return str(parts[0])
+
+    def limit(self, parts: list[Token]) -> tuple[str, int]:
+        return "limit", self._whole_number(parts[0])
+
+    def offset(self, parts: list[Token]) -> tuple[str, int]:
+        return "offset", self._whole_number(parts[0])
+
+    def all_rows(self, parts: list[Any]) -> tuple[str, bool]:
+        return "all_rows", True
+
+    def _whole_number(self, token: Token) -> int:
+        if not re.fullmatch(r"\d{1,9}", token):
+            raise refusal("MALFORMED_QUERY", self._text, token.start_pos or 0, f"unexpected token: '{token}'")
+        return int(token)

@@ -1,0 +1,218 @@
+"""One SQLite table an object, one typed column a field; computed fields (formulas, person names) are generated
+columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sfcdc_assets.emulator.database import Database, quoted
+from sfcdc_assets.emulator.ids import new_id
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.transaction import StoredValue
+
+_SQL_TYPES = {
+    "boolean": "INTEGER",
+    "int": "INTEGER",
+    "datetime": "INTEGER",
+    "double": "REAL",
+    "currency": "REAL",
+    "percent": "REAL",
+}
+_FIRST_COUNTER = 3_000_000
+_READ_BLOCK = 1000
+
+
+class RecordStore:
+    """Rows as the org holds them now, deleted ones (in the recycle bin) among them. Callers hold the database's
+    lock."""
+
+    def __init__(self, database: Database, instance: str) -> None:
+        """`instance` is the three characters of the org instance in record ids."""
+        self._database = database
+        self._instance = instance
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS _id_counter (key_prefix TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID"
+        )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS _purged_record (entity TEXT, id TEXT, deleted_at INTEGER, PRIMARY KEY "
+            "(entity, id)) "
+            "WITHOUT ROWID"
+        )
+
+    def create_table(self, definition: ObjectDefinition) -> None:
+        """Make the object's table if it is not there."""
+        columns = ", ".join(_column_sql(field) for field in columns_of(definition))
+        deleted = "" if definition.deletable else ', "IsDeleted" INTEGER NOT NULL DEFAULT 0'
+        table = quoted(definition.name)
+        self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
+        self._index(definition.name, "SystemModstamp", "BINARY")
+        for field in definition.stored_fields:
+            if field.unique:
+                self._index(definition.name, field.name, "NOCASE")
+
+    def index_references(self, entity: str, field: str) -> None:
+        """Make look-ups of child records by a reference fast (roll-ups need it)."""
+        self._index(entity, field, "BINARY")
+
+    def replace_table(self, old: ObjectDefinition, new: ObjectDefinition, renamed: Mapping[str, str]) -> None:
+        """Give an existing table the columns of a new definition; rows keep what both have. `renamed`: old name ->
+        new name."""
+        new_name = {field.name: renamed.get(field.name, field.name) for field in old.stored_fields}
+        kept = {field.name for field in new.stored_fields}
+        pairs = [(source, target) for source, target in new_name.items() if target in kept]
+        if not old.deletable and not new.deletable:
+            pairs.append(("IsDeleted", "IsDeleted"))
+        old_table = quoted("_old_" + old.name)
+        self._database.execute(f"ALTER TABLE {quoted(old.name)} RENAME TO {old_table}")
+        for (index,) in self._database.rows(
+            "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
+            ("_old_" + old.name,),
+        ):
+            self._database.execute(f"DROP INDEX {quoted(index)}")
+        self.create_table(new)
+        self._database.execute(
+            f"INSERT INTO {quoted(new.name)} ({', '.join(quoted(target) for _, target in pairs)}) "
+            f"SELECT {', '.join(quoted(source) for source, _ in pairs)} FROM {old_table} ORDER BY rowid"
+        )
+        self._database.execute(f"DROP TABLE {old_table}")
+
+    def reserve(self, definition: ObjectDefinition, count: int = 1) -> int:
+        """The first of `count` numbers for new records of the object; numbers only grow."""
+        row = self._database.row(
+            "INSERT INTO _id_counter VALUES (?, ?) ON CONFLICT (key_prefix) DO UPDATE SET next = next + ? "
+            "RETURNING next",
+            (definition.key_prefix, _FIRST_COUNTER + count, count),
+        )
+        if row is None:
+            raise RuntimeError("SQLite returned no counter")
+        return int(row[0]) - count
+
+    def record_id(self, definition: ObjectDefinition, number: int) -> str:
+        """The id of the record with that number."""
+        return new_id(definition.key_prefix, self._instance, number)
+
+    def insert(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> None:
+        """Add a row."""
+        self.insert_rows(definition, tuple(values), [tuple(values.values())])
+
+    def insert_rows(
+        self, definition: ObjectDefinition, columns: Sequence[str], rows: Sequence[Sequence[StoredValue]]
+    ) -> None:
+        """Add many rows at once."""
+        self._database.execute_many(
+            f"INSERT INTO {quoted(definition.name)} ({', '.join(map(quoted, columns))}) "
+            f"VALUES ({', '.join('?' * len(columns))})",
+            rows,
+        )
+
+    def update(self, definition: ObjectDefinition, record_id: str, values: Mapping[str, StoredValue]) -> None:
+        """Set columns of one row."""
+        assignments = ", ".join(f"{quoted(name)} = ?" for name in values)
+        self._database.execute(
+            f'UPDATE {quoted(definition.name)} SET {assignments} WHERE "Id" = ?',
+            (*values.values(), record_id),
+        )
+
+    def purge(self, definition: ObjectDefinition, record_id: str, now: int) -> None:
+        """Remove a row for good; its id and the time are kept for the list of deleted records."""
+        self._database.execute(f'DELETE FROM {quoted(definition.name)} WHERE "Id" = ?', (record_id,))
+        self._database.execute(
+            "INSERT OR REPLACE INTO _purged_record VALUES (?, ?, ?)", (definition.name, record_id, now)
+        )
+
+    def exists(self, definition: ObjectDefinition, record_id: str) -> bool:
+        """Whether a live record has this id."""
+        sql = f'SELECT 1 FROM {quoted(definition.name)} WHERE "Id" = ? AND "IsDeleted" = 0'
+        return self._database.row(sql, (record_id,)) is not None
+
+    def holder_of(self, definition: ObjectDefinition, field: FieldDefinition, value: str) -> str | None:
+        """The id of the live record that has this value in a unique field (case does not count)."""
+        row = self._database.row(
+            f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? COLLATE NOCASE AND '
+            f'"IsDeleted" = 0',
+            (value,),
+        )
+        return row[0] if row else None
+
+    def stored(self, definition: ObjectDefinition, record_id: str) -> dict[str, StoredValue] | None:
+        """The stored fields of a row by API name, deleted or not; None if there is no such row."""
+        return self._read(definition, definition.stored_fields, record_id)
+
+    def record(self, definition: ObjectDefinition, record_id: str) -> dict[str, StoredValue] | None:
+        """Like `stored`, with the computed fields."""
+        return self._read(definition, columns_of(definition), record_id)
+
+    def records(
+        self, definition: ObjectDefinition, *, include_deleted: bool, fields: Sequence[FieldDefinition] | None = None
+    ) -> Iterator[dict[str, StoredValue]]:
+        """All rows in order of Id, with memory for one block of them."""
+        chosen = tuple(fields) if fields is not None else columns_of(definition)
+        columns = ", ".join(quoted(field.name) for field in chosen)
+        alive = "" if include_deleted else ' AND "IsDeleted" = 0'
+        last = ""
+        while True:
+            rows = self._database.rows(
+                f'SELECT "Id", {columns} FROM {quoted(definition.name)} WHERE "Id" > ?{alive} ORDER BY "Id" LIMIT '
+                f"{_READ_BLOCK}",
+                (last,),
+            )
+            for row in rows:
+                yield as_record(chosen, row[1:])
+            if len(rows) < _READ_BLOCK:
+                return
+            last = rows[-1][0]
+
+    def sample_ids(self, definition: ObjectDefinition, count: int, seed: int) -> list[str]:
+        """Up to `count` ids of live records spread over the table; the same for the same seed and rows."""
+        table = quoted(definition.name)
+        row = self._database.row(f"SELECT MAX(rowid) FROM {table}")
+        last = row[0] if row and row[0] else 0
+        step = max(1, last // count)
+        rows = self._database.rows(
+            f'SELECT "Id" FROM {table} WHERE rowid % ? = ? AND "IsDeleted" = 0 LIMIT ?', (step, seed % step, count)
+        )
+        return [row[0] for row in rows]
+
+    def count(self, definition: ObjectDefinition, *, include_deleted: bool) -> int:
+        """Number of rows."""
+        alive = "" if include_deleted else ' WHERE "IsDeleted" = 0'
+        row = self._database.row(f"SELECT COUNT(*) FROM {quoted(definition.name)}{alive}")
+        return int(row[0]) if row else 0
+
+    def _read(
+        self, definition: ObjectDefinition, fields: Sequence[FieldDefinition], record_id: str
+    ) -> dict[str, StoredValue] | None:
+        columns = ", ".join(quoted(field.name) for field in fields)
+        row = self._database.row(f'SELECT {columns} FROM {quoted(definition.name)} WHERE "Id" = ?', (record_id,))
+        return as_record(fields, row) if row else None
+
+    def _index(self, entity: str, column: str, collation: str) -> None:
+        name = quoted(f"{entity}.{column}")
+        self._database.execute(
+            f"CREATE INDEX IF NOT EXISTS {name} ON {quoted(entity)} ({quoted(column)} COLLATE {collation})"
+        )
+
+
+def columns_of(definition: ObjectDefinition) -> tuple[FieldDefinition, ...]:
+    """The fields that are columns of the table: stored and computed ones; addresses and locations are made of
+    columns."""
+    return tuple(field for field in definition.fields if field.is_stored or field.sql_expression is not None)
+
+
+def as_record(fields: Sequence[FieldDefinition], row: Sequence[Any]) -> dict[str, StoredValue]:
+    """A row of the table as canonical values by API name (checkboxes come as 0/1/NULL from SQLite)."""
+    return {
+        field.name: bool(value) if field.type == "boolean" else value for field, value in zip(fields, row, strict=True)
+    }
+
+
+def _column_sql(field: FieldDefinition) -> str:
+    sql = f"{quoted(field.name)} {_SQL_TYPES.get(field.type, 'TEXT')}"
+    if field.name == "Id":
+        return sql + " PRIMARY KEY NOT NULL"
+    if field.sql_expression is not None:
+        return f"{sql} GENERATED ALWAYS AS ({field.sql_expression}) VIRTUAL"
+    if field.type == "boolean":
+        return f"{sql} NOT NULL DEFAULT {int(bool(field.default))}"
+    return sql

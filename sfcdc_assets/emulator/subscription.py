@@ -1,0 +1,189 @@
+"""One Subscribe call: what was requested, what is due, when to speak and when to stop (facts section 2).
+
+The caller's thread runs `responses`; requests arrive from another thread. Both meet at the bus's condition, which also
+tells of new events, so nothing here polls.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
+from sfcdc_assets.emulator.event_bus import Batch, EventBus
+from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
+from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.rpc_refusal import (
+    bad_credentials,
+    bad_num_requested,
+    idle_too_long,
+    replay_id_corrupted,
+    replay_id_missing,
+    stream_reset,
+    topic_mismatch,
+)
+from sfcdc_assets.emulator.topic import Topic
+from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+
+MAX_OUTSTANDING = 100
+"""Events a client can have outstanding over all requests of the call; asking for more is not an error."""
+MAX_PAYLOAD_BYTES = 3_000_000
+"""Payload bytes of one response, unless a single event is larger."""
+_STREAM_FAULTS = (Fault.STREAM_RESET, Fault.SILENT_STREAM, Fault.STREAM_AUTH_ERROR)
+
+
+@dataclass(frozen=True)
+class StreamTiming:
+    """Seconds.
+
+    A stream with requests outstanding hears from the org at least every `keepalive` (Salesforce: at most 270). One with
+    none is closed after `idle_close`, as a normal end or, if `idle_is_error`, with an error status.
+    """
+
+    keepalive: float = 60.0
+    idle_close: float = 60.0
+    idle_is_error: bool = False
+
+
+class Subscription:
+    """The state of one call. `open_topic` finds the topic of the first request or raises RpcRefusal."""
+
+    def __init__(
+        self,
+        bus: EventBus,
+        *,
+        rpc_id: str,
+        timing: StreamTiming,
+        faults: Faults,
+        meter: DeliveryMeter,
+        open_topic: Callable[[str], Topic],
+        readable: Callable[[Topic], frozenset[str]],
+    ) -> None:
+        self._bus = bus
+        self._rpc_id = rpc_id
+        self._timing = timing
+        self._faults = faults
+        self._meter = meter
+        self._open_topic = open_topic
+        self._readable = readable
+        self._topic: Topic | None = None
+        self._read_through = 0
+        self.pending = 0
+        """Events requested and not yet delivered."""
+        self._requests: deque[pb.FetchRequest] = deque()
+        self._ended = False
+        self._quiet_since = time.monotonic()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the first request has been accepted, so that the place in the stream is fixed."""
+        return self._topic is not None
+
+    def put(self, request: pb.FetchRequest) -> None:
+        """A request has arrived."""
+        with self._bus.changed:
+            self._requests.append(request)
+            self._bus.changed.notify_all()
+
+    def end(self) -> None:
+        """The client closed its side or cancelled, or the server stops: `responses` returns."""
+        with self._bus.changed:
+            self._ended = True
+            self._bus.changed.notify_all()
+
+    def responses(self) -> Iterator[pb.FetchResponse]:
+        """Responses until the call is over. Raises RpcRefusal for a wrong request or a fault that ends the stream."""
+        while True:
+            requests, ended, in_time = self._wait()
+            for request in requests:
+                self._accept(request)
+            if ended:
+                return
+            if self._topic is not None and not self._commit_faults():
+                return
+            if self.pending == 0:
+                if not in_time and not requests:
+                    if self._timing.idle_is_error:
+                        raise idle_too_long(self._timing.idle_close)
+                    return
+                continue
+            batch = self._read()
+            self._read_through = batch.through
+            if batch.events or not in_time:
+                yield self._response(batch)
+
+    def _wait(self) -> tuple[list[pb.FetchRequest], bool, bool]:
+        """Wait for something to do: the requests arrived, whether the call is over, and False if the time is up."""
+        limit = self._timing.keepalive if self.pending else self._timing.idle_close
+        with self._bus.changed:
+            in_time = self._bus.changed.wait_for(self._is_due, self._quiet_since + limit - time.monotonic())
+            requests = list(self._requests)
+            self._requests.clear()
+            return requests, self._ended, in_time
+
+    def _is_due(self) -> bool:
+        return (
+            bool(self._requests)
+            or self._ended
+            or (self.pending > 0 and self._bus.last_number > self._read_through)
+            or (self._topic is not None and any(self._faults.armed(fault) for fault in _STREAM_FAULTS))
+        )
+
+    def _accept(self, request: pb.FetchRequest) -> None:
+        """Add to what is outstanding. Only the first request's replay fields count; later ones are ignored silently."""
+        if self._topic is None:
+            topic = self._open_topic(request.topic_name)
+        elif request.topic_name and request.topic_name != self._topic.name:
+            raise topic_mismatch(self._topic.name, request.topic_name)
+        else:
+            topic = self._topic
+        if request.num_requested <= 0:
+            raise bad_num_requested(request.num_requested)
+        if self._topic is None:
+            try:
+                self._read_through = self._bus.start(request.replay_preset, request.replay_id)
+            except ReplayIdMissingError:
+                raise replay_id_missing() from None
+            except ReplayIdCorruptedError as error:
+                raise replay_id_corrupted(error.replay) from None
+            self._topic = topic
+        if self.pending == 0:
+            self._quiet_since = time.monotonic()
+        self.pending = min(MAX_OUTSTANDING, self.pending + request.num_requested)
+
+    def _commit_faults(self) -> bool:
+        """Commit an armed fault. False if the stream was silent until its client gave up."""
+        if self._faults.take(Fault.STREAM_RESET):
+            raise stream_reset()
+        if self._faults.take(Fault.STREAM_AUTH_ERROR):
+            raise bad_credentials()
+        if self._faults.take(Fault.SILENT_STREAM):
+            with self._bus.changed:
+                self._bus.changed.wait_for(lambda: self._ended)
+            return False
+        return True
+
+    def _read(self) -> Batch:
+        assert self._topic is not None
+        entities = self._readable(self._topic)
+        return self._bus.read(entities, after=self._read_through, max_events=self.pending, max_bytes=MAX_PAYLOAD_BYTES)
+
+    def _response(self, batch: Batch) -> pb.FetchResponse:
+        self.pending -= len(batch.events)
+        self._quiet_since = time.monotonic()
+        if batch.events:
+            self._meter.delivered([event.number for event in batch.events])
+        return pb.FetchResponse(
+            events=[
+                pb.ConsumerEvent(
+                    event=pb.ProducerEvent(id=event.event_id, schema_id=event.schema_id, payload=event.payload),
+                    replay_id=event.replay_id,
+                )
+                for event in batch.events
+            ],
+            latest_replay_id=batch.latest_replay_id,
+            rpc_id=self._rpc_id,
+            pending_num_requested=self.pending,
+        )

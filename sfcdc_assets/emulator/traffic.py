@@ -1,0 +1,235 @@
+"""Seeded traffic: transactions as people, integrations and the org itself make them, on whatever objects the org has.
+
+The same seed on the same org makes the same transactions, as long as nobody else changes records meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from random import Random
+
+from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.sample_values import sample_value
+from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
+from sfcdc_assets.emulator.traffic_records import TrafficRecords
+from sfcdc_assets.emulator.transaction import Transaction
+from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+
+_ORIGINS = (
+    "com/salesforce/api/rest/65.0;client=sfcdc-traffic",
+    "com/salesforce/api/soap/65.0;client=SfdcInternalAPI/",
+    "com/salesforce/api/bulkapi/65.0;client=",
+    "",
+)
+_OWN_USER_SHARE = 0.8
+_REFUSALS_IN_A_ROW = 100
+
+
+@dataclass(frozen=True)
+class TrafficMix:
+    """Relative weights of the kinds of transactions.
+
+    `bulk_update` sets the same values on several records of one object, `geocode` is the org filling in coordinates,
+    `several_objects` does two to four operations at once.
+    """
+
+    create: float = 20
+    update: float = 50
+    bulk_update: float = 8
+    delete: float = 7
+    undelete: float = 3
+    geocode: float = 4
+    several_objects: float = 8
+
+
+class TrafficGenerator:
+    """Makes transactions one at a time (`step`), many at once (`run`), or in a thread at a rate (`start`, `stop`)."""
+
+    def __init__(self, org: Org, seed: int = 0, mix: TrafficMix | None = None, *, bus: EventBus | None = None) -> None:
+        """`bus` is needed only to run until a number of events."""
+        self._org = org
+        self._bus = bus
+        self._dice = Random(f"traffic:{seed}")
+        mix = mix or TrafficMix()
+        self._kinds = [kind.name for kind in fields(mix)]
+        self._weights = [getattr(mix, kind) for kind in self._kinds]
+        self._records = TrafficRecords(org)
+        self._operations: dict[str, Callable[[UnitOfWork, set[str]], None]] = {
+            "create": self._create,
+            "update": self._update,
+            "bulk_update": self._bulk_update,
+            "delete": self._delete,
+            "undelete": self._undelete,
+            "geocode": self._geocode,
+            "several_objects": self._several_objects,
+        }
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self.transactions = 0
+        """Transactions made so far."""
+
+    def step(self) -> Transaction:
+        """Make one transaction. Raises TrafficRefusedError if the org accepts none."""
+        last = "nothing could be changed"
+        for _ in range(_REFUSALS_IN_A_ROW):
+            try:
+                transaction = self._attempt()
+            except RecordError as error:
+                last = str(error)
+                continue
+            if transaction is not None:
+                self.transactions += 1
+                return transaction
+        raise TrafficRefusedError(_REFUSALS_IN_A_ROW, last)
+
+    def run(self, *, transactions: int = 0, events: int = 0) -> int:
+        """As fast as possible: `transactions` transactions, or as many as it takes to publish at least `events` events.
+
+        Returns how many transactions were made.
+        """
+        if events and self._bus is None:
+            raise ValueError("traffic until a number of events needs the bus: TrafficGenerator(..., bus=bus)")
+        first = self._bus.last_number if self._bus else 0
+        made = 0
+        while made < transactions or (self._bus is not None and self._bus.last_number - first < events):
+            self.step()
+            made += 1
+        return made
+
+    def start(self, rate: float) -> None:
+        """Make `rate` transactions a second in a thread until `stop`."""
+        if rate <= 0:
+            raise ValueError(f"a rate of {rate:g} transactions a second is not possible; give a number greater than 0")
+        if self._thread is not None:
+            raise RuntimeError("traffic is already running; stop it first")
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._keep_going, args=(1 / rate,), daemon=True, name="traffic")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread after the transaction in progress, if one is running."""
+        if self._thread is not None:
+            self._stopping.set()
+            self._thread.join()
+            self._thread = None
+
+    def _keep_going(self, interval: float) -> None:
+        due = time.monotonic()
+        while not self._stopping.is_set():
+            self.step()
+            # After a pause of the machine, go on at the rate instead of catching up in a burst.
+            due = max(due + interval, time.monotonic() - interval)
+            self._stopping.wait(max(0.0, due - time.monotonic()))
+
+    def _attempt(self) -> Transaction | None:
+        kind = self._dice.choices(self._kinds, self._weights)[0]
+        with self._org.database.lock:
+            origin = "" if kind == "geocode" else self._dice.choice(_ORIGINS)
+            with self._org.transaction(user_id=self._user(kind), change_origin=origin) as unit_of_work:
+                self._operations[kind](unit_of_work, set())
+            return unit_of_work.committed
+
+    def _user(self, kind: str) -> str:
+        if kind == "geocode":
+            return self._org.users.automated_process
+        others = self._records.choose("User", self._dice) if "User" in self._org.definitions else []
+        return others[0] if others and self._dice.random() > _OWN_USER_SHARE else self._org.users.integration
+
+    def _definition(self, *, deletable: bool = False) -> ObjectDefinition:
+        """Any object; with `deletable`, not users, which nobody can delete and which traffic does not make either."""
+        candidates = [d for d in self._org.definitions.values() if d.deletable or not deletable]
+        return self._dice.choice(candidates)
+
+    def _create(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        definition = self._definition(deletable=True)
+        values = {
+            field.name: self._value(field)
+            for field in definition.stored_fields
+            if field.createable and (not field.nillable or self._dice.random() < 0.7)
+        }
+        wanted = {name: value for name, value in values.items() if value is not None}
+        touched.add(unit_of_work.create(definition.name, wanted))
+
+    def _update(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        self._set_same(unit_of_work, touched, 1)
+
+    def _bulk_update(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        self._set_same(unit_of_work, touched, self._dice.randint(2, 12))
+
+    def _set_same(self, unit_of_work: UnitOfWork, touched: set[str], count: int) -> None:
+        definition = self._definition()
+        ids = [each for each in self._records.choose(definition.name, self._dice, count=count) if each not in touched]
+        if not ids:
+            return
+        values = self._new_values(definition)
+        for record_id in ids:
+            touched.add(record_id)
+            unit_of_work.update(definition.name, record_id, values)
+
+    def _delete(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        definition = self._definition(deletable=True)
+        ids = self._records.choose(definition.name, self._dice, count=self._dice.choice((1, 1, 1, 3)))
+        ids = [each for each in ids if each not in touched]
+        for record_id in ids:
+            touched.add(record_id)
+            unit_of_work.delete(definition.name, record_id)
+
+    def _undelete(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        definition = self._definition(deletable=True)
+        for record_id in self._records.choose(definition.name, self._dice, deleted=True):
+            if record_id not in touched and self._org.record(definition.name, record_id) is not None:
+                touched.add(record_id)
+                unit_of_work.undelete(definition.name, record_id)
+
+    def _geocode(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        """Coordinates of an address, set by the org itself: LastModifiedDate stays (facts section 6, `6-0x0180`)."""
+        definition = self._definition()
+        coordinates = [
+            [part for part in parts if part.name.endswith(("Latitude", "Longitude"))]
+            for compound, parts in definition.components.items()
+            if definition.fields_by_name[compound].type == "address"
+        ]
+        ids = [each for each in self._records.choose(definition.name, self._dice) if each not in touched]
+        if not ids or not any(coordinates):
+            return
+        chosen = self._dice.choice([each for each in coordinates if each])
+        values = {field.name: self._value(field) for field in chosen}
+        touched.add(ids[0])
+        unit_of_work.update(definition.name, ids[0], values, touch=False)
+
+    def _several_objects(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        """Deletions come last, so that nothing in the transaction refers to a record it has deleted."""
+        operations = [self._dice.choice((self._create, self._update, self._bulk_update)) for _ in range(2)]
+        if self._dice.random() < 0.3:
+            operations.append(self._create)
+        if self._dice.random() < 0.3:
+            operations.append(self._delete)
+        for operation in operations:
+            operation(unit_of_work, touched)
+
+    def _new_values(self, definition: ObjectDefinition) -> dict[str, object]:
+        """New values of one to four fields; of a compound some components, of a geolocation both."""
+        chosen: dict[str, FieldDefinition] = {}
+        candidates = [field for field in definition.stored_fields if field.updateable and not field.unique]
+        for field in self._dice.sample(candidates, min(len(candidates), self._dice.randint(1, 4))):
+            chosen[field.name] = field
+            parts = definition.components.get(field.compound_field_name or "", ())
+            whole = field.name.endswith(("Latitude__s", "Longitude__s"))
+            for part in parts:
+                if part.updateable and (whole or self._dice.random() < 0.3):
+                    chosen[part.name] = part
+        return {name: self._value(field) for name, field in chosen.items()}
+
+    def _value(self, field: FieldDefinition) -> object:
+        if field.type != "reference":
+            return sample_value(field, self._dice, now=self._org.clock())
+        targets = [name for name in field.reference_to if name in self._org.definitions]
+        nulled = field.nillable and self._dice.random() < 0.2
+        ids = [] if nulled or not targets else self._records.choose(self._dice.choice(targets), self._dice)
+        return ids[0] if ids else None if field.nillable else self._org.users.integration

@@ -1,0 +1,279 @@
+"""All DML of one transaction: validation, audit fields, and the collapse of several changes of a record into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.field_value import stored_value
+from sfcdc_assets.emulator.ids import to_18
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.roll_up import RollUps
+from sfcdc_assets.emulator.store import RecordStore
+from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue, Transaction
+
+
+@dataclass
+class _TouchedRecord:
+    """A record the transaction has written: its values before the transaction and now (None: no such row)."""
+
+    definition: ObjectDefinition
+    before: dict[str, StoredValue] | None
+    now: dict[str, StoredValue] | None
+    modified: bool = False
+    """A client updated it: LastModifiedDate is in the event even if its whole second is the same as before."""
+    master_record_id: str | None = None
+
+    @property
+    def was_alive(self) -> bool:
+        return self.before is not None and not self.before.get("IsDeleted", False)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.now is not None and not self.now.get("IsDeleted", False)
+
+
+class UnitOfWork:
+    """The open transaction. Each method writes its record whole or raises RecordError having written nothing."""
+
+    def __init__(
+        self, definitions: Mapping[str, ObjectDefinition], store: RecordStore, *, user_id: str, timestamp: int
+    ) -> None:
+        """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records."""
+        self.user_id = user_id
+        self.timestamp = timestamp
+        self.committed: Transaction | None = None
+        """The transaction, once the block has ended and if it changed anything."""
+        self._definitions = definitions
+        self._store = store
+        self._touched: dict[str, _TouchedRecord] = {}
+
+    def create(self, entity: str, values: Mapping[str, object]) -> str:
+        """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in."""
+        definition = self._definition(entity)
+        given = self._validated(definition, values, creating=True)
+        number = self._store.reserve(definition)
+        record_id = self._store.record_id(definition, number)
+        row: dict[str, StoredValue] = {}
+        for field in definition.stored_fields:
+            if field.name in given and (given[field.name] is not None or field.default is None):
+                row[field.name] = given[field.name]
+            elif field.auto_number is not None:
+                row[field.name] = auto_number(field.auto_number, number)
+            elif field.name == "OwnerId":
+                row[field.name] = self.user_id
+            else:
+                row[field.name] = field.default
+            if row[field.name] is None and not field.nillable and field.createable:
+                raise RecordError(
+                    "REQUIRED_FIELD_MISSING", f"Required fields are missing: [{field.name}]", (field.name,)
+                )
+        row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
+        self._store.insert(definition, row)
+        self._touched[record_id] = _TouchedRecord(definition, before=None, now=row)
+        return record_id
+
+    def update(self, entity: str, record_id: str, values: Mapping[str, object], *, touch: bool = True) -> None:
+        """Set fields of a live record. `touch=False` is a change by the org itself: only SystemModstamp moves
+        (geocoding)."""
+        definition = self._definition(entity)
+        record = self._live(definition, record_id)
+        given = self._validated(definition, values, creating=False, record_id=record_id)
+        for name, value in given.items():
+            field = definition.fields_by_name[name]
+            if value is None and not field.nillable:
+                raise RecordError("REQUIRED_FIELD_MISSING", f"Required fields are missing: [{name}]", (name,))
+        self._write(record, {**given, **(self._modified() if touch else {"SystemModstamp": self.timestamp})})
+        record.modified = record.modified or touch
+
+    def set_read_only(
+        self, entity: str, record_id: str, values: Mapping[str, StoredValue], *, touch: bool = True
+    ) -> None:
+        """Set fields that only the org itself fills in (roll-ups, EmailBouncedDate, converted lead fields), as
+        stored values."""
+        record = self._live(self._definition(entity), record_id)
+        self._write(record, {**values, **(self._modified() if touch else {"SystemModstamp": self.timestamp})})
+        record.modified = record.modified or touch
+
+    def delete(self, entity: str, record_id: str) -> None:
+        """Move a live record to the recycle bin: IsDeleted and SystemModstamp change, nothing else; no cascade."""
+        record = self._live(self._deletable(entity), record_id)
+        self._write(record, {"IsDeleted": True, "SystemModstamp": self.timestamp})
+
+    def undelete(self, entity: str, record_id: str) -> None:
+        """Take a record back from the recycle bin."""
+        definition = self._deletable(entity)
+        record = self._existing(definition, record_id)
+        if record.is_alive:
+            raise RecordError("UNDELETE_FAILED", "Entity is not in the recycle bin")
+        values: dict[str, StoredValue] = {"IsDeleted": False, "SystemModstamp": self.timestamp}
+        if "MasterRecordId" in definition.fields_by_name:
+            values["MasterRecordId"] = None
+        self._write(record, values)
+
+    def hard_delete(self, entity: str, record_id: str) -> None:
+        """Remove a record for good. A live one raises a DELETE event; emptying the recycle bin raises none."""
+        definition = self._deletable(entity)
+        record = self._existing(definition, record_id)
+        self._store.purge(definition, to_18(record_id), self.timestamp)
+        record.now = None
+
+    def merge(self, entity: str, master_id: str, loser_ids: tuple[str, ...]) -> None:
+        """Merge records into the master: losers go to the recycle bin with MasterRecordId set, the master is
+        touched."""
+        definition = self._deletable(entity)
+        if "MasterRecordId" not in definition.fields_by_name or not 1 <= len(loser_ids) <= 2:
+            raise RecordError("INVALID_OPERATION", f"{entity} records cannot be merged like this")
+        master = to_18(master_id)
+        for loser_id in loser_ids:
+            loser = self._live(definition, loser_id)
+            self._write(loser, {"IsDeleted": True, "MasterRecordId": master, "SystemModstamp": self.timestamp})
+            loser.master_record_id = master
+        self.update(entity, master, {})
+
+    def finish(self, roll_ups: RollUps) -> tuple[RecordChange, ...]:
+        """Bring roll-up summaries up to date and collapse all DML: one change a record, in order of first touch."""
+        for parent, parent_id, values in roll_ups.stale(self._changes()):
+            if self._store.exists(self._definitions[parent], parent_id):
+                self.set_read_only(parent, parent_id, values)
+        return self._changes()
+
+    def _changes(self) -> tuple[RecordChange, ...]:
+        return tuple(
+            change
+            for record_id, record in self._touched.items()
+            if (change := _collapsed(record_id, record)) is not None
+        )
+
+    def _definition(self, entity: str) -> ObjectDefinition:
+        definition = self._definitions.get(entity)
+        if definition is None:
+            raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
+        return definition
+
+    def _deletable(self, entity: str) -> ObjectDefinition:
+        definition = self._definition(entity)
+        if not definition.deletable:
+            raise RecordError("INSUFFICIENT_ACCESS_OR_READONLY", f"{entity} records cannot be deleted")
+        return definition
+
+    def _existing(self, definition: ObjectDefinition, record_id: str) -> _TouchedRecord:
+        try:
+            id18 = to_18(record_id)
+        except ValueError:
+            raise RecordError("MALFORMED_ID", f"bad id {record_id}") from None
+        record = self._touched.get(id18)
+        if record is None or record.definition.name != definition.name:
+            row = self._store.stored(definition, id18)
+            if row is None:
+                raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
+            record = self._touched[id18] = _TouchedRecord(definition, before=row, now=row)
+        elif record.now is None:
+            raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
+        return record
+
+    def _live(self, definition: ObjectDefinition, record_id: str) -> _TouchedRecord:
+        record = self._existing(definition, record_id)
+        if not record.is_alive:
+            raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
+        return record
+
+    def _write(self, record: _TouchedRecord, values: Mapping[str, StoredValue]) -> None:
+        if record.now is None:
+            raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
+        self._store.update(record.definition, str(record.now["Id"]), values)
+        record.now = {**record.now, **values}
+
+    def _modified(self) -> dict[str, StoredValue]:
+        return {
+            "LastModifiedDate": self.timestamp,
+            "LastModifiedById": self.user_id,
+            "SystemModstamp": self.timestamp,
+        }
+
+    def _validated(
+        self,
+        definition: ObjectDefinition,
+        values: Mapping[str, object],
+        *,
+        creating: bool,
+        record_id: str | None = None,
+    ) -> dict[str, StoredValue]:
+        given: dict[str, StoredValue] = {}
+        for name, value in values.items():
+            field = definition.field(name)
+            if field is None:
+                raise RecordError(
+                    "INVALID_FIELD", f"No such column '{name}' on sobject of type {definition.name}", (name,)
+                )
+            if not (field.createable if creating else field.updateable):
+                raise RecordError(
+                    "INVALID_FIELD_FOR_INSERT_UPDATE",
+                    f"Unable to create/update fields: {field.name}. Please check the security settings of this "
+                    f"field and "
+                    "verify that it is read/write for your profile or permission set.",
+                    (field.name,),
+                )
+            given[field.name] = stored_value(field, value)
+            self._check_reference(field, given[field.name])
+            self._check_unique(definition, field, given[field.name], record_id)
+        return given
+
+    def _check_reference(self, field: FieldDefinition, value: StoredValue) -> None:
+        if field.type != "reference" or not isinstance(value, str):
+            return
+        known = [self._definitions[name] for name in field.reference_to if name in self._definitions]
+        if len(known) < len(field.reference_to) and not any(value.startswith(d.key_prefix) for d in known):
+            return
+        target = next((definition for definition in known if value.startswith(definition.key_prefix)), None)
+        if target is None:
+            raise RecordError(
+                "FIELD_INTEGRITY_EXCEPTION", f"{field.label}: id value of incorrect type: {value}", (field.name,)
+            )
+        if not self._store.exists(target, value):
+            raise RecordError("INVALID_CROSS_REFERENCE_KEY", "invalid cross reference id", (field.name,))
+
+    def _check_unique(
+        self, definition: ObjectDefinition, field: FieldDefinition, value: StoredValue, record_id: str | None
+    ) -> None:
+        if not field.unique or not isinstance(value, str):
+            return
+        holder = self._store.holder_of(definition, field, value)
+        if holder is not None and (record_id is None or holder != to_18(record_id)):
+            raise RecordError(
+                "DUPLICATE_VALUE",
+                f"duplicate value found: {field.name} duplicates value on record with id: {holder[:15]}",
+                (field.name,),
+            )
+
+
+def auto_number(display_format: str, number: int) -> str:
+    """`INV-{00000}` and 7 give `INV-00007`; a longer number is not cut."""
+    before, braces, rest = display_format.partition("{")
+    zeros, _, after = rest.partition("}")
+    return f"{before}{number:0{len(zeros)}d}{after}" if braces else f"{before}{number}"
+
+
+def _collapsed(record_id: str, record: _TouchedRecord) -> RecordChange | None:
+    """One change from the record's state before and after the transaction, whatever DML lay between (facts section
+    7)."""
+    entity = record.definition.name
+    if record.is_alive and record.before is None:
+        return RecordChange(entity, record_id, CREATE, None, record.now)
+    if record.is_alive and not record.was_alive:
+        return RecordChange(entity, record_id, UNDELETE, record.before, record.now)
+    if record.was_alive and not record.is_alive:
+        return RecordChange(entity, record_id, DELETE, record.before, None, master_record_id=record.master_record_id)
+    if record.before is None or record.now is None or not record.is_alive:
+        return None
+    changed = tuple(
+        field.name
+        for field in record.definition.stored_fields
+        if field.in_change_events
+        and (
+            record.before.get(field.name) != record.now.get(field.name)
+            or (record.modified and field.name == "LastModifiedDate")
+        )
+    )
+    return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed) if changed else None
