@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
@@ -43,22 +41,13 @@ def emulator(
     The folder keeps the org: started again with the same --dir, it has the same records, events and certificates.
     """
     console = Console(highlight=False, soft_wrap=True)
-    stopping = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopping.set()
-
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        _serve(console, stopping, directory, rest_port, pubsub_port, seed, records, traffic)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with Interruption() as interruption:
+        _serve(console, interruption, directory, rest_port, pubsub_port, seed, records, traffic)
 
 
 def _serve(
     console: Console,
-    stopping: threading.Event,
+    interruption: Interruption,
     directory: Path,
     rest_port: int,
     pubsub_port: int,
@@ -79,7 +68,7 @@ def _serve(
             if traffic:
                 generator.start(traffic)
             try:
-                while not stopping.wait(_PROGRESS_SECONDS):
+                while not interruption.wait(_PROGRESS_SECONDS):
                     console.print(progress(server))
             finally:
                 generator.stop()

@@ -19,7 +19,7 @@ from sfcdc_assets.errors import SfcdcError
 class PlainErrors(TyperGroup):
     """Tells what the project raises on purpose as its sentence, without a traceback."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; exit 1 with the sentence of an `SfcdcError`."""
         try:
             return super().invoke(ctx)

@@ -84,8 +84,8 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str) -> TickOutcome:
     result = tick(context, channel, Warehouse(load_settings().warehouse), OrgResource())
     for event in result.asset_events:
         instance.report_runless_asset_event(event)
-    for request in result.dynamic_partitions_requests or ():
-        instance.add_dynamic_partitions(ENTITY.name or "", list(request.partition_keys))
+    for added in result.dynamic_partitions_requests or ():
+        instance.add_dynamic_partitions(ENTITY.name or "", list(added.partition_keys))
     failures = []
     jobs = []
     for request in result.run_requests or ():

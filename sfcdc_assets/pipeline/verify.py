@@ -68,7 +68,7 @@ def verify_entity(warehouse: Warehouse, org: Org, lander: Lander, entity: str, c
         if rows.is_empty():
             continue
         seen.append(rows["Id"])
-        low, high = rows["Id"].min(), rows["Id"].max()
+        low, high = str(rows["Id"].min()), str(rows["Id"].max())
         ours = pl.DataFrame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
         compared = [column.name for column in columns if column.name in after.fields and column.name != "Id"]
         report.in_org += rows.height

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 from sfcdc_assets.pubsub.channel import UNARY_DEADLINE_SECONDS, PubSubConnection
@@ -63,7 +63,7 @@ def deliveries(
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
     batch: int = MOST_OUTSTANDING,
-) -> Iterator[Delivery]:
+) -> Generator[Delivery]:
     """Deliver what the channel has, each event once, until its tip, `budget` seconds or `stop_after` events.
 
     The tip is a keepalive, or `settle` seconds of silence on a connection that was just shown to work. No more events
@@ -117,7 +117,7 @@ class _Reading:
         self._refreshed = False
         self._answered = False
 
-    def run(self) -> Iterator[Delivery]:
+    def run(self) -> Generator[Delivery]:
         while True:
             try:
                 yield from self._one_call()

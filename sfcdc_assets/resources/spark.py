@@ -18,5 +18,5 @@ class SparkResource(LazyPySparkResource):
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
     def _init_session(self) -> None:
-        if self._spark_session is None:
-            self._spark_session = spark_session(load_settings())
+        # `getOrCreate`: a second call gives the same session.
+        self._spark_session = spark_session(load_settings())

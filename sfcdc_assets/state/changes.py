@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -120,11 +121,9 @@ class _ChangesBuilder:
         self._column: list[int] = []
         self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
 
-    def add(self, row: Mapping[str, object], change_type: str, cells: Iterable[Cell], error: str | None) -> None:
+    def add(self, row: Mapping[str, Any], change_type: str, cells: Iterable[Cell], error: str | None) -> None:
         strings, doubles, longs = self._values
-        record_ids = row["record_ids"]
-        assert isinstance(record_ids, list)
-        for record_id in record_ids:
+        for record_id in row["record_ids"]:
             if not names_one_record(record_id):
                 continue
             for index, value in cells:
@@ -173,7 +172,7 @@ class _ChangesBuilder:
         return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)
 
 
-def _rows(rows: pa.RecordBatch | pa.Table) -> Iterable[dict[str, object]]:
+def _rows(rows: pa.RecordBatch | pa.Table) -> Iterable[dict[str, Any]]:
     columns = [rows.column(name).to_pylist() if name != "commit_timestamp" else _micros(rows) for name in RAW_COLUMNS]
     return (dict(zip(RAW_COLUMNS, values, strict=True)) for values in zip(*columns, strict=True))
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.state.fold import fold
 
-_FROM_MEMBER = {
+_FROM_MEMBER: dict[ColumnType, tuple[str, pl.DataType | type[pl.DataType]]] = {
     ColumnType.STRING: ("s", pl.String),
     ColumnType.DOUBLE: ("d", pl.Float64),
     ColumnType.INT: ("l", pl.Int32),

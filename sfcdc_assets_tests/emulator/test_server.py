@@ -12,6 +12,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ import pytest
 import requests
 from dotenv import dotenv_values
 
+from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.emulator.client_settings import write_settings_file
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.org import Org
@@ -229,8 +231,23 @@ class Command:
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(number)
-        output, _ = self.process.communicate(timeout=DEADLINE)
+        try:
+            output, _ = self.process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate(timeout=DEADLINE)
+            raise
         return self.process.returncode, output.decode()
+
+
+def test_a_signal_that_another_thread_received_ends_the_wait_at_once() -> None:
+    with Interruption() as interruption:
+        other = threading.Timer(0.05, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
+        other.start()
+        began = time.monotonic()
+        assert interruption.wait(20)
+        assert time.monotonic() - began < 10
+        other.join(10)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

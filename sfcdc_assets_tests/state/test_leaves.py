@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import hypothesis.strategies as st
@@ -41,7 +42,7 @@ def test_a_snapshots_leaves_cover_all_ids_in_order(sample, rows):
     leaves = leaves_of_snapshot(sample, rows, pages, [])
     assert leaves[0].lower == ""
     assert leaves[-1].upper is None
-    assert all(one.upper == other.lower for one, other in zip(leaves, leaves[1:], strict=False))
+    assert all(one.upper == other.lower for one, other in itertools.pairwise(leaves))
     for record_id, number in zip(sample, leaf_numbers(leaves, sample), strict=True):
         assert leaves[number].pages == ("p",), record_id
 
