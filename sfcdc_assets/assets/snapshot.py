@@ -28,7 +28,7 @@ SAMPLE_ROWS = 5
 
 
 @dg.multi_asset(
-    name="snapshot",
+    name="snapshots",
     specs=[
         dg.AssetSpec(
             SNAPSHOT_KEY,
