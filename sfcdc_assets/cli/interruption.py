@@ -1,0 +1,45 @@
+"""Waiting to be interrupted, in a process with many threads."""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+from types import FrameType, TracebackType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruption:
+    """While entered, SIGINT and SIGTERM end `wait` at once. For the main thread only, as signal handlers are.
+
+    The kernel may give a signal to any thread, and Python runs the handler when the main thread next runs: one that
+    waits on an event would notice only when its time is up. The descriptor signals are written to is noticed at once.
+    """
+
+    def __enter__(self) -> Interruption:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._previous_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._previous = {number: signal.signal(number, _noted) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        self._reader.close()
+        self._writer.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether an interruption came within `seconds`, or had come before."""
+        if not select.select([self._reader], [], [], seconds)[0]:
+            return False
+        return any(number in _SIGNALS for number in self._reader.recv(4096))
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """Nothing is left to do: the signal's number is on the descriptor."""
