@@ -2,76 +2,121 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-import signal
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from dotenv import dotenv_values
 
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
+from sfcdc_assets.cli.emulator import open_org
+from sfcdc_assets.cli.folder_lock import only_user_of
+from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.cli.lost_runs import fail_lost_runs
+from sfcdc_assets.config import Settings, load_settings
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.errors import SettingsError, SfcdcError
 from sfcdc_assets.spark.java import check_java
+
+_PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE")
+
+
+class DagsterEnded(SfcdcError):
+    """Dagster ended by itself."""
+
+    def __init__(self) -> None:
+        super().__init__("Dagster ended by itself; the lines above say why. What was landed and applied is kept.")
 
 
 def dev(
     directory: Annotated[
-        Path, typer.Option("--dir", help="Folder of the org, the warehouse and Dagster's home.")
+        Path, typer.Option("--dir", metavar="D", help="Folder of the org, the warehouse and Dagster's home.")
     ] = Path(".sfcdc/dev"),
-    port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
-    records: Annotated[int, typer.Option(help="Records of each object of the emulated org.")] = 2000,
-    traffic: Annotated[float, typer.Option(help="Transactions a second in the emulated org.")] = 5.0,
-    seed: Annotated[int, typer.Option(help="Seed of the emulated org's data and traffic.")] = 1,
+    port: Annotated[int, typer.Option(metavar="N", help="Port of the Dagster UI; 0 takes a free one.")] = 3000,
+    records: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Records of each object in a new emulated org.")
+    ] = 2000,
+    traffic: Annotated[
+        float, typer.Option(metavar="RATE", min=0, help="Transactions a second in the emulated org.")
+    ] = 2.0,
+    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the emulated org's data and traffic.")] = 1,
 ) -> None:
     """Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.
 
-    Without SFCDC_INSTANCE_URL an emulated org with steady traffic is started first. State is kept in the folder, so the
-    next start goes on from there.
+    When the settings name no org, an emulated one with steady traffic is started first. The folder keeps everything:
+    the next start goes on from there.
     """
-    check_java()
+    settings = load_settings()
+    if not settings.spark_remote:
+        check_java()
     workspace = Path("workspace.yaml").absolute()
     if not workspace.exists():
         raise SettingsError("workspace.yaml", "is not in this folder", "Run from the root of a clone")
-    home = (directory / "dagster_home").absolute()
-    home.mkdir(parents=True, exist_ok=True)
-    shutil.copy("dagster.yaml", home / "dagster.yaml")
-    environment = {**os.environ, "DAGSTER_HOME": str(home)}
-    if load_settings().instance_url:
-        _serve_ui(workspace, port, environment)
-        return
-    from sfcdc_assets.emulator.org import Org  # noqa: PLC0415 - not needed over a real org
-    from sfcdc_assets.emulator.server import EmulatorServer  # noqa: PLC0415
-    from sfcdc_assets.emulator.traffic import TrafficGenerator  # noqa: PLC0415
-
-    fresh = not (directory / "org.db").exists()
-    org = Org(directory / "org.db", seed=seed)
-    if fresh:
-        org.populate(records, seed)
-    with EmulatorServer(org, directory=directory) as server:
-        generator = TrafficGenerator(org, seed, bus=server.bus)
-        generator.start(traffic)
-        try:
-            warehouse = environment.get("SFCDC_WAREHOUSE", str((directory / "warehouse").absolute()))
-            _serve_ui(workspace, port, {**environment, **server.client_environment(), "SFCDC_WAREHOUSE": warehouse})
-        finally:
-            generator.stop()
+    port = free_port(port)
+    with Interruption() as interruption, contextlib.ExitStack() as stack:
+        stack.enter_context(only_user_of(directory))
+        home = (directory / "dagster_home").absolute()
+        home.mkdir(exist_ok=True)
+        shutil.copy("dagster.yaml", home / "dagster.yaml")
+        fail_lost_runs(home)
+        environment = _environment(settings)
+        if not names_an_org(settings):
+            org = stack.enter_context(_emulated_org(directory, records, traffic, seed))
+            environment = {"SFCDC_WAREHOUSE": str((directory / "warehouse").absolute()), **org, **environment}
+        ui = stack.enter_context(DagsterUi(workspace, home, port, environment))
+        _wait(ui, interruption)
+    typer.echo(f"Stopped. Everything is kept in {directory}.", err=True)
 
 
-def _serve_ui(workspace: Path, port: int, environment: dict[str, str]) -> None:
-    """Run `dagster dev` until it ends or we are interrupted; then wait until it has ended too."""
-    command = [sys.executable, "-m", "dagster", "dev", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)]
-    typer.echo(f"The Dagster UI comes up on http://127.0.0.1:{port} (Ctrl+C ends it).", err=True)
-    process = subprocess.Popen(command, env=environment)
-    previous = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+def names_an_org(settings: Settings) -> bool:
+    """Whether the settings say where to log in, or as whom."""
+    return any((settings.instance_url, settings.access_token, settings.client_id, settings.username))
+
+
+def _wait(ui: DagsterUi, interruption: Interruption) -> None:
+    """Say when the UI is there, then wait for the interruption. Raises `DagsterEnded`."""
+    typer.echo("Dagster is starting ...", err=True)
+    announced = False
+    while not interruption.wait(1.0):
+        if not ui.running:
+            raise DagsterEnded
+        if not announced and ui.answers():
+            typer.echo(f"The Dagster UI is on {ui.url} (Ctrl+C ends it).", err=True)
+            announced = True
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Ours and that of `.env`, with absolute paths: Dagster runs in its home folder."""
+    found = {**{name: value for name, value in dotenv_values(".env").items() if value}, **os.environ}
+    if names_an_org(settings):
+        found["SFCDC_WAREHOUSE"] = settings.warehouse
+    for name in _PATHS:
+        if found.get(name) and "://" not in found[name]:
+            found[name] = str(Path(found[name]).expanduser().absolute())
+    return found
+
+
+@contextlib.contextmanager
+def _emulated_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[dict[str, str]]:
+    """An emulated org that makes transactions by itself; gives the settings to reach it."""
+    org = open_org(directory, seed, records)
     try:
-        code = process.wait()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        code = process.wait(timeout=60)
+        with EmulatorServer(org, directory=directory) as server:
+            typer.echo(
+                f"An emulated org is at {server.rest_url}; its settings are in {server.settings_file}.", err=True
+            )
+            # Another start's transactions are not those of the first again.
+            generator = TrafficGenerator(org, seed + org.last_commit_number)
+            if traffic:
+                generator.start(traffic)
+            try:
+                yield server.client_environment()
+            finally:
+                generator.stop()
     finally:
-        signal.signal(signal.SIGTERM, previous)
-    if code not in (0, -signal.SIGINT, 130):
-        raise typer.Exit(1)
+        org.close()

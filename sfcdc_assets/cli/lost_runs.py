@@ -1,0 +1,27 @@
+"""Runs that ended with the Dagster they were part of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+
+_AT_WORK = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def fail_lost_runs(home: Path) -> int:
+    """Mark the runs of a Dagster home that still count as at work as failed; returns how many there were.
+
+    Call it while no Dagster runs over the home. Dagster itself cannot tell that a run on this machine is gone when its
+    code server went with it, so the run would hold its lane, and the sensor would wait for it, until it is too old.
+    """
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        runs = instance.get_runs(dg.RunsFilter(statuses=_AT_WORK))
+        for run in runs:
+            instance.report_run_failed(run, "The run ended with the Dagster it was part of; the next tick goes on.")
+    return len(runs)
