@@ -6,7 +6,6 @@ from sfcdc_assets.assets.channels import channel_specs
 from sfcdc_assets.assets.layers import build_layers
 from sfcdc_assets.assets.snapshot import snapshot
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.console_log import console_log
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
@@ -24,5 +23,4 @@ defs = dg.Definitions(
     resources={"lake": LakeResource(), "org": OrgResource(), "spark": SparkResource()},
     # One JVM and one session for a whole run; a process for each step would start one each (facts/DAGSTER.md 7).
     executor=dg.in_process_executor,
-    loggers={"console": console_log},
 )
