@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from sfcdc_assets.errors import SettingsError
@@ -47,6 +47,10 @@ class Settings(BaseSettings):
     """`host:port` of the Pub/Sub API; always TLS."""
     ca_file: Path | None = None
     """An extra root certificate (PEM), for an emulated org or a TLS-inspecting proxy."""
+
+    visibility_seconds: float = Field(default=5.0, ge=0)
+    """How late the org's REST side may show a commit that the stream has brought; reads of the org are pinned that far
+    back."""
 
     spark_master: str = "local[*]"
     spark_remote: str | None = None

@@ -6,7 +6,12 @@ from sfcdc_assets.partitions import ENTITY
 
 SYNC = dg.define_asset_job(
     "sync",
-    selection=dg.AssetSelection.assets(["salesforce", "raw_events"], ["salesforce", "current_state"]),
+    selection=dg.AssetSelection.assets(
+        ["salesforce", "raw_events"],
+        ["salesforce", "text_fields"],
+        ["salesforce", "gap_reconciliation"],
+        ["salesforce", "current_state"],
+    ),
     partitions_def=ENTITY,
     description="Drain the channel into raw_events and bring the tables of the chosen entities up to its last complete "
     "transaction. Safe at any time: what is already applied is not applied again.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 import dagster as dg
 
@@ -31,8 +32,16 @@ def each_entity(
 
 
 def first_line(error: BaseException) -> str:
-    """An error's first line: Spark's carry whole Java stacks. The log has the rest."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """The line of an error that tells its reason; Spark's carry whole stacks. The log has the rest.
+
+    An error in a task of ours comes back as text: a headline, then the worker's traceback with the reason at its end.
+    """
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    if "Traceback (most recent call last):" not in lines:
+        return lines[0].strip()
+    # The frames are indented; what follows the last of them is the exception.
+    ends = [line for before, line in pairwise(lines) if before[0] == " " and line[0] != " "]
+    return ends[-1] if ends else lines[0]
 
 
 def log_materialization(

@@ -1,65 +1,93 @@
-"""The layers `raw_events` -> `current_state`, one asset each, computed entity by entity in one step.
+"""The layers `raw_events` -> `text_fields` -> `gap_reconciliation` -> `current_state`, computed together.
 
 They share a step because a run covers whatever entities the stream touched: Dagster would skip a downstream step as a
-whole when its upstream did not yield for every key, and a failed entity must not stop the others.
+whole when its upstream did not yield for every key, and a failed entity must not stop the others. They are always
+materialized together because one reading of a record's row and its changes gives them all.
 """
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import dagster as dg
 
 from sfcdc_assets.assets.channels import OWNERS, channel_key
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
+from sfcdc_assets.assets.layer_metadata import (
+    current_state_metadata,
+    gap_reconciliation_metadata,
+    raw_events_metadata,
+    text_fields_metadata,
+)
 from sfcdc_assets.assets.run_scope import RunScope, run_scope
 from sfcdc_assets.assets.snapshot import SNAPSHOT_KEY
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.lake import current_state, raw_events
-from sfcdc_assets.lake.current_state import CurrentState
-from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander, LandingReport
+from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
+from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.read_back import ReadBackReport, read_back_doubts
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
-from sfcdc_assets.table_metadata import Metadata, lag_seconds, table_metadata
 
 RAW_EVENTS_KEY = dg.AssetKey(["salesforce", "raw_events"])
+TEXT_FIELDS_KEY = dg.AssetKey(["salesforce", "text_fields"])
+GAP_RECONCILIATION_KEY = dg.AssetKey(["salesforce", "gap_reconciliation"])
 CURRENT_STATE_KEY = dg.AssetKey(["salesforce", "current_state"])
-
-SAMPLE_ROWS = 5
 
 
 def layer_specs(channels: tuple[str, ...]) -> list[dg.AssetSpec]:
     """The layers' assets; `raw_events` depends on the channels."""
     return [
-        dg.AssetSpec(
+        _layer(
             RAW_EVENTS_KEY,
-            deps=[channel_key(channel) for channel in channels],
-            description="Every delivered change event: bytes as received, header, position in the channel's order. "
+            [channel_key(channel) for channel in channels],
+            "landing",
+            {"deltalake", "pubsub"},
+            "Every delivered change event: bytes as received, header, position in the channel's order. "
             "One Delta commit holds events, position and the replay id to resume from.",
-            group_name="landing",
-            kinds={"deltalake", "pubsub"},
-            owners=OWNERS,
-            code_version="1",
-            skippable=True,
         ),
-        dg.AssetSpec(
+        _layer(
+            TEXT_FIELDS_KEY,
+            [RAW_EVENTS_KEY, SNAPSHOT_KEY],
+            "reconciliation",
+            {"deltalake", "pyspark"},
+            "Every full value of the entity's large text fields, in position order. A value sent as a diff "
+            "is rebuilt from the one before it and kept only if its SHA-256 is the one in the event.",
+        ),
+        _layer(
+            GAP_RECONCILIATION_KEY,
+            [TEXT_FIELDS_KEY, SNAPSHOT_KEY],
+            "reconciliation",
+            {"deltalake", "salesforce"},
+            "The doubt ledger: records (or `*`, the entity) whose state the stream does not tell for sure, "
+            "why, since when, and how they were healed by reading exactly them back from the org.",
+        ),
+        _layer(
             CURRENT_STATE_KEY,
-            deps=[RAW_EVENTS_KEY, SNAPSHOT_KEY],
-            description="One row for each record of the entity, as the org has it after the last complete transaction. "
-            "Deleted records keep their row, with `_is_deleted`.",
-            group_name="tables",
-            kinds={"deltalake", "pyspark"},
-            owners=OWNERS,
-            code_version="1",
-            skippable=True,
+            [RAW_EVENTS_KEY, TEXT_FIELDS_KEY, GAP_RECONCILIATION_KEY, SNAPSHOT_KEY],
+            "tables",
+            {"deltalake", "pyspark"},
+            "One row for each record of the entity, as the org has it after the last complete transaction. "
+            "Deleted records keep their row, with `_is_deleted`; records in doubt are marked `_in_doubt`.",
         ),
     ]
+
+
+def _layer(key: dg.AssetKey, deps: list[dg.AssetKey], group: str, kinds: set[str], description: str) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        key,
+        deps=deps,
+        description=description,
+        group_name=group,
+        kinds=kinds,
+        owners=OWNERS,
+        code_version="2",
+        skippable=True,
+    )
 
 
 def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
@@ -70,85 +98,85 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         specs=layer_specs(channels),
         partitions_def=ENTITY,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        can_subset=True,
     )
     def layers(
         context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource
     ) -> Iterator[dg.MaterializeResult]:
-        """Drain, then apply; materializations are logged for each entity that was worked on."""
-        warehouse, settings = lake.warehouse(), load_settings()
+        """Drain, apply, read back what is in doubt; materializations are logged for each entity worked on."""
+        warehouse = lake.warehouse()
         with org.connect() as connected:
-            scope = run_scope(context, warehouse, settings, connected)
-            if RAW_EVENTS_KEY in context.selected_asset_keys:
-                lander = Lander(warehouse, connected.pubsub, connected.describe_json)
-                _drain(context, warehouse, lander, scope)
-        if CURRENT_STATE_KEY in context.selected_asset_keys:
-            _apply(context, warehouse, spark, scope)
+            LayerRun(context, warehouse, connected, spark).run()
         yield from ()
 
     return layers
 
 
-def _drain(context: dg.AssetExecutionContext, warehouse: Warehouse, lander: Lander, scope: RunScope) -> None:
-    for channel in scope.channels:
-        report = lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
-        context.log.info(f"{channel}: {report.count} events landed, position {report.position}")
-        for entity in scope.entities:
-            if scope.entities[entity] == channel and (entity in report.events or not scope.touched_only):
-                log_materialization(context, RAW_EVENTS_KEY, entity, raw_events_metadata(warehouse, report, entity))
+class LayerRun:
+    """One run over its scope's entities."""
 
+    def __init__(self, context: dg.AssetExecutionContext, warehouse: Warehouse, org: Org, spark: SparkResource) -> None:
+        settings = load_settings()
+        self._context = context
+        self._warehouse = warehouse
+        self._org = org
+        self._spark = spark
+        self._scope: RunScope = run_scope(context, warehouse, settings, org)
+        self._lander = Lander(warehouse, org.pubsub, org.describe_json)
+        self._pins = Pins(warehouse, self._lander, settings.visibility_seconds)
 
-def _apply(context: dg.AssetExecutionContext, warehouse: Warehouse, spark: SparkResource, scope: RunScope) -> None:
-    def apply(state: EntityState) -> None:
-        report = apply_entity(warehouse, spark.spark_session, state.entity, state.channel, context.run_id)
-        context.log.info(_told(report))
-        metadata = current_state_metadata(warehouse, report)
-        log_materialization(context, CURRENT_STATE_KEY, state.entity, metadata, report.version)
+    def run(self) -> None:
+        """Drain the channels, then bring each entity up to date. Raises `dg.Failure` naming those that failed."""
+        self._drain()
+        # A JVM is forked from this process soon: no gRPC connection should be open then (facts section 10, 18).
+        self._org.pubsub.close()
+        states = entity_states(self._warehouse, self._scope.entities)
+        worked_on = [state for state in states if state.has_work or not self._scope.touched_only]
+        each_entity(self._context, worked_on, self._bring_up_to_date)
 
-    states = entity_states(warehouse, scope.entities)
-    each_entity(context, [state for state in states if state.has_work or not scope.touched_only], apply)
+    def _drain(self) -> None:
+        for channel in self._scope.channels:
+            report = self._lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
+            self._context.log.info(f"{channel}: {report.count} events landed, position {report.position}")
+            for entity, of in self._scope.entities.items():
+                if of == channel and (entity in report.events or not self._scope.touched_only):
+                    metadata = raw_events_metadata(self._warehouse, report, entity)
+                    log_materialization(self._context, RAW_EVENTS_KEY, entity, metadata)
 
+    def _bring_up_to_date(self, state: EntityState) -> None:
+        report = self._apply(state)
+        read = None
+        if report.open_doubts:
+            read = read_back_doubts(self._warehouse, self._org, state.entity, state.channel, self._pins)
+        if read is not None and (read.found or read.gone):
+            healed = self._apply(state)
+            self._tell(healed, read, time.time() - (read.oldest_opened_at or 0) / 1000)
+        else:
+            self._tell(report, read, None)
 
-def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str) -> Metadata:
-    """What a poll brought for one entity, and the newest of its events (without payloads)."""
-    events = RawEvents.open(warehouse)
-    newest = events.newest(entity, report.channel, SAMPLE_ROWS)
-    return {
-        **table_metadata(
-            warehouse.uri(raw_events.NAME), raw_events.NAME, events.count(entity), events.table.schema, newest
-        ),
-        "channel": report.channel,
-        "events_landed": report.events.get(entity, 0),
-        "events_quarantined_in_channel": report.quarantined,
-        "position": report.position,
-        "complete_position": report.complete_position,
-        "at_tip": report.at_tip,
-    }
+    def _apply(self, state: EntityState) -> ApplyReport:
+        report = apply_entity(
+            self._warehouse, self._spark.spark_session, state.entity, state.channel, self._context.run_id
+        )
+        self._context.log.info(_told(report))
+        return report
 
-
-def current_state_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
-    """What a batch did to the table, how far it is, and a sample of its newest rows."""
-    name = current_state.name_of(report.entity)
-    table = CurrentState.open(warehouse, report.entity)
-    assert table is not None
-    sample = table.newest_rows(SAMPLE_ROWS)
-    newest = sample["_commit_timestamp"][0].as_py() if sample.num_rows else None
-    told = {
-        key: value
-        for key, value in asdict(report).items()
-        if key not in ("schema", "rows", "entity", "seconds") and value is not None
-    }
-    return {
-        **table_metadata(warehouse.uri(name), name, report.rows, report.schema, sample),
-        **told,
-        **lag_seconds(newest, int(time.time() * 1000)),
-        "seconds": round(report.seconds, 3),
-    }
+    def _tell(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
+        if read is not None and read.error:
+            self._context.log.warning(f"{report.entity}: reading back {read.asked} records failed: {read.error}")
+        entity, warehouse, context = report.entity, self._warehouse, self._context
+        log_materialization(context, TEXT_FIELDS_KEY, entity, text_fields_metadata(warehouse, report))
+        doubts = gap_reconciliation_metadata(warehouse, report, read, healed_after)
+        log_materialization(context, GAP_RECONCILIATION_KEY, entity, doubts)
+        state = current_state_metadata(warehouse, report)
+        log_materialization(context, CURRENT_STATE_KEY, entity, state, report.version)
 
 
 def _told(report: ApplyReport) -> str:
+    doubts = ", ".join(f"{count} {reason}" for reason, count in report.doubts_opened.items())
     return (
         f"{report.entity}: events {report.from_position + 1} to {report.to_position} of {report.channel} applied: "
-        f"{report.inserted} inserted, {report.updated} updated, {report.deleted} deleted, {report.in_doubt} in doubt; "
+        f"{report.inserted} inserted, {report.updated} updated, {report.deleted} deleted, "
+        f"{'in doubt ' + doubts if doubts else 'none in doubt'}, {report.waiting} waiting, "
+        f"{report.doubts_healed} healed; "
         f"{report.rows} rows, {report.leaves_written} leaves written in {report.seconds:.1f} s"
     )

@@ -16,7 +16,8 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import Lander
-from sfcdc_assets.pipeline.snapshot import Pin, SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -49,7 +50,8 @@ def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgReso
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect() as connected:
         scope = run_scope(context, warehouse, settings, connected)
-        pin = Pin(warehouse, Lander(warehouse, connected.pubsub, connected.describe_json))
+        lander = Lander(warehouse, connected.pubsub, connected.describe_json)
+        pins = Pins(warehouse, lander, settings.visibility_seconds)
 
         def take(state: EntityState) -> None:
             report = take_snapshot(
@@ -57,7 +59,8 @@ def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgReso
                 connected,
                 state.entity,
                 state.channel,
-                lambda: pin.of(state.channel),
+                lambda position: pins.of(state.channel, position),
+                at_least=state.entity_doubt or 0,
                 on_page=_Progress(context.log.info),
             )
             context.log.info(_told(report))

@@ -1,7 +1,8 @@
 """`current_state/<Entity>`: one row a record, in Id-range leaves, with how far each channel has been applied.
 
 The table's transaction versions are its memory: `<channel>` is the position up to which events are in it, `snapshot`
-the number of the last snapshot it was built from. They change in the commit that swaps the files (guarantee 2).
+the number of the last snapshot it was built from, `refetch` that of the last rows read back. They change in the commit
+that swaps the files (guarantee 2).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sfcdc_assets.state.leaves import IdRange
 LAYER = "current_state"
 
 SNAPSHOT = "snapshot"
+REFETCH = "refetch"
 
 
 def name_of(entity: str) -> str:
@@ -50,6 +52,16 @@ class CurrentState:
     def applied(self, channel: str) -> int | None:
         """Position up to which the channel's events are in the table; None when none ever was."""
         return self.table.transaction_version(channel)
+
+    def has(self, application: str) -> int:
+        """Version of a source (a channel, snapshots, refetches) that is in the table; 0 for none."""
+        return self.table.transaction_version(application) or 0
+
+    def free_of_doubt(self, record_ids: Sequence[str]) -> dict[str, int]:
+        """Record id -> position its row stands for, of those rows that are not in doubt."""
+        listed = ", ".join("'" + record_id.replace("'", "''") + "'" for record_id in record_ids)
+        rows = self.table.scan(["Id", "_position"], f"Id in ({listed}) and not _in_doubt")
+        return dict(zip(rows["Id"].to_pylist(), rows["_position"].to_pylist(), strict=True))
 
     def snapshot_number(self) -> int:
         """Number of the snapshot the table was last built from; 0 for none."""

@@ -109,19 +109,31 @@ class RawEvents:
         last = self.last_positions(channel).get(entity)
         if last is None:
             return pa.table({})
-        name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
         shown = [name for name in RAW_EVENTS.names if name not in ("payload", "replay_id", "channel", "entity_name")]
-        rows = self.table.scan(
-            shown, f"entity_name = '{name}' and channel = '{of_channel}' and position > {last - 50 * count}"
-        )
+        rows = self.table.scan(shown, f"{_of(entity, channel)} and position > {last - 50 * count}")
         return rows.sort_by([("position", "descending")]).slice(0, count)
+
+    def headers(
+        self,
+        entity: str,
+        channel: str,
+        columns: Sequence[str],
+        *,
+        after: int,
+        up_to: int,
+        committed: tuple[datetime, datetime] | None = None,
+    ) -> pa.Table:
+        """Columns of the entity's events with after < position <= up_to, and committed from the first to the second
+        time, both included. Files that cannot hold such events are not read."""
+        where = f"{_of(entity, channel)} and position > {after} and position <= {up_to}"
+        if committed is not None:
+            first, last = (time.astimezone(UTC).isoformat() for time in committed)
+            where += f" and commit_timestamp >= timestamp '{first}' and commit_timestamp <= timestamp '{last}'"
+        return self.table.scan(columns, where)
 
     def record_ids_after(self, entity: str, channel: str, position: int) -> set[str]:
         """Record ids that the entity's events after a position name."""
-        name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
-        rows = self.table.scan(
-            ["record_ids"], f"entity_name = '{name}' and channel = '{of_channel}' and position > {position}"
-        )
+        rows = self.table.scan(["record_ids"], f"{_of(entity, channel)} and position > {position}")
         return {record_id for ids in rows["record_ids"].to_pylist() for record_id in ids}
 
     def _last_replay_id(self, channel: str, position: int) -> bytes | None:
@@ -133,6 +145,11 @@ class RawEvents:
         return found["replay_id"][last].as_py()
 
 
+def _of(entity: str, channel: str) -> str:
+    name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
+    return f"entity_name = '{name}' and channel = '{of_channel}'"
+
+
 def _complete(channel: str) -> str:
     return f"{channel}#complete"
 
@@ -140,9 +157,7 @@ def _complete(channel: str) -> str:
 def payloads(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> list[dict[str, Any]]:
     """`position`, `schema_id` and `payload` of the entity's events at these positions (few), in position order."""
     listed = ", ".join(str(position) for position in positions)
-    name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
     rows = RawEvents.open(warehouse).table.scan(
-        ["position", "schema_id", "payload"],
-        f"entity_name = '{name}' and channel = '{of_channel}' and position in ({listed})",
+        ["position", "schema_id", "payload"], f"{_of(entity, channel)} and position in ({listed})"
     )
     return sorted(rows.to_pylist(), key=lambda row: row["position"])

@@ -11,23 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import Column, arrow_schema
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.state.baseline import READ_COLUMNS
 
 LAYER = "snapshot"
 
-READ_COLUMNS = pa.schema(
-    [
-        ("_is_deleted", pa.bool_()),
-        ("_system_modstamp", pa.timestamp("us", "UTC")),
-        ("_master_record_id", pa.string()),
-        ("_snapshot", pa.int32()),
-        ("_position", pa.int64()),
-    ]
-)
+PLACE_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32())])
+"""`_snapshot` is the number of the snapshot a row belongs to, 0 for rows read back one by one; those have the number of
+their reading in `_refetch`."""
+
+REFETCHED = 0
 
 
 def name_of(entity: str) -> str:
@@ -49,6 +47,16 @@ class CompleteSnapshot:
         return sum(file.rows for file in self.files)
 
 
+@dataclass(frozen=True)
+class Refetches:
+    """Refetches not in the table yet: the last one's number, their files and record ids, and their lowest pin."""
+
+    number: int
+    files: tuple[DataFile, ...]
+    record_ids: frozenset[str]
+    first_position: int | None
+
+
 class Snapshots:
     """A handle on one snapshot of an entity's snapshot table."""
 
@@ -64,9 +72,13 @@ class Snapshots:
     @classmethod
     def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
         """The newest state, created or given the columns it lacks."""
-        schema = pa.schema([*arrow_schema(columns), *READ_COLUMNS])
+        schema = pa.schema([*arrow_schema(columns), *READ_COLUMNS, *PLACE_COLUMNS])
         table = Table.open_or_create(
-            warehouse, name_of(entity), schema, partition_by=["_snapshot"], statistics_on=["Id", "_position"]
+            warehouse,
+            name_of(entity),
+            schema,
+            partition_by=["_snapshot"],
+            statistics_on=["Id", "_position", "_refetch"],
         )
         present = set(table.schema.names)
         table.add_columns([field for field in schema if field.name not in present])
@@ -85,7 +97,30 @@ class Snapshots:
         """One page and the progress after it, in one commit."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
+        rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
         self._commit(rows, progress)
+
+    def add_refetch(self, rows: pa.Table) -> int:
+        """Rows read back (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
+        number = (self.table.transaction_version("refetch") or 0) + 1
+        rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
+        rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(REFETCHED, pa.int32()), len(rows)))
+        self.table.append(rows, {"refetch": number}, {})
+        return number
+
+    def refetches(self, after: int) -> Refetches:
+        """What was read back by refetches numbered higher than `after`."""
+        files = tuple(
+            file
+            for file in self.table.files()
+            if str(file.statistics["partition._snapshot"]) == str(REFETCHED) and file.statistics["max._refetch"] > after
+        )
+        ids: set[str] = set()
+        first = None
+        if files:
+            rows = self.table.scan(["Id", "_position"], f"_snapshot = {REFETCHED} and _refetch > {after}")
+            ids, first = set(rows["Id"].to_pylist()), pc.min(rows["_position"]).as_py()
+        return Refetches(self.table.transaction_version("refetch") or 0, files, frozenset(ids), first)
 
     def complete(self) -> CompleteSnapshot | None:
         """The newest complete snapshot, None before the first."""

@@ -206,6 +206,22 @@ class Table:
             raise ConcurrentCommit(self.name, str(error)) from error
         self._delta.update_incremental()
 
+    def update_rows(self, source: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> None:
+        """Set `columns` of the rows that equal `source` in `keys`; raises `ConcurrentCommit`.
+
+        For small tables: files that hold a matching row are written anew.
+        """
+        on = " and ".join(f"t.{key} = s.{key}" for key in keys)
+        try:
+            # `streamed_exec` off: a merge on streams reads the whole table into memory (facts/STORAGE.md section 3).
+            (
+                self._delta.merge(source, on, source_alias="s", target_alias="t", streamed_exec=False)
+                .when_matched_update({column: f"s.{column}" for column in columns})
+                .execute()
+            )
+        except CommitFailedError as error:
+            raise ConcurrentCommit(self.name, str(error)) from error
+
     def _partition_columns(self) -> list[str] | None:
         return list(self._delta.metadata().partition_columns) or None
 

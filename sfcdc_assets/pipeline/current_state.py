@@ -1,8 +1,14 @@
-"""Bring `current_state/<Entity>` up to the last complete transaction."""
+"""Bring an entity's tables up to the last complete transaction.
+
+One Spark job gives everything; the tables are then committed in an order that a crash may cut anywhere: text values,
+doubts, quarantine, and last `current_state`, whose commit moves the applied position. A repetition starts from that
+position and finds what it already wrote by each table's own transaction versions.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,20 +16,26 @@ import pyarrow.compute as pc
 import tenacity
 from pyspark.sql import SparkSession
 
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.landing import QUARANTINE
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake import current_state, raw_events, snapshots
-from sfcdc_assets.lake.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake import current_state, raw_events, snapshots, text_fields
+from sfcdc_assets.lake.current_state import REFETCH, SNAPSHOT, CurrentState, id_ranges
 from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.lake.snapshots import CompleteSnapshot, Snapshots
+from sfcdc_assets.lake.snapshots import CompleteSnapshot, Refetches, Snapshots
 from sfcdc_assets.lake.table import NewFile
+from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.batch import Batch, read_batch
 from sfcdc_assets.pipeline.columns import entity_columns
-from sfcdc_assets.state.apply import APPLIED, ApplyTask, EventRange, apply_events
-from sfcdc_assets.state.leaves import Leaf, leaves_of_snapshot, leaves_of_table
+from sfcdc_assets.state.apply import EventRange, apply_events
+from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.leaf_task import APPLIED, LeafTask, Reads, TextTarget
+from sfcdc_assets.state.leaves import Leaf, leaf_numbers, leaves_of_snapshot, leaves_of_table
 from sfcdc_assets.state.sample import sample_ids
 
 
@@ -40,18 +52,27 @@ class SnapshotMissing(SfcdcError):
 
 @dataclass(frozen=True)
 class ApplyReport:
-    """What a batch did to one entity's table. Times in ms, UTC; `version` is the Delta version after it."""
+    """What a batch did to one entity's tables; counts are records but `events`, `duplicates` and `waiting` (events).
+
+    `version` is the Delta version of `current_state` after it; `doubts_opened` are those of this batch by reason,
+    `open_doubts` what the ledger holds after it.
+    """
 
     entity: str
     channel: str
     from_position: int
     to_position: int
     events: int
+    duplicates: int
     inserted: int
     updated: int
     deleted: int
-    in_doubt: int
-    undecodable: int
+    waiting: int
+    read_back: int
+    texts: int
+    doubts_opened: Mapping[str, int]
+    doubts_healed: int
+    open_doubts: Mapping[str, int]
     leaves_written: int
     bytes_written: int
     rows: int
@@ -60,99 +81,196 @@ class ApplyReport:
     seconds: float
     schema: pa.Schema
 
-    @property
-    def changed(self) -> bool:
-        """False when the table already had everything."""
-        return self.leaves_written > 0
-
 
 @tenacity.retry(
     retry=tenacity.retry_if_exception_type(ConcurrentCommit), stop=tenacity.stop_after_attempt(5), reraise=True
 )
 def apply_entity(warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str) -> ApplyReport:
-    """Apply the channel's complete events, and a new snapshot if there is one, to the entity's table.
+    """Apply the channel's complete events, a new snapshot and new refetches, if any, to the entity's tables.
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
     swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`.
     """
-    started = time.monotonic()
-    events_table = RawEvents.open(warehouse)
-    complete = events_table.complete_position(channel)
-    taken = Snapshots.open(warehouse, entity)
-    snapshot = taken.complete() if taken else None
-    if snapshot is None:
-        raise SnapshotMissing(entity)
-    present = CurrentState.open(warehouse, entity)
-    schemas = Schemas(warehouse)
-    columns = entity_columns(schemas, entity, present.schema if present else None)
-    table = CurrentState.open_with(warehouse, entity, columns)
-    columns = entity_columns(schemas, entity, table.schema)
-    rebuild = snapshot.number > table.snapshot_number()
-    after = snapshot.position if rebuild else max(table.applied(channel) or 0, snapshot.position)
-    files = table.files()
-    event_files = tuple(file.path for file in events_table.files(entity, channel, after, complete))
-    written = APPLIED.empty_table()
-    leaves: tuple[Leaf, ...] = ()
-    if rebuild or event_files:
-        leaves = _leaves(warehouse, spark, entity, table, snapshot if rebuild else None)
-        task = ApplyTask(
-            columns=columns,
-            schemas={schema.schema_id: schema.schema_json for schema in schemas.of_entity(entity)},
-            leaves=leaves,
-            events=EventRange(channel, after, complete, event_files, warehouse.filesystem(raw_events.NAME)),
-            filesystem=warehouse.filesystem(current_state.name_of(entity)),
-            page_filesystem=warehouse.filesystem(snapshots.name_of(entity)) if rebuild else None,
-            pin=snapshot.position,
+    return _Application(warehouse, spark, entity, channel, run_id).run()
+
+
+class _Application:
+    """One application: what is there, what is new, the job, the commits."""
+
+    def __init__(self, warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str) -> None:
+        self._started = time.monotonic()
+        self._warehouse = warehouse
+        self._spark = spark
+        self._entity = entity
+        self._channel = channel
+        self._run_id = run_id
+        self._raw_events = RawEvents.open(warehouse)
+        taken = Snapshots.open(warehouse, entity)
+        snapshot = taken.complete() if taken else None
+        if taken is None or snapshot is None:
+            raise SnapshotMissing(entity)
+        self._snapshot: CompleteSnapshot = snapshot
+        self._schemas = Schemas(warehouse)
+        present = CurrentState.open(warehouse, entity)
+        self._table = CurrentState.open_with(
+            warehouse, entity, entity_columns(self._schemas, entity, present.schema if present else None)
         )
-        written = apply_events(spark, task)
-        bad = _undecodable(warehouse, entity, channel, written)
-        quarantine(warehouse, bad, f"{channel}:{entity}")
-    added = [NewFile(row["path"], row["size"], row["statistics"]) for row in written.to_pylist() if row["path"]]
-    touched = set(written["leaf"].to_pylist())
-    replaced = {path for leaf in leaves if leaf.number in touched for path in leaf.files}
-    removed = list(files.values()) if rebuild else [files[path] for path in sorted(replaced)]
-    if added or removed or complete > (table.applied(channel) or -1):
-        versions = {channel: complete, current_state.SNAPSHOT: max(snapshot.number, table.snapshot_number())}
-        table.commit(added, removed, versions, {"dagster_run_id": run_id, "from_position": str(after)})
-    return ApplyReport(
-        entity=entity,
-        channel=channel,
-        from_position=after,
-        to_position=complete,
-        leaves_written=len(added),
-        bytes_written=sum(file.size for file in added),
-        rows=table.table.count(),
-        version=table.table.version,
-        snapshot=snapshot.number,
-        seconds=time.monotonic() - started,
-        schema=table.schema,
-        undecodable=sum(len(found or ()) for found in written["undecodable"].to_pylist()),
-        **{name: pc.sum(written[name]).as_py() or 0 for name in _COUNTS},
-    )
+        self._columns: tuple[Column, ...] = entity_columns(self._schemas, entity, self._table.schema)
+        self._ledger = Ledger.open_or_create(warehouse, entity)
+        self._texts = TextFields.open_or_create(warehouse, entity)
+        self._rebuild = snapshot.number > self._table.snapshot_number()
+        self._reads: Refetches = taken.refetches(self._table.has(REFETCH))
+
+    def run(self) -> ApplyReport:
+        batch, all_in_doubt = self._batch()
+        leaves = self._leaves()
+        visit = self._visit(leaves, all_in_doubt)
+        event_files = self._raw_events.files(self._entity, self._channel, batch.after, batch.up_to)
+        if visit or (batch.events and event_files):
+            events = EventRange(
+                self._channel,
+                batch.after,
+                batch.up_to,
+                tuple(file.path for file in event_files),
+                self._warehouse.filesystem(raw_events.NAME),
+                {schema.schema_id: schema.schema_json for schema in self._schemas.of_entity(self._entity)},
+                batch.duplicates,
+            )
+            written = apply_events(self._spark, events, self._task(leaves, all_in_doubt), visit)
+        else:
+            written = APPLIED.empty_table()
+        return self._commit(batch, leaves, written)
+
+    def _batch(self) -> tuple[Batch, bool]:
+        """The events to apply, and whether an event among them puts the whole entity in doubt.
+
+        The range begins before the applied position where a refetch's pin does: events that waited for the refetch
+        lie there. What is already in the rows is dropped again by the rows' own positions.
+        """
+        applied = self._table.applied(self._channel) or 0
+        after = self._snapshot.position if self._rebuild else max(applied, self._snapshot.position)
+        if self._reads.first_position is not None:
+            after = max(min(after, self._reads.first_position), self._snapshot.position)
+        up_to = max(self._raw_events.complete_position(self._channel), after)
+        for held in self._ledger.open_doubts():
+            if held.record_id == ENTITY and held.opened_position > self._snapshot.position:
+                up_to = min(up_to, held.opened_position - 1)
+        batch = read_batch(self._raw_events, self._entity, self._channel, after, up_to)
+        found = batch.entity_doubt
+        if found is None:
+            return batch, False
+        doubt = {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
+        self._ledger.note([doubt], self._channel, found.position, _now_ms())
+        return read_batch(self._raw_events, self._entity, self._channel, after, found.position - 1), True
+
+    def _leaves(self) -> tuple[Leaf, ...]:
+        present = id_ranges(list(self._table.files().values()))
+        if not self._rebuild:
+            return leaves_of_table(present)
+        pages = id_ranges(self._snapshot.files)
+        pages_root = self._warehouse.filesystem(snapshots.name_of(self._entity))
+        sampled = sample_ids(self._spark, [page.path for page in pages], pages_root)
+        return leaves_of_snapshot(sampled, self._snapshot.rows, pages, present)
+
+    def _visit(self, leaves: tuple[Leaf, ...], all_in_doubt: bool) -> set[int]:
+        """Leaves to work on whether or not an event names them."""
+        if self._rebuild or all_in_doubt:
+            return {leaf.number for leaf in leaves}
+        return set(leaf_numbers(leaves, sorted(self._reads.record_ids)))
+
+    def _task(self, leaves: tuple[Leaf, ...], all_in_doubt: bool) -> LeafTask:
+        pages_root = self._warehouse.filesystem(snapshots.name_of(self._entity))
+        return LeafTask(
+            columns=self._columns,
+            leaves=leaves,
+            filesystem=self._warehouse.filesystem(current_state.name_of(self._entity)),
+            texts=TextTarget(
+                self._warehouse.filesystem(text_fields.name_of(self._entity)),
+                after=self._texts.has(self._channel),
+                refetch=self._texts.has(REFETCH),
+                snapshot=self._rebuild and self._texts.has(SNAPSHOT) < self._snapshot.number,
+            ),
+            snapshot=Reads(pages_root, (), None) if self._rebuild else None,
+            pin=self._snapshot.position,
+            reads=Reads(pages_root, tuple(file.path for file in self._reads.files), self._table.has(REFETCH))
+            if self._reads.files
+            else None,
+            all_in_doubt=all_in_doubt,
+        )
+
+    def _commit(self, batch: Batch, leaves: tuple[Leaf, ...], written: pa.Table) -> ApplyReport:
+        results = written.to_pylist()
+        versions = {
+            self._channel: batch.up_to,
+            SNAPSHOT: max(self._snapshot.number, self._table.snapshot_number()),
+            REFETCH: max(self._reads.number, self._table.has(REFETCH)),
+        }
+        texts = [result["texts"] for result in results if result["texts"]]
+        self._texts.append([_new_file(file) for file in texts], versions)
+        doubts = [doubt for result in results for doubt in result["doubts"]]
+        self._ledger.note(doubts, self._channel, batch.up_to, _now_ms())
+        self._quarantine(doubts)
+        added = [_new_file(file) for result in results for file in result["files"]]
+        files = self._table.files()
+        rewritten = {result["leaf"] for result in results if result["rewritten"]}
+        replaced = {path for leaf in leaves if leaf.number in rewritten for path in leaf.files}
+        removed = list(files.values()) if self._rebuild else [files[path] for path in sorted(replaced)]
+        if added or removed or any(version > self._table.has(name) for name, version in versions.items()):
+            run = {"dagster_run_id": self._run_id, "from_position": str(batch.after)}
+            self._table.commit(added, removed, versions, run)
+        healed = self._close_doubts()
+        counts = {name: pc.sum(written[name]).as_py() or 0 for name in ("inserted", "updated", "deleted", "waiting")}
+        opened: dict[str, int] = {}
+        for doubt in doubts:
+            opened[doubt["reason"]] = opened.get(doubt["reason"], 0) + 1
+        return ApplyReport(
+            entity=self._entity,
+            channel=self._channel,
+            from_position=batch.after,
+            to_position=batch.up_to,
+            events=batch.events,
+            duplicates=len(batch.duplicates),
+            read_back=len(self._reads.record_ids),
+            texts=sum(file["rows"] for file in texts),
+            doubts_opened=opened,
+            doubts_healed=healed,
+            open_doubts=self._ledger.counts(),
+            leaves_written=len(added),
+            bytes_written=sum(file.size for file in added),
+            rows=self._table.table.count(),
+            version=self._table.table.version,
+            snapshot=self._snapshot.number,
+            seconds=time.monotonic() - self._started,
+            schema=self._table.schema,
+            **counts,
+        )
+
+    def _quarantine(self, doubts: list[dict]) -> None:
+        """Keep the bodies that could not be decoded, with the reason."""
+        errors = {each["position"]: each["detail"] for each in doubts if each["reason"] == Doubt.UNDECODABLE_PAYLOAD}
+        if errors:
+            rows = raw_events.payloads(self._warehouse, self._entity, self._channel, sorted(errors))
+            told = [{**row, "channel": self._channel, "error": errors[row["position"]]} for row in rows]
+            writer = f"{self._channel}:{self._entity}"
+            quarantine(self._warehouse, pa.Table.from_pylist(told, schema=QUARANTINE), writer)
+
+    def _close_doubts(self) -> int:
+        """Heal the doubts that the table no longer has: its rows, not this process's memory, say so."""
+        doubts = self._ledger.open_doubts()
+        answered = [d for d in doubts if d.record_id == ENTITY and d.opened_position <= self._snapshot.position]
+        positions = {ENTITY: self._snapshot.position}
+        of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
+        if of_records:
+            free = self._table.free_of_doubt([doubt.record_id for doubt in of_records])
+            positions |= free
+            answered += [doubt for doubt in of_records if free.get(doubt.record_id, -1) >= doubt.opened_position]
+        self._ledger.heal(answered, positions, _now_ms())
+        return len(answered)
 
 
-_COUNTS = ("events", "inserted", "updated", "deleted", "in_doubt")
+def _new_file(file: Mapping) -> NewFile:
+    return NewFile(file["path"], file["size"], file["statistics"])
 
 
-def _leaves(
-    warehouse: Warehouse, spark: SparkSession, entity: str, table: CurrentState, snapshot: CompleteSnapshot | None
-) -> tuple[Leaf, ...]:
-    present = id_ranges(list(table.files().values()))
-    if snapshot is None:
-        return leaves_of_table(present)
-    pages = id_ranges(snapshot.files)
-    sampled = sample_ids(spark, [page.path for page in pages], warehouse.filesystem(snapshots.name_of(entity)))
-    return leaves_of_snapshot(sampled, snapshot.rows, pages, present)
-
-
-def _undecodable(warehouse: Warehouse, entity: str, channel: str, written: pa.Table) -> pa.Table:
-    """Quarantine rows, by position, of the events whose bodies could not be decoded."""
-    errors = {
-        event["position"]: event["error"] for events in written["undecodable"].to_pylist() for event in events or ()
-    }
-    if not errors:
-        return QUARANTINE.empty_table()
-    rows = raw_events.payloads(warehouse, entity, channel, sorted(errors))
-    return pa.Table.from_pylist(
-        [{**row, "channel": channel, "error": errors[row["position"]]} for row in rows], schema=QUARANTINE
-    )
+def _now_ms() -> int:
+    return int(time.time() * 1000)

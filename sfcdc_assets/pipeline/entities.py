@@ -6,10 +6,12 @@ was forgotten is found again by whoever looks next.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.current_state import REFETCH, CurrentState
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger, due
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -37,7 +39,9 @@ def entity_channels(
 
 @dataclass(frozen=True)
 class EntityState:
-    """How far an entity has come: positions landed, complete and applied; numbers of snapshots complete and applied."""
+    """How far an entity has come: positions landed, complete and applied; snapshots complete (and the last one's pin)
+    and applied; refetches taken and applied; doubts about records that may be read back now, and the position of an
+    unanswered doubt about the entity."""
 
     entity: str
     channel: str
@@ -45,40 +49,65 @@ class EntityState:
     complete: int
     applied: int | None
     snapshot_complete: int
+    snapshot_position: int
     snapshot_applied: int
+    refetched: int
+    refetch_applied: int
+    doubts_due: int
+    entity_doubt: int | None
 
     @property
     def needs_snapshot(self) -> bool:
-        """No complete snapshot was ever taken."""
-        return self.snapshot_complete == 0
+        """No complete snapshot answers for the entity."""
+        return self.snapshot_complete == 0 or self.entity_doubt is not None
 
     @property
     def has_work(self) -> bool:
-        """Complete events, or a complete snapshot, are not in the table yet."""
-        if self.needs_snapshot:
+        """Complete events, a snapshot or refetches are not in the table yet, or records in doubt can be read back."""
+        if self.snapshot_complete == 0:
             return False
-        return self.snapshot_complete > self.snapshot_applied or (self.applied or 0) < min(self.landed, self.complete)
+        end = min(self.landed, self.complete)
+        if self.entity_doubt is not None:
+            end = min(end, self.entity_doubt - 1)
+        return (
+            self.snapshot_complete > self.snapshot_applied
+            or self.refetched > self.refetch_applied
+            or max(self.applied or 0, self.snapshot_position) < end
+            or self.doubts_due > 0
+        )
 
 
-def entity_states(warehouse: Warehouse, channels: dict[str, str]) -> list[EntityState]:
-    """The state of each entity of `entity_channels`, from table logs alone (no rows are read)."""
+def entity_states(warehouse: Warehouse, channels: dict[str, str], now_ms: int | None = None) -> list[EntityState]:
+    """The state of each entity of `entity_channels`; of rows only those of the doubt ledgers are read."""
+    now = int(time.time() * 1000) if now_ms is None else now_ms
     raw_events = RawEvents.open(warehouse)
     landed = {channel: raw_events.last_positions(channel) for channel in set(channels.values())}
     complete = {channel: raw_events.complete_position(channel) for channel in landed}
-    states = []
-    for entity, channel in channels.items():
-        table = CurrentState.open(warehouse, entity)
-        snapshots = Snapshots.open(warehouse, entity)
-        snapshot = snapshots.table.transaction_version("complete") if snapshots else None
-        states.append(
-            EntityState(
-                entity,
-                channel,
-                landed=landed[channel].get(entity, 0),
-                complete=complete[channel],
-                applied=table.applied(channel) if table else None,
-                snapshot_complete=snapshot or 0,
-                snapshot_applied=table.snapshot_number() if table else 0,
-            )
-        )
-    return states
+    return [
+        _state(warehouse, entity, channel, landed[channel].get(entity, 0), complete[channel], now)
+        for entity, channel in channels.items()
+    ]
+
+
+def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
+    table = CurrentState.open(warehouse, entity)
+    taken = Snapshots.open(warehouse, entity)
+    ledger = Ledger.open(warehouse, entity)
+    pin = (taken.table.transaction_version("pin") or 0) if taken else 0
+    doubts = ledger.open_doubts() if ledger else []
+    return EntityState(
+        entity,
+        channel,
+        landed=landed,
+        complete=complete,
+        applied=table.applied(channel) if table else None,
+        snapshot_complete=(taken.table.transaction_version("complete") or 0) if taken else 0,
+        snapshot_position=pin,
+        snapshot_applied=table.snapshot_number() if table else 0,
+        refetched=(taken.table.transaction_version("refetch") or 0) if taken else 0,
+        refetch_applied=table.has(REFETCH) if table else 0,
+        doubts_due=len(due(doubts, now_ms)),
+        entity_doubt=max(
+            (d.opened_position for d in doubts if d.record_id == ENTITY and d.opened_position > pin), default=None
+        ),
+    )

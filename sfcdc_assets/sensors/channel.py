@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import dagster as dg
 
 from sfcdc_assets.assets.channels import channel_key
-from sfcdc_assets.assets.layers import RAW_EVENTS_KEY, raw_events_metadata
+from sfcdc_assets.assets.layer_metadata import raw_events_metadata
+from sfcdc_assets.assets.layers import RAW_EVENTS_KEY
 from sfcdc_assets.assets.run_scope import CHANNEL_TAG, LANE_TAG, TRIGGER_TAG, lane
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC

@@ -1,46 +1,87 @@
-"""Baseline: a complete snapshot's rows take the place of the table's.
+"""Rows read from the org take the place of a table's rows (guarantee 8).
 
-The rows stand for every event up to the snapshot's pin (guarantee 8); later events are folded onto them by the same
-merge as ever. A row of the table that the org no longer shows, not even in its recycle bin, was hard-deleted.
+A read row stands for every event up to its pin; later events are folded onto it by the same merge as ever. It ends any
+doubt about its record.
 """
 
 from __future__ import annotations
 
 import polars as pl
+import pyarrow as pa
+
+READ_COLUMNS = pa.schema(
+    [
+        ("_is_deleted", pa.bool_()),
+        ("_system_modstamp", pa.timestamp("us", "UTC")),
+        ("_master_record_id", pa.string()),
+        ("_position", pa.int64()),
+    ]
+)
+"""What a read tells beside the values. `_system_modstamp` null: the org has no such record any more."""
+
+
+def table_rows(reads: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:
+    """Reads (Id, columns, `READ_COLUMNS`; the last of an Id counts) as rows of the table, in `like`'s columns."""
+    deleted = pl.col("_is_deleted").fill_null(False)
+    reason = (
+        pl.when(pl.col("_system_modstamp").is_null())
+        .then(pl.lit("hard_deleted"))
+        .when(pl.col("_master_record_id").is_not_null())
+        .then(pl.lit("merged"))
+        .otherwise(pl.lit("deleted"))
+    )
+    user = pl.col("LastModifiedById") if "LastModifiedById" in reads.columns else pl.lit(None, pl.String)
+    made = {
+        "_is_deleted": deleted,
+        "_deleted_reason": pl.when(deleted).then(reason),
+        "_in_doubt": pl.lit(False),
+        "_commit_timestamp": pl.col("_system_modstamp"),
+        "_commit_user": user,
+        "_transaction_key": pl.lit(None, pl.String),
+    }
+    unread = {name: pl.lit(None, dtype) for name, dtype in like.schema.items() if name not in {*reads.columns, *made}}
+    return (
+        reads.unique("Id", keep="last", maintain_order=True)
+        .with_columns(**made, **unread)
+        .select(pl.col(name).cast(dtype) for name, dtype in like.schema.items())
+    )
+
+
+def apply_reads(base: pl.DataFrame, reads: pl.DataFrame) -> pl.DataFrame:
+    """`base` with the rows of `reads` in place of its own; sorted by Id.
+
+    A read older than what the row already stands for is left out, unless the row is in doubt. A record the org no
+    longer has keeps its last values.
+    """
+    rows = table_rows(reads.sort("_position", maintain_order=True), base)
+    stands = base.select("Id", pl.col("_position").alias("row_position"), pl.col("_in_doubt").alias("held"))
+    newer = (
+        rows.join(stands, on="Id", how="left", maintain_order="left")
+        .filter(pl.col("row_position").is_null() | pl.col("held") | (pl.col("_position") >= pl.col("row_position")))
+        .drop("row_position", "held")
+    )
+    gone = newer.filter(pl.col("_commit_timestamp").is_null())
+    present = newer.join(gone.select("Id"), on="Id", how="anti")
+    flags = ["_is_deleted", "_deleted_reason", "_in_doubt", "_position"]
+    kept = gone.select("Id", *flags).join(base.drop(flags), on="Id", how="left").select(base.columns)
+    others = base.join(newer.select("Id"), on="Id", how="anti")
+    return pl.concat([others, present, kept]).sort("Id")
 
 
 def baseline(existing: pl.DataFrame, snapshot: pl.DataFrame, position: int) -> pl.DataFrame:
-    """The leaf's rows after a snapshot pinned at `position`, in `existing`'s columns.
+    """The leaf's rows after a snapshot pinned at `position`, in `existing`'s columns, sorted by Id.
 
-    `existing`: rows of the table (may be none); `snapshot`: rows of the pages (Id, columns, `_is_deleted`,
-    `_system_modstamp`, `_master_record_id`). A row of the table that stands for a later position and is not in the
-    snapshot was created after the pin and stays as it is.
+    A row of the table that the org no longer shows, not even in its recycle bin, was hard-deleted. One that stands for
+    a later position and is not in the snapshot was created after the pin and stays as it is.
     """
-    read = snapshot.unique("Id", keep="last", maintain_order=True)
-    deleted = pl.col("_is_deleted").fill_null(False)
-    reason = pl.when(pl.col("_master_record_id").is_not_null()).then(pl.lit("merged")).otherwise(pl.lit("deleted"))
-    user = pl.col("LastModifiedById") if "LastModifiedById" in read.columns else pl.lit(None, pl.String)
-    rows = read.with_columns(
-        deleted.alias("_is_deleted"),
-        pl.when(deleted).then(reason).alias("_deleted_reason"),
-        pl.lit(False).alias("_in_doubt"),
-        pl.lit(position, pl.Int64).alias("_position"),
-        pl.col("_system_modstamp").alias("_commit_timestamp"),
-        user.alias("_commit_user"),
-        pl.lit(None, pl.String).alias("_transaction_key"),
-        *(pl.lit(None, dtype).alias(name) for name, dtype in existing.schema.items() if name not in _known(read)),
-    ).select(existing.columns)
-    missing = existing.join(read.select("Id"), on="Id", how="anti")
+    rows = table_rows(snapshot, existing)
+    missing = existing.join(rows.select("Id"), on="Id", how="anti")
     vanished = (pl.col("_position") <= position) & ~pl.col("_is_deleted")
+    covered = pl.col("_position") <= position
     missing = missing.with_columns(
         pl.when(vanished).then(pl.lit("hard_deleted")).otherwise(pl.col("_deleted_reason")).alias("_deleted_reason"),
-        pl.when(vanished).then(pl.lit(position, pl.Int64)).otherwise(pl.col("_position")).alias("_position"),
+        pl.when(covered).then(pl.lit(position, pl.Int64)).otherwise(pl.col("_position")).alias("_position"),
         (pl.col("_is_deleted") | vanished).alias("_is_deleted"),
-        pl.when(vanished).then(pl.lit(False)).otherwise(pl.col("_in_doubt")).alias("_in_doubt"),
+        (pl.col("_in_doubt") & ~covered).alias("_in_doubt"),
     )
     return pl.concat([rows, missing]).sort("Id")
-
-
-def _known(read: pl.DataFrame) -> set[str]:
-    made = {"_deleted_reason", "_in_doubt", "_position", "_commit_timestamp", "_commit_user", "_transaction_key"}
-    return set(read.columns) | made

@@ -7,7 +7,7 @@ field set to null can never be confused (guarantee 4).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -32,10 +32,12 @@ CHANGES = pa.schema(
         ("commit_user", pa.string()),
         ("transaction_key", pa.string()),
         ("cells", pa.list_(CELL)),
+        ("diff_columns", pa.list_(pa.int32())),
         ("error", pa.string()),
     ]
 )
-"""`error` says why the event's body could not be decoded; its change type is then `UNDECODABLE`."""
+"""`diff_columns` are the columns whose cell holds a diff instead of the value. `error` says why the event's body could
+not be decoded; its change type is then `UNDECODABLE`."""
 
 _EMPTY_ID = re.compile(r"0{14,15}AAA")
 
@@ -67,8 +69,12 @@ _MEMBER = {
 class ChangeReader:
     """Decodes rows of `raw_events` into changes, each event with its own schema; compiled decoders are kept."""
 
-    def __init__(self, schemas: Mapping[str, str], columns: Sequence[Column]) -> None:
-        """`schemas` maps schema ids to Avro JSON; `columns` are the table's."""
+    def __init__(
+        self, schemas: Mapping[str, str], columns: Sequence[Column], skipped: Collection[int] = frozenset()
+    ) -> None:
+        """`schemas` maps schema ids to Avro JSON; `columns` are the table's; events at `skipped` positions are left
+        out (they were published twice)."""
+        self._skipped = frozenset(skipped)
         self._schemas = schemas
         self._columns = tuple(columns)
         self._members = tuple(_MEMBER[column.type] for column in columns)
@@ -79,12 +85,14 @@ class ChangeReader:
         `UNDECODABLE` with the reason, so that nothing else waits for it."""
         builder = _ChangesBuilder(self._members)
         for row in _rows(rows):
+            if row["position"] in self._skipped:
+                continue
             try:
                 decoded = self._decode(row["schema_id"], row["payload"])
             except ChangeEventError as error:
-                builder.add(row, UNDECODABLE, (), str(error))
+                builder.add(row, UNDECODABLE, (), (), str(error))
             else:
-                builder.add(row, row["change_type"], decoded.cells, None)
+                builder.add(row, row["change_type"], decoded.cells, decoded.diff_columns, None)
         return builder.build()
 
     def _decode(self, schema_id: str, payload: bytes) -> DecodedEvent:
@@ -121,7 +129,14 @@ class _ChangesBuilder:
         self._column: list[int] = []
         self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
 
-    def add(self, row: Mapping[str, Any], change_type: str, cells: Iterable[Cell], error: str | None) -> None:
+    def add(
+        self,
+        row: Mapping[str, Any],
+        change_type: str,
+        cells: Iterable[Cell],
+        diff_columns: Collection[int],
+        error: str | None,
+    ) -> None:
         strings, doubles, longs = self._values
         for record_id in row["record_ids"]:
             if not names_one_record(record_id):
@@ -141,13 +156,14 @@ class _ChangesBuilder:
                     row["commit_timestamp"],
                     row["commit_user"],
                     row["transaction_key"],
+                    list(diff_columns),
                     error,
                 )
             )
 
     def build(self) -> pa.RecordBatch:
-        transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 7
-        record_id, position, change_type, timestamp, user, key, error = transposed
+        transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 8
+        record_id, position, change_type, timestamp, user, key, diff_columns, error = transposed
         strings, doubles, longs = self._values
         cells = pa.StructArray.from_arrays(
             [
@@ -167,6 +183,7 @@ class _ChangesBuilder:
             pa.array(user, pa.string()),
             pa.array(key, pa.string()),
             pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), cells),
+            pa.array(diff_columns, pa.list_(pa.int32())),
             pa.array(error, pa.string()),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)

@@ -1,4 +1,4 @@
-"""Merge: a leaf's rows and its changes -> its new rows."""
+"""Merge: a leaf's rows and the changes that can be applied -> its new rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.state.fold import fold
+from sfcdc_assets.state.resolve import Resolved, resolve
 
 _FROM_MEMBER: dict[ColumnType, tuple[str, pl.DataType | type[pl.DataType]]] = {
     ColumnType.STRING: ("s", pl.String),
@@ -23,61 +24,61 @@ _FROM_MEMBER: dict[ColumnType, tuple[str, pl.DataType | type[pl.DataType]]] = {
 
 @dataclass(frozen=True)
 class MergeCounts:
-    """What a merge did, in records: new rows, rows changed, rows that became deleted, rows that came into doubt."""
+    """What a merge did, in records: new rows, rows changed, rows that became deleted, rows that came into doubt; and
+    `waiting`, the changes left for records in doubt."""
 
-    inserted: int
-    updated: int
-    deleted: int
-    in_doubt: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    in_doubt: int = 0
+    waiting: int = 0
 
 
-def merge(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.DataFrame, MergeCounts]:
-    """New rows, sorted by Id, one for each record of `base` (columns of the table, in its order) or `changes`.
+@dataclass(frozen=True)
+class Merged:
+    """The leaf's rows after a batch, sorted by Id; whether any of them is new; and what the batch came to."""
 
-    A change at or before the position its row stands for is already in the row and is dropped: the row came from a
-    later event or from a read pinned after it (guarantees 2 and 8). A deleted record keeps its row and last values. An
-    update of a record that is not there makes a row in doubt: its other fields are unknown, not null.
+    rows: pl.DataFrame
+    changed: bool
+    counts: MergeCounts
+    resolved: Resolved
+
+
+def merge(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]) -> Merged:
+    """New rows, one for each record of `base` (columns of the table, in its order) or `changes` (`CHANGES`).
+
+    A deleted record keeps its row and last values. A record that comes into doubt keeps what was known before the
+    doubt; one that was never seen gets a row with its Id alone, in doubt: its fields are unknown, not null.
     """
-    stands_for = base.select(pl.col("Id").alias("record_id"), pl.col("_position").alias("row_position"))
-    news = (
-        changes.join(stands_for, on="record_id", how="left", maintain_order="left")
-        .filter(pl.col("position") > pl.col("row_position").fill_null(-1))
-        .drop("row_position")
-    )
-    if news.is_empty():
-        return base.sort("Id"), MergeCounts(0, 0, 0, 0)
-    folded = fold(news)
-    old = base.with_columns(pl.lit(True).alias("was_there"))
-    touched = folded.records.rename({"record_id": "Id"})
+    resolved = resolve(base, changes, columns)
+    if resolved.changes.is_empty() and resolved.doubts.is_empty():
+        return Merged(base.sort("Id"), False, MergeCounts(waiting=resolved.waiting), resolved)
+    folded = fold(resolved.changes)
+    doubts = resolved.doubts.select(pl.col("record_id").alias("Id"), (pl.col("position") - 1).alias("doubt"))
+    touched = folded.records.rename({"record_id": "Id"}).join(doubts, on="Id", how="full", coalesce=True)
     rows = (
-        old.join(touched, on="Id", how="full", coalesce=True, suffix="_new")
+        base.with_columns(pl.lit(True).alias("was_there"))
+        .join(touched, on="Id", how="full", coalesce=True, suffix="_new")
         .sort("Id")
         .with_columns(pl.col("was_there").fill_null(False))
     )
-    counts = _counts(rows)
+    counts = _counts(rows, resolved)
     rows = _apply_cells(rows, folded.cells, columns)
-    return _apply_headers(rows).select(base.columns), counts
+    return Merged(_apply_headers(rows).select(base.columns), True, counts, resolved)
 
 
-def _counts(rows: pl.DataFrame) -> MergeCounts:
-    touched = rows.filter(pl.col("_position_new").is_not_null())
+def _counts(rows: pl.DataFrame, resolved: Resolved) -> MergeCounts:
     before = pl.col("_is_deleted").fill_null(False)
     return MergeCounts(
-        inserted=touched.filter(~pl.col("was_there")).height,
-        updated=touched.filter(pl.col("was_there")).height,
-        deleted=touched.filter(pl.col("is_deleted").fill_null(False) & ~before).height,
-        in_doubt=touched.filter(_in_doubt() & ~pl.col("_in_doubt").fill_null(False)).height,
+        inserted=rows.filter(~pl.col("was_there")).height,
+        updated=rows.filter(pl.col("was_there") & pl.col("_position_new").is_not_null()).height,
+        deleted=rows.filter(pl.col("is_deleted").fill_null(False) & ~before).height,
+        in_doubt=resolved.doubts.height,
+        waiting=resolved.waiting,
     )
 
 
-def _in_doubt() -> pl.Expr:
-    unknown = ~pl.col("was_there") & ~pl.col("sets_all").fill_null(False) & ~pl.col("is_deleted").fill_null(False)
-    said = pl.col("in_doubt")
-    return pl.when(unknown).then(True).otherwise(pl.coalesce(said, pl.col("_in_doubt"), pl.lit(False)))
-
-
 def _apply_headers(rows: pl.DataFrame) -> pl.DataFrame:
-    deleted = pl.coalesce("is_deleted", "_is_deleted", pl.lit(False))
     reason = (
         pl.when(pl.col("is_deleted"))
         .then(pl.lit("deleted"))
@@ -86,15 +87,16 @@ def _apply_headers(rows: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.col("_deleted_reason"))
     )
     touched = pl.col("_position_new").is_not_null()
+    header = {
+        name: pl.when(touched).then(pl.col(f"{name}_new")).otherwise(pl.col(name))
+        for name in ("_position", "_commit_timestamp", "_commit_user", "_transaction_key")
+    }
     return rows.with_columns(
-        deleted.alias("_is_deleted"),
+        pl.coalesce("is_deleted", "_is_deleted", pl.lit(False)).alias("_is_deleted"),
         reason.alias("_deleted_reason"),
-        _in_doubt().alias("_in_doubt"),
-        *(
-            pl.when(touched).then(pl.col(f"{name}_new")).otherwise(pl.col(name)).alias(name)
-            for name in ("_position", "_commit_timestamp", "_commit_user", "_transaction_key")
-        ),
-    )
+        (pl.col("doubt").is_not_null() | pl.col("_in_doubt").fill_null(False)).alias("_in_doubt"),
+        *(expression.alias(name) for name, expression in header.items()),
+    ).with_columns(pl.coalesce("_position", "doubt").alias("_position"))
 
 
 def _apply_cells(rows: pl.DataFrame, cells: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:

@@ -43,6 +43,7 @@ def change(record_id, position, change_type, **values):
         "commit_user": f"u{position}",
         "transaction_key": f"t{position}",
         "cells": cells,
+        "diff_columns": [],
         "error": None,
     }
 
@@ -53,7 +54,8 @@ def frame(changes):
 
 
 def merged(base, changes):
-    return merge(base, frame(changes), COLUMNS)
+    result = merge(base, frame(changes), COLUMNS)
+    return result.rows, result.counts
 
 
 def rows(frame):
@@ -106,18 +108,23 @@ def test_an_update_of_a_record_never_seen_makes_a_row_in_doubt():
 
 
 def test_a_change_the_row_already_stands_for_is_dropped():
-    base, _ = merged(empty_rows(SCHEMA), [change("a", 7, "READ", **everything("read"))])
+    base, _ = merged(empty_rows(SCHEMA), [change("a", 7, "CREATE", **everything("read"))])
     after, counts = merged(base, [change("a", 6, "UPDATE", Name="old"), change("a", 7, "UPDATE", Name="old")])
     assert rows(after)["a"]["Name"] == "read"
     assert counts.updated == 0
 
 
-def test_a_gap_brings_doubt_and_a_read_ends_it():
+def test_a_gap_holds_the_record_and_what_comes_after_waits():
     base, _ = merged(empty_rows(SCHEMA), [change("a", 1, "CREATE", **everything("x"))])
-    gap, counts = merged(base, [change("a", 2, "GAP_UPDATE")])
-    assert (rows(gap)["a"]["_in_doubt"], counts.in_doubt) == (True, 1)
-    healed, _ = merged(gap, [change("a", 3, "READ", **everything("z"))])
-    assert (rows(healed)["a"]["_in_doubt"], rows(healed)["a"]["Name"]) == (False, "z")
+    changes = [change("a", 2, "UPDATE", Name="y"), change("a", 3, "GAP_UPDATE"), change("a", 4, "UPDATE", Name="z")]
+    held, counts = merged(base, changes)
+    row = rows(held)["a"]
+    assert (row["_in_doubt"], row["Name"], row["_position"]) == (True, "y", 2)
+    assert (counts.in_doubt, counts.waiting) == (1, 1)
+    later, counts = merged(held, [change("a", 5, "UPDATE", Name="w"), change("b", 6, "CREATE", **everything("flows"))])
+    assert rows(later)["a"]["Name"] == "y"
+    assert rows(later)["b"]["Name"] == "flows"
+    assert (counts.in_doubt, counts.waiting, counts.inserted) == (0, 1, 1)
 
 
 IDS = st.sampled_from(["a", "b", "c", "d"])

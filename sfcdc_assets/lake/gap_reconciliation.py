@@ -1,0 +1,181 @@
+"""`gap_reconciliation/<Entity>`: the doubt ledger. One row a doubt, from its opening to its healing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+
+LAYER = "gap_reconciliation"
+
+ENTITY = "*"
+"""The record id of a doubt about a whole entity."""
+
+FIRST_PAUSE_MS = 30_000
+LONGEST_PAUSE_MS = 3_600_000
+"""Pauses between reads of the org that fail, in milliseconds."""
+
+_TIME = pa.timestamp("us", "UTC")
+
+LEDGER = pa.schema(
+    [
+        ("record_id", pa.string()),
+        ("reason", pa.string()),
+        ("opened_position", pa.int64()),
+        ("opened_at", _TIME),
+        ("status", pa.string()),
+        ("healed_position", pa.int64()),
+        ("healed_at", _TIME),
+        ("channel", pa.string()),
+        ("detail", pa.string()),
+        ("attempts", pa.int32()),
+        ("last_attempt_at", _TIME),
+        ("last_error", pa.string()),
+    ]
+)
+"""`opened_at` is when the doubt was noted, `status` `open` or `healed`; `attempts` counts reads of the org that failed,
+the last of them at `last_attempt_at` with `last_error`."""
+
+_KEYS = ("record_id", "opened_position", "reason")
+
+
+def name_of(entity: str) -> str:
+    """Path of the entity's ledger below the warehouse."""
+    return f"{LAYER}/{entity}"
+
+
+@dataclass(frozen=True)
+class OpenDoubt:
+    """A doubt that is not healed yet; times are epoch ms, UTC."""
+
+    record_id: str
+    reason: str
+    opened_position: int
+    opened_at: int
+    attempts: int
+    last_attempt_at: int | None
+    last_error: str | None
+
+    @property
+    def due_at(self) -> int:
+        """When the org may be asked (again), epoch ms: at once at first, then after pauses that double."""
+        if self.last_attempt_at is None:
+            return 0
+        return self.last_attempt_at + min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** min(self.attempts - 1, 30))
+
+
+def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
+    """The doubts about records for which the org may be asked now."""
+    return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
+
+
+class Ledger:
+    """A handle on one snapshot of an entity's ledger."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    @classmethod
+    def open(cls, warehouse: Warehouse, entity: str) -> Ledger | None:
+        """The newest state; None when the entity never had a doubt."""
+        table = Table.open(warehouse, name_of(entity))
+        return cls(table) if table else None
+
+    @classmethod
+    def open_or_create(cls, warehouse: Warehouse, entity: str) -> Ledger:
+        """The newest state, created empty when there is none."""
+        return cls(Table.open_or_create(warehouse, name_of(entity), LEDGER))
+
+    def open_doubts(self) -> list[OpenDoubt]:
+        """All that are not healed, oldest first."""
+        rows = self.table.scan(predicate="status = 'open'").sort_by("opened_position").to_pylist()
+        return [
+            OpenDoubt(
+                row["record_id"],
+                row["reason"],
+                row["opened_position"],
+                _ms(row["opened_at"]) or 0,
+                row["attempts"] or 0,
+                _ms(row["last_attempt_at"]),
+                row["last_error"],
+            )
+            for row in rows
+        ]
+
+    def note(self, doubts: Sequence[Mapping[str, Any]], channel: str, up_to: int, now_ms: int) -> int:
+        """Open doubts (`record_id`, `reason`, `position`, `detail`); returns how many were new.
+
+        `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
+        already, from an earlier attempt of the same batch or an earlier audit, is not opened twice.
+        """
+        known = {(doubt.record_id, doubt.opened_position) for doubt in self.open_doubts()}
+        rows = [
+            {
+                "record_id": doubt["record_id"],
+                "reason": doubt["reason"],
+                "opened_position": doubt["position"],
+                "opened_at": _time(now_ms),
+                "status": "open",
+                "channel": channel,
+                "detail": doubt["detail"],
+                "attempts": 0,
+            }
+            for doubt in doubts
+            if (doubt["record_id"], doubt["position"]) not in known
+        ]
+        if rows:
+            self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), {channel: up_to}, {})
+        return len(rows)
+
+    def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:
+        """Close the doubts, each at the position its record's read stands for."""
+        self._update(
+            doubts,
+            {
+                "status": ["healed"] * len(doubts),
+                "healed_position": [positions[doubt.record_id] for doubt in doubts],
+                "healed_at": [_time(now_ms)] * len(doubts),
+            },
+        )
+
+    def failed(self, doubts: Sequence[OpenDoubt], error: str, now_ms: int) -> None:
+        """Note that reading these records failed."""
+        self._update(
+            doubts,
+            {
+                "attempts": [doubt.attempts + 1 for doubt in doubts],
+                "last_attempt_at": [_time(now_ms)] * len(doubts),
+                "last_error": [error] * len(doubts),
+            },
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Open doubts by reason."""
+        rows = pl.DataFrame(self.table.scan(["reason"], "status = 'open'"))
+        return dict(rows.group_by("reason").len().sort("reason").iter_rows())
+
+    def _update(self, doubts: Sequence[OpenDoubt], values: Mapping[str, Sequence[object]]) -> None:
+        if not doubts:
+            return
+        keys = {
+            "record_id": [doubt.record_id for doubt in doubts],
+            "opened_position": [doubt.opened_position for doubt in doubts],
+            "reason": [doubt.reason for doubt in doubts],
+        }
+        schema = pa.schema([LEDGER.field(name) for name in (*keys, *values)])
+        self.table.update_rows(pa.table({**keys, **values}, schema=schema), _KEYS, tuple(values))
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _ms(time: datetime | None) -> int | None:
+    return None if time is None else int(time.timestamp() * 1000)

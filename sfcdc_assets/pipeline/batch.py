@@ -1,0 +1,71 @@
+"""A batch of one entity: its headers, read once on the driver, tell what the tasks cannot see.
+
+These are the events that were published twice (the other copy may lie in any file) and the events that speak of the
+whole entity (an overflow, a wildcard id). Only small columns are read, and of older files only those whose commit times
+overlap the batch's: copies of an event have the same header.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.state.changes import names_one_record
+from sfcdc_assets.state.doubt import Doubt
+
+_COLUMNS = ["position", "event_id", "record_ids", "change_type", "commit_timestamp"]
+
+
+@dataclass(frozen=True)
+class EntityDoubt:
+    """An event after which the entity as a whole has to be read again."""
+
+    reason: Doubt
+    position: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Events with after < position <= up_to: how many there are, the positions of second copies, the first event that
+    puts the entity in doubt, and when the newest of them was committed."""
+
+    after: int
+    up_to: int
+    events: int
+    duplicates: frozenset[int]
+    entity_doubt: EntityDoubt | None
+
+
+def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int) -> Batch:
+    """Read the headers of a batch and find duplicates and entity doubts."""
+    headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=up_to)
+    if headers.num_rows == 0:
+        return Batch(after, up_to, 0, frozenset(), None)
+    frame = _keyed(pl.DataFrame(headers))
+    times = frame["commit_timestamp"].sort()
+    older = raw_events.headers(
+        entity, channel, ["position", "event_id", "record_ids"], after=0, up_to=after, committed=(times[0], times[-1])
+    )
+    seen = _keyed(pl.DataFrame(older)).select("event_id", "records")
+    fresh = frame.join(seen, on=["event_id", "records"], how="anti").unique(
+        ["event_id", "records"], keep="first", maintain_order=True
+    )
+    duplicates = frozenset(set(frame["position"].to_list()) - set(fresh["position"].to_list()))
+    return Batch(after, up_to, frame.height, duplicates, _entity_doubt(fresh))
+
+
+def _keyed(headers: pl.DataFrame) -> pl.DataFrame:
+    """Copies of an event have its uuid and its record ids; events ungrouped from one may share the uuid alone."""
+    return headers.sort("position").with_columns(pl.col("record_ids").list.join(",").alias("records"))
+
+
+def _entity_doubt(headers: pl.DataFrame) -> EntityDoubt | None:
+    for row in headers.iter_rows(named=True):
+        if row["change_type"] == Doubt.GAP_OVERFLOW:
+            return EntityDoubt(Doubt.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
+        if not all(names_one_record(record_id) for record_id in row["record_ids"]):
+            return EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {row['records']}")
+    return None

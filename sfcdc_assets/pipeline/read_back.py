@@ -1,0 +1,131 @@
+"""Healing, the reading half: records in doubt are read from the org and noted in `snapshot/<Entity>`.
+
+What was read is durable before it is applied, so a process that dies in between has paid for nothing in vain, and every
+table can be rebuilt without the org.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import polars as pl
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import columns_of_arrow_schema
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, due
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.reconciliation.read_back import read_back
+from sfcdc_assets.salesforce.describe import describe
+
+SKEW = timedelta(seconds=2)
+"""Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two (facts section 7)."""
+READS = 3
+"""How often a record whose row is older than its last event is read before it waits for the next attempt."""
+
+
+@dataclass(frozen=True)
+class ReadBackReport:
+    """Records in doubt that were asked for, found, gone; those whose read was older than their last event; API requests
+    spent; and why the reading failed, if it did."""
+
+    entity: str
+    asked: int
+    found: int = 0
+    gone: int = 0
+    stale: int = 0
+    calls: int = 0
+    oldest_opened_at: int | None = None
+    error: str | None = None
+
+
+def read_back_doubts(
+    warehouse: Warehouse,
+    org: Org,
+    entity: str,
+    channel: str,
+    pins: Pins,
+    *,
+    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    sleep: Callable[[float], None] = time.sleep,
+) -> ReadBackReport | None:
+    """Read the entity's records in doubt back, those that may be asked for now; None when there are none.
+
+    A read that the org refuses or breaks off leaves the doubts open, with the reason and the time in the ledger; the
+    next attempt comes after a pause that doubles. Nothing is lost by it, and no other record is concerned.
+    """
+    ledger = Ledger.open(warehouse, entity)
+    table = CurrentState.open(warehouse, entity)
+    taken = Snapshots.open(warehouse, entity)
+    doubts = due(ledger.open_doubts(), clock_ms()) if ledger else []
+    if not doubts or ledger is None or table is None or taken is None:
+        return None
+    calls = org.session.calls
+    record_ids = list(dict.fromkeys(doubt.record_id for doubt in doubts))
+    oldest = min(doubt.opened_at for doubt in doubts)
+    columns = columns_of_arrow_schema(table.schema)
+    try:
+        position = pins.of(channel, max(doubt.opened_position for doubt in doubts))
+        described = describe(org.session, entity).field_names
+        last_events = _last_events(RawEvents.open(warehouse), entity, channel, doubts, position)
+        fresh: list[pa.Table] = []
+        wanted = record_ids
+        for attempt in range(READS):
+            if attempt:
+                sleep(2.0**attempt)
+            rows = read_back(org.session, entity, wanted, columns, described, position)
+            stale = _older_than_events(rows, last_events)
+            fresh.append(rows.filter(pa.array([record_id not in stale for record_id in rows["Id"].to_pylist()])))
+            wanted = sorted(stale)
+            if not wanted:
+                break
+    except SfcdcError as error:
+        ledger.failed(doubts, str(error), clock_ms())
+        spent = org.session.calls - calls
+        return ReadBackReport(entity, len(record_ids), calls=spent, oldest_opened_at=oldest, error=str(error))
+    rows = pa.concat_tables(fresh)
+    if rows.num_rows:
+        taken.add_refetch(rows)
+    left = [doubt for doubt in doubts if doubt.record_id in set(wanted)]
+    ledger.failed(left, "the org's row was older than the record's last event", clock_ms())
+    gone = rows["_system_modstamp"].null_count
+    return ReadBackReport(
+        entity,
+        asked=len(record_ids),
+        found=rows.num_rows - gone,
+        gone=gone,
+        stale=len(wanted),
+        calls=org.session.calls - calls,
+        oldest_opened_at=oldest,
+    )
+
+
+def _last_events(
+    raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], position: int
+) -> pl.DataFrame:
+    """`record_id`, `commit_timestamp` of the last event of each record since its doubt, up to the pin."""
+    first = min(doubt.opened_position for doubt in doubts) - 1
+    headers = raw_events.headers(entity, channel, ["record_ids", "commit_timestamp"], after=first, up_to=position)
+    return (
+        pl.DataFrame(headers)
+        .explode("record_ids")
+        .group_by(pl.col("record_ids").alias("record_id"))
+        .agg(pl.col("commit_timestamp").max())
+    )
+
+
+def _older_than_events(rows: pa.Table, last_events: pl.DataFrame) -> set[str]:
+    """Ids of rows the org modified, as it says, before an event that the pin says they contain."""
+    read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
+    older = read.join(last_events, left_on="Id", right_on="record_id").filter(
+        pl.col("_system_modstamp") + SKEW < pl.col("commit_timestamp")
+    )
+    return set(older["Id"].to_list())

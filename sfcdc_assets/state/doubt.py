@@ -1,0 +1,64 @@
+"""Doubt: what an event says cannot be known to be the whole truth of a record, and why."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import polars as pl
+
+from sfcdc_assets.state.changes import UNDECODABLE
+
+
+class Doubt(StrEnum):
+    """Why a record (or a whole entity) is held until the org was read again (guarantee 7)."""
+
+    GAP_CREATE = "GAP_CREATE"
+    """Salesforce could not make the event of a create."""
+    GAP_UPDATE = "GAP_UPDATE"
+    """Salesforce could not make the event of an update."""
+    GAP_DELETE = "GAP_DELETE"
+    """Salesforce could not make the event of a delete."""
+    GAP_UNDELETE = "GAP_UNDELETE"
+    """Salesforce could not make the event of an undelete."""
+    GAP_OVERFLOW = "GAP_OVERFLOW"
+    """A transaction had more changes than events are made for; speaks of the entity."""
+    WILDCARD = "wildcard"
+    """An event for all records of the entity, such as after a field's type was changed."""
+    UNPROVEN_DIFF = "unproven_diff"
+    """A diff did not give, from the last known value, a text with the hash it names."""
+    BASELESS_DIFF = "baseless_diff"
+    """A diff came for a field whose value before it is not known."""
+    UNKNOWN_RECORD = "unknown_record"
+    """An update of a record that was never seen."""
+    UNDECODABLE_PAYLOAD = "undecodable_payload"
+    """The event's body cannot be read."""
+    UNKNOWN_CHANGE_TYPE = "unknown_change_type"
+    """A change type this package does not know, or whose content Salesforce does not document."""
+    LOST_PLACE = "lost_place"
+    """The stream's place was refused or the org changed; speaks of the entity."""
+    DRIFT = "drift"
+    """An audit found the row to differ from the org."""
+
+
+REASON_OF_CHANGE_TYPE: dict[str, Doubt] = {
+    "GAP_CREATE": Doubt.GAP_CREATE,
+    "GAP_UPDATE": Doubt.GAP_UPDATE,
+    "GAP_DELETE": Doubt.GAP_DELETE,
+    "GAP_UNDELETE": Doubt.GAP_UNDELETE,
+    "GAP_OVERFLOW": Doubt.GAP_OVERFLOW,
+    "SNAPSHOT": Doubt.UNKNOWN_CHANGE_TYPE,
+    "UNKNOWN": Doubt.UNKNOWN_CHANGE_TYPE,
+    UNDECODABLE: Doubt.UNDECODABLE_PAYLOAD,
+}
+"""Change types that say something happened but not what."""
+
+DOUBTS = pl.Schema(
+    [
+        ("record_id", pl.String()),
+        ("reason", pl.String()),
+        ("position", pl.Int64()),
+        ("commit_timestamp", pl.Datetime("us", "UTC")),
+        ("detail", pl.String()),
+    ]
+)
+"""One row for each record that came into doubt: why, at which event, and what the error said."""

@@ -1,0 +1,126 @@
+"""Resolve: which of a batch's changes can be applied, and which records come into doubt (guarantee 7).
+
+A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and what comes after
+it waits in `raw_events` until the record is read back. Other records are not concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.doubt import DOUBTS, REASON_OF_CHANGE_TYPE, Doubt
+from sfcdc_assets.state.fold import SETS_ALL
+from sfcdc_assets.state.large_text import Rebuilt, rebuild_texts
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """`changes`: those to apply, in position order, diffs replaced by the values they stand for; `rebuilt`: these
+    values (`record_id`, `position`, `column`, `value`); `doubts`: what came into doubt; `waiting`: how many changes
+    were left where they are because their record is or came into doubt."""
+
+    changes: pl.DataFrame
+    rebuilt: pl.DataFrame
+    doubts: pl.DataFrame
+    waiting: int
+
+
+def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]) -> Resolved:
+    """Sort a batch's changes out against the rows they meet.
+
+    `base`: the leaf's rows; `changes`: columns of `CHANGES`. A change at or before the position its row stands for is
+    already in the row and is dropped.
+    """
+    rows = base.select(
+        pl.col("Id").alias("record_id"), pl.col("_position").alias("row_position"), pl.col("_in_doubt").alias("held")
+    )
+    met = (
+        changes.sort("position", maintain_order=True)
+        .join(rows, on="record_id", how="left", maintain_order="left")
+        .filter(pl.col("position") > pl.col("row_position").fill_null(-1))
+    )
+    held = pl.col("held").fill_null(False)
+    free = met.filter(~held)
+    doubts = _first(pl.concat([_doubts_of_kind(free), _doubts_of_unknown(free)]))
+    before = _before(free, doubts)
+    rebuilt = _rebuild(base, before, columns)
+    doubts = _first(pl.concat([doubts, rebuilt.doubts]))
+    applied = _before(free, doubts).drop("row_position", "held")
+    values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
+    waiting = met.height - applied.height - doubts.height
+    return Resolved(_with_values(applied, values), values, doubts, waiting)
+
+
+def _doubts_of_kind(met: pl.DataFrame) -> pl.DataFrame:
+    reasons = met.filter(pl.col("change_type").is_in(list(REASON_OF_CHANGE_TYPE)))
+    return reasons.select(
+        "record_id",
+        pl.col("change_type")
+        .replace_strict({kind: reason.value for kind, reason in REASON_OF_CHANGE_TYPE.items()}, return_dtype=pl.String)
+        .alias("reason"),
+        "position",
+        "commit_timestamp",
+        pl.col("error").alias("detail"),
+    )
+
+
+def _doubts_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
+    """Updates of records that neither have a row nor were created earlier in the batch."""
+    complete = pl.col("change_type").is_in(SETS_ALL)
+    born = met.filter(complete).group_by("record_id").agg(pl.col("position").min().alias("born"))
+    updates = met.filter((pl.col("change_type") == "UPDATE") & pl.col("row_position").is_null())
+    orphans = updates.join(born, on="record_id", how="left").filter(
+        pl.col("born").is_null() | (pl.col("born") > pl.col("position"))
+    )
+    return orphans.select(
+        "record_id",
+        pl.lit(Doubt.UNKNOWN_RECORD.value).alias("reason"),
+        "position",
+        "commit_timestamp",
+        pl.lit(None, pl.String).alias("detail"),
+    )
+
+
+def _first(doubts: pl.DataFrame) -> pl.DataFrame:
+    """The earliest doubt of each record."""
+    ordered = doubts.select(DOUBTS.names()).sort("position", maintain_order=True)
+    return ordered.unique("record_id", keep="first", maintain_order=True)
+
+
+def _before(met: pl.DataFrame, doubts: pl.DataFrame) -> pl.DataFrame:
+    """The changes before their record's doubt; all of them where there is none."""
+    ends = doubts.select("record_id", pl.col("position").alias("end"))
+    kept = met.join(ends, on="record_id", how="left", maintain_order="left")
+    return kept.filter(pl.col("end").is_null() | (pl.col("position") < pl.col("end"))).drop("end")
+
+
+def _rebuild(base: pl.DataFrame, before: pl.DataFrame, columns: Sequence[Column]) -> Rebuilt:
+    with_diffs = before.filter(pl.col("diff_columns").list.len() > 0).select("record_id").unique()
+    concerned = before.join(with_diffs, on="record_id", how="semi", maintain_order="left")
+    texts = {index: column.name for index, column in enumerate(columns) if column.large_text}
+    known_rows = base.join(with_diffs, left_on="Id", right_on="record_id", how="semi").select("Id", *texts.values())
+    known = {row["Id"]: {index: row[name] for index, name in texts.items()} for row in known_rows.iter_rows(named=True)}
+    return rebuild_texts(concerned, known, [column.name for column in columns])
+
+
+def _with_values(applied: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
+    """Replace diffs by the values they stand for. Only changes that have a diff are opened."""
+    if values.is_empty():
+        return applied
+    has_diff = pl.col("diff_columns").list.len() > 0
+    plain, opened = applied.filter(~has_diff), applied.filter(has_diff)
+    cells = (
+        opened.select("record_id", "position", "cells")
+        .explode("cells")
+        .unnest("cells")
+        .join(values, on=["record_id", "position", "column"], how="left", maintain_order="left")
+        .with_columns(pl.coalesce("value", "s").alias("s"))
+        .group_by("record_id", "position", maintain_order=True)
+        .agg(pl.struct("column", "s", "d", "l").alias("cells"))
+    )
+    mended = opened.drop("cells").join(cells, on=["record_id", "position"], how="left").select(applied.columns)
+    return pl.concat([plain, mended.cast(applied.schema)]).sort("position", maintain_order=True)

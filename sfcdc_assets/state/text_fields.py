@@ -1,0 +1,92 @@
+"""Every known full value of a large text field, in position order: the rows of `text_fields/<Entity>`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.leaves import WrittenLeaf
+
+TEXT_FIELDS = pa.schema(
+    [
+        ("record_id", pa.string()),
+        ("field", pa.string()),
+        ("position", pa.int64()),
+        ("value", pa.string()),
+        ("sha256", pa.string()),
+        ("origin", pa.string()),
+    ]
+)
+"""`sha256` is that of the value's UTF-8, in hex; null where the field was set to null. `origin`: `full` (an event
+carried the value), `diff` (rebuilt and proven), `refetch` (read back), `snapshot` (day 0)."""
+
+
+def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Rows for the large-text cells of applied changes (diffs already replaced by their values)."""
+    names = {index: column.name for index, column in enumerate(columns) if column.large_text}
+    cells = (
+        changes.select("record_id", "position", "cells")
+        .filter(pl.col("cells").list.len() > 0)
+        .explode("cells")
+        .unnest("cells")
+        .filter(pl.col("column").is_in(list(names)))
+    )
+    from_diffs = rebuilt.select("record_id", "position", "column", pl.lit("diff").alias("origin"))
+    marked = cells.join(from_diffs, on=["record_id", "position", "column"], how="left", maintain_order="left")
+    return _shaped(
+        marked.select(
+            "record_id",
+            pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field"),
+            "position",
+            pl.col("s").alias("value"),
+            pl.col("origin").fill_null("full"),
+        )
+    )
+
+
+def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str) -> pl.DataFrame:
+    """Rows for the large texts of rows read from the org, at the reads' positions. Null texts of a snapshot are left
+    out: before day 0 nothing was known that they would end."""
+    names = [column.name for column in columns if column.large_text and column.name in reads.columns]
+    long = reads.select("Id", "_position", *names).unpivot(names, index=["Id", "_position"])
+    if origin == "snapshot":
+        long = long.filter(pl.col("value").is_not_null())
+    return _shaped(
+        long.select(
+            pl.col("Id").alias("record_id"),
+            pl.col("variable").alias("field"),
+            pl.col("_position").alias("position"),
+            pl.col("value").cast(pl.String),
+            pl.lit(origin).alias("origin"),
+        )
+    )
+
+
+def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
+    hashes = [None if text is None else hashlib.sha256(text.encode()).hexdigest() for text in rows["value"]]
+    return rows.with_columns(pl.Series("sha256", hashes, pl.String)).select(TEXT_FIELDS.names)
+
+
+def write_texts(rows: pl.DataFrame, filesystem: fs.FileSystem) -> WrittenLeaf | None:
+    """Write rows, sorted by record and position, as one Parquet file; None when there are none."""
+    if rows.is_empty():
+        return None
+    ordered = rows.sort("record_id", "position")
+    path = f"texts-{uuid.uuid4()}.parquet"
+    with filesystem.open_output_stream(path) as sink:
+        pq.write_table(ordered.to_arrow().cast(TEXT_FIELDS), sink, compression="zstd", row_group_size=8192)
+    statistics = {
+        "numRecords": ordered.height,
+        "minValues": {"record_id": ordered["record_id"][0], "position": ordered["position"].min()},
+        "maxValues": {"record_id": ordered["record_id"][-1], "position": ordered["position"].max()},
+        "nullCount": {"record_id": 0, "position": 0},
+    }
+    return WrittenLeaf(path, filesystem.get_file_info(path).size, ordered.height, json.dumps(statistics))
