@@ -1,0 +1,136 @@
+"""A running `sfcdc dev` and what it says by GraphQL: waiting for conditions, never for time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+_REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "sfcdc_assets"}
+
+
+class DagsterServer:
+    """`sfcdc dev` in a folder of its own, on a free port."""
+
+    def __init__(self, folder: Path, entities: Sequence[str]) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
+        command = [str(Path(sys.executable).with_name("sfcdc")), "dev", "--dir", str(folder), "--port", "0"]
+        command += ["--records", "60", "--traffic", "0.3"]
+        self.folder = folder
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**kept, "SFCDC_ENTITIES": ",".join(entities)},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        self.said: list[str] = []
+        threading.Thread(target=self._listen, daemon=True).start()
+        self.url = self.wait(self._announced, 60, "the UI to come up")
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Interrupt it; the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+    def left(self) -> list[str]:
+        """Command lines of the living processes that Dagster's home was given to."""
+        home = f"DAGSTER_HOME={self.folder / 'dagster_home'}".encode()
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if home in (process / "environ").read_bytes().split(b"\0"):
+                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue  # it has ended meanwhile
+        return [command for command in found if command]
+
+    def wait(self, condition: Callable[[], Any], seconds: float, what: str) -> Any:
+        """The condition's first true value; fails with what was said after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, "sfcdc dev ended: " + "".join(self.said)
+            if found := condition():
+                return found
+            time.sleep(0.3)
+        raise AssertionError(f"waited {seconds:.0f} s for {what}; said: {''.join(self.said[-30:])}")
+
+    def query(self, text: str, **variables: object) -> Any:
+        """The data of a GraphQL query."""
+        request = urllib.request.Request(
+            f"{self.url}/graphql",
+            json.dumps({"query": text, "variables": variables}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            told = json.load(answer)
+        assert not told.get("errors"), told["errors"]
+        return told["data"]
+
+    def run_ids(self, job: str, status: str) -> list[str]:
+        """Runs of a job that have this status."""
+        found = self.query(
+            "query($f: RunsFilter) { runsOrError(filter: $f) { ... on Runs { results { runId } } } }",
+            f={"pipelineName": job, "statuses": [status]},
+        )
+        return [run["runId"] for run in found["runsOrError"]["results"]]
+
+    def succeeded(self, job: str, seconds: float) -> str:
+        """Wait for a successful run of the job. Fails at once when one fails."""
+
+        def ended() -> list[str]:
+            assert not self.run_ids(job, "FAILURE"), "".join(self.said[-30:])
+            return self.run_ids(job, "SUCCESS")
+
+        return self.wait(ended, seconds, f"a successful {job} run")[0]
+
+    def partition_keys(self, asset: str) -> list[str]:
+        """Keys of an asset's partitions, in Dagster's order."""
+        found = self.query(
+            "query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode { partitionKeys } } }",
+            k={"path": ["salesforce", asset]},
+        )
+        return found["assetNodeOrError"]["partitionKeys"]
+
+    def launch(self, job: str, first: str, last: str) -> None:
+        """Launch a job over a range of partitions, as the button in the UI does."""
+        tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+        answer = self.query(
+            "mutation($p: ExecutionParams!)"
+            " { launchRun(executionParams: $p) { __typename ... on PythonError { message } } }",
+            p={
+                "selector": {**_REPOSITORY, "jobName": job},
+                "runConfigData": {},
+                "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
+            },
+        )
+        assert answer["launchRun"]["__typename"] == "LaunchRunSuccess", answer
+
+    def tick_statuses(self, sensor: str) -> list[str]:
+        """Statuses of a sensor's ticks, newest first."""
+        found = self.query(
+            "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s)"
+            " { ... on Sensor { sensorState { ticks(limit: 20) { status } } } } }",
+            s={**_REPOSITORY, "sensorName": sensor},
+        )
+        return [tick["status"] for tick in found["sensorOrError"]["sensorState"]["ticks"]]
+
+    def _announced(self) -> str | None:
+        found = re.search(r"UI is on (http://\S+)", "".join(self.said))
+        return found.group(1) if found else None
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)

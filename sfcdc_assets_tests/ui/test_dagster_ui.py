@@ -1,0 +1,144 @@
+"""`sfcdc dev` as a person meets it: runs by themselves, what the browser shows, and a clean end.
+
+`SCREENSHOTS=1 python -m pytest sfcdc_assets_tests/ui` writes the pictures of the README to docs/images.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from sfcdc_assets_tests.ui.dagster_server import ROOT, DagsterServer
+
+SCREENSHOTS = bool(os.environ.get("SCREENSHOTS"))
+FEW = ["Account", "Contact", "Invoice_Statement__c"]
+ALL = ["Account", "Case", "Contact", "Invoice_Statement__c", "Lead", "Opportunity", "Task", "User"]
+ENTITIES = ALL if SCREENSHOTS else FEW
+IMAGES = ROOT / "docs" / "images"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_MS = 30_000
+
+without_browser = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on PATH to look with")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterServer]:
+    server = DagsterServer(tmp_path_factory.mktemp("dev"), ENTITIES)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+@pytest.fixture(scope="module")
+def synced(server: DagsterServer) -> DagsterServer:
+    """After the sensor's snapshot run and a person's sync run (the sensor's own would be 30 s later)."""
+    server.succeeded("snapshot", 90)
+    keys = server.partition_keys("current_state")
+    server.launch("sync", keys[0], keys[-1])
+    server.succeeded("sync", 90)
+    return server
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("chromium"),
+            executable_path=shutil.which("chromium"),
+            headless=True,
+            args=FLAGS,
+            viewport={"width": 1400, "height": 900},
+        )
+        context.set_default_timeout(PATIENCE_MS)
+        try:
+            yield context.pages[0]
+        finally:
+            context.close()
+
+
+def test_ticks_add_the_entities_as_partitions_and_start_the_snapshot(synced: DagsterServer) -> None:
+    assert sorted(synced.partition_keys("current_state")) == sorted(ENTITIES)
+    assert "SUCCESS" in synced.tick_statuses("poll_ChangeEvents")
+    assert (synced.folder / "warehouse" / "current_state" / "Account" / "_delta_log").is_dir()
+
+
+@without_browser
+def test_the_graph_shows_the_layers_from_the_channel_to_the_tables(synced: DagsterServer, page: Page) -> None:
+    page.goto(f"{synced.url}/asset-groups")
+    expect(page.get_by_text("tables", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    page.keyboard.press("Alt+E")  # expand all groups
+    for layer in ("ChangeEvents", "raw_events", "snapshot", "current_state"):
+        expect(page.get_by_text(layer, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    if SCREENSHOTS:
+        page.get_by_text("Hide navigation").click()
+        page.keyboard.press("Alt+E")
+        page.keyboard.press("Alt+E")
+        settle(page)
+        page.screenshot(path=image("asset-graph.png"))
+
+
+@without_browser
+def test_the_partitions_of_a_table_are_the_entities(synced: DagsterServer, page: Page) -> None:
+    page.goto(f"{synced.url}/assets/salesforce/current_state?view=partitions&partition=Account")
+    for entity in ENTITIES:
+        expect(page.get_by_text(entity, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    if SCREENSHOTS:
+        settle(page)
+        page.screenshot(path=image("current-state.png"))
+
+
+@without_browser
+def test_a_materialization_tells_rows_lag_columns_and_a_sample(synced: DagsterServer, page: Page) -> None:
+    page.goto(f"{synced.url}/assets/salesforce/current_state?view=partitions&partition=Account")
+    for key in ("dagster/row_count", "dagster/column_schema", "lag_seconds", "to_position", "sample"):
+        expect(page.get_by_text(key, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_text("[Show Table Schema]").click()
+    expect(page.get_by_text("BillingCity", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    page.keyboard.press("Escape")
+    page.get_by_text("[Show Markdown]").click()
+    expect(page.get_by_role("columnheader", name="Id", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+
+
+@without_browser
+def test_the_ticks_of_the_sensor_are_listed_with_the_runs_they_asked_for(synced: DagsterServer, page: Page) -> None:
+    page.goto(f"{synced.url}/locations/sfcdc_assets/sensors/poll_ChangeEvents")
+    expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=PATIENCE_MS)
+    run = synced.run_ids("snapshot", "SUCCESS")[0]
+    expect(page.get_by_text(run[:8]).first).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_an_interruption_ends_dagster_and_everything_it_started(synced: DagsterServer) -> None:
+    assert synced.left(), "the check itself must see them while they live"
+    assert synced.stop() == 0
+    assert synced.left() == []
+
+
+def settle(page: Page) -> None:
+    """Until the picture no longer changes: two in a row are equal."""
+    before = page.screenshot()
+    for _ in range(40):
+        page.wait_for_timeout(500)
+        now = page.screenshot()
+        if now == before:
+            return
+        before = now
+
+
+def image(name: str) -> Path:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    return IMAGES / name
