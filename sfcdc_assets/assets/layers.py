@@ -121,7 +121,7 @@ class LayerRun:
         self._org = org
         self._spark = spark
         self._scope: RunScope = run_scope(context, warehouse, settings, org)
-        self._lander = Lander(warehouse, org.pubsub, org.describe_json)
+        self._lander = Lander(warehouse, org)
         self._pins = Pins(warehouse, self._lander, settings.visibility_seconds)
 
     def run(self) -> None:
@@ -137,6 +137,8 @@ class LayerRun:
         for channel in self._scope.channels:
             report = self._lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
             self._context.log.info(f"{channel}: {report.count} events landed, position {report.position}")
+            if report.lost_place:
+                self._context.log.warning(f"{channel}: place lost, its entities are read again: {report.lost_place}")
             for entity, of in self._scope.entities.items():
                 if of == channel and (entity in report.events or not self._scope.touched_only):
                     metadata = raw_events_metadata(self._warehouse, report, entity)

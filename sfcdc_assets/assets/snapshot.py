@@ -50,7 +50,7 @@ def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgReso
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect() as connected:
         scope = run_scope(context, warehouse, settings, connected)
-        lander = Lander(warehouse, connected.pubsub, connected.describe_json)
+        lander = Lander(warehouse, connected)
         pins = Pins(warehouse, lander, settings.visibility_seconds)
 
         def take(state: EntityState) -> None:

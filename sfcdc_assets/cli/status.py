@@ -41,6 +41,13 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
             _state(entity),
         )
     console.print(channels, entities)
+    for channel in told["channels"]:
+        if lost := channel["lost_place"]:
+            console.print(
+                f"{channel['channel']}: the place was lost at position {lost['position']}; the time from "
+                f"{lost['bridged_from']} to {lost['bridged_to']} is bridged by reading the org. {lost['reason']}",
+                markup=False,
+            )
     console.print(f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}")
 
 

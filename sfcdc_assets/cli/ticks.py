@@ -35,11 +35,13 @@ class RunFailed(SfcdcError):
 
 @dataclass(frozen=True)
 class TickOutcome:
-    """What one tick of a channel came to: what the sensor said, and the jobs of the runs that were done for it."""
+    """What one tick of a channel came to: what the sensor said, the jobs of the runs that were made for it, and which
+    of these runs failed."""
 
     channel: str
     said: str
     jobs: tuple[str, ...]
+    failures: tuple[RunFailed, ...] = ()
 
 
 @contextmanager
@@ -59,27 +61,35 @@ def sync_channels(
     """Tick every configured channel, once or until nothing is left to do, and do the runs that the ticks ask for.
 
     Caught up means: everything is applied that was in the stream when the last run drained it. On a stream that never
-    rests, that is a moment, not a state. Raises `RunFailed`, and what a tick raises.
+    rests, that is a moment, not a state. A run that failed is tried again by the next tick, as under Dagster's daemon,
+    and holds up neither the other entities nor the other channels; the second failure in a row is final. Raises
+    `RunFailed` at the end for what failed last on a channel, and at once what a tick raises.
     """
     settings = load_settings()
     if not settings.spark_remote:
         check_java()
     Warehouse(settings.warehouse).check_writable()
     outcomes: list[TickOutcome] = []
+    failed: list[RunFailed] = []
     for channel in settings.channels:
-        only_events = 0
+        only_events, failed_before = 0, False
         for _ in range(ROUNDS):
             outcome = tick_and_run(instance, channel)
             outcomes.append(outcome)
             tell(f"{channel}: {outcome.said}")
             only_events = only_events + 1 if outcome.jobs and SNAPSHOT.name not in outcome.jobs else 0
-            if not until_caught_up or not outcome.jobs or only_events == 2:
+            if not until_caught_up or not outcome.jobs or only_events == 2 or (outcome.failures and failed_before):
                 break
+            failed_before = bool(outcome.failures)
+        failed += outcomes[-1].failures
+    if failed:
+        raise failed[0]
     return outcomes
 
 
 def tick_and_run(instance: dg.DagsterInstance, channel: str) -> TickOutcome:
-    """One sensor tick and its runs, one after another. Raises `RunFailed` after all of them were tried."""
+    """One sensor tick and its runs, one after another, whether or not the one before failed. Raises what the tick
+    raises."""
     context = dg.build_sensor_context(instance=instance)
     result = tick(context, channel, Warehouse(load_settings().warehouse), OrgResource())
     for event in result.asset_events:
@@ -99,10 +109,13 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str) -> TickOutcome:
         jobs.append(job.name)
         if not run.success:
             failures.append(RunFailed(job.name, run.run_id, _reason(run)))
-    if failures:
-        raise failures[0]
-    said = result.skip_reason.skip_message if result.skip_reason else f"{' and '.join(jobs)} done"
-    return TickOutcome(channel, str(said), tuple(jobs))
+    said = result.skip_reason.skip_message if result.skip_reason else _done(jobs, failures)
+    return TickOutcome(channel, str(said), tuple(jobs), tuple(failures))
+
+
+def _done(jobs: list[str], failures: list[RunFailed]) -> str:
+    failed = {failure.job: failure.run_id for failure in failures}
+    return ", ".join(f"{job} failed (run {failed[job][:8]})" if job in failed else f"{job} done" for job in jobs)
 
 
 def _reason(run: ExecuteInProcessResult) -> str:

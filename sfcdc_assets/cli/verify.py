@@ -55,7 +55,7 @@ def verify_entities(wanted: list[str]) -> list[VerifyReport]:
             raise SettingsError(
                 "--entity", f"no configured channel carries {', '.join(unknown)}", f"Known are {', '.join(known)}"
             )
-        lander = Lander(warehouse, org.pubsub, org.describe_json)
+        lander = Lander(warehouse, org)
         return [
             verify_entity(warehouse, org, lander, entity, channel)
             for entity, channel in known.items()

@@ -8,8 +8,11 @@ resumed from anyway.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -38,30 +41,62 @@ class RawEvents:
         position = self.table.transaction_version(channel)
         if position is None:
             return StreamPlace(channel)
-        replay_id = self.table.latest_metadata(f"replay_id:{channel}")
-        key = self.table.latest_metadata(f"transaction_key:{channel}")
+        told = self.table.latest_metadata(f"replay_id:{channel}")
+        replay_id = self._last_replay_id(channel, position) if told is None else bytes.fromhex(told)
         return StreamPlace(
             channel,
             position=position,
             complete_position=self.complete_position(channel),
-            replay_id=bytes.fromhex(replay_id) if replay_id is not None else self._last_replay_id(channel, position),
-            transaction_key=key or None,
+            replay_id=replay_id or None,
+            transaction_key=self.table.latest_metadata(f"transaction_key:{channel}") or None,
         )
+
+    def organization_id(self, channel: str) -> str | None:
+        """The org the channel was read from when its place was last moved."""
+        return self.table.latest_metadata(f"organization_id:{channel}")
+
+    def last_lost_place(self, channel: str) -> dict[str, Any] | None:
+        """The last time the channel's place was lost: `reason`, `position` of the break, `lost_at` and
+        `last_landed_at` (ms, UTC): the time between the two is bridged by reading the org. None if it never was."""
+        told = self.table.latest_metadata(f"lost_place:{channel}")
+        return json.loads(told) if told else None
 
     def complete_position(self, channel: str) -> int:
         """Position of the channel's last complete transaction; 0 before the first."""
         return self.table.transaction_version(_complete(channel)) or 0
 
-    def commit(self, rows: pa.Table, place: StreamPlace) -> None:
+    def lose_place(self, place: StreamPlace, lost: Mapping[str, Any], organization_id: str) -> StreamPlace:
+        """Break the channel's order: a position of its own for the break, and no replay id to resume from."""
+        broken = replace(
+            place,
+            position=place.position + 1,
+            complete_position=place.position + 1,
+            replay_id=None,
+            transaction_key=None,
+        )
+        metadata = {f"lost_place:{place.channel}": json.dumps({**lost, "position": broken.position})}
+        self.commit(RAW_EVENTS.empty_table(), broken, organization_id, metadata)
+        return broken
+
+    def commit(
+        self,
+        rows: pa.Table,
+        place: StreamPlace,
+        organization_id: str = "",
+        metadata: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Rows, place and replay id in one commit (guarantee 1).
 
         Raises `ConcurrentCommit` when another process landed events of the channel since this snapshot.
         """
-        metadata = {f"transaction_key:{place.channel}": place.transaction_key or ""}
-        if place.replay_id is not None:
-            metadata[f"replay_id:{place.channel}"] = place.replay_id.hex()
+        told = {
+            f"replay_id:{place.channel}": place.replay_id.hex() if place.replay_id else "",
+            f"transaction_key:{place.channel}": place.transaction_key or "",
+            f"organization_id:{place.channel}": organization_id,
+            **metadata,
+        }
         self.table.append(
-            rows, {place.channel: place.position, _complete(place.channel): place.complete_position}, metadata
+            rows, {place.channel: place.position, _complete(place.channel): place.complete_position}, told
         )
 
     def files(self, entity: str, channel: str, after: int, up_to: int) -> tuple[DataFile, ...]:

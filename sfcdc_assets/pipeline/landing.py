@@ -16,14 +16,15 @@ from typing import Any
 import pyarrow.compute as pc
 import tenacity
 
-from sfcdc_assets.change_events.landing import hold_back_last_replay_id, land
+from sfcdc_assets.change_events.landing import StreamPlace, hold_back_last_replay_id, land
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pubsub.channel import PubSubConnection
-from sfcdc_assets.pubsub.errors import SchemaNotFound
+from sfcdc_assets.pipeline.lost_place import lose_place
+from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pubsub.errors import ReplayIdRefused, SchemaNotFound
 from sfcdc_assets.pubsub.replay import ReplayStart
 from sfcdc_assets.pubsub.subscription import DeliveredEvent, deliveries
 from sfcdc_assets.salesforce.channel_members import entity_of_change_event
@@ -40,6 +41,13 @@ DRAIN_SECONDS = 600.0
 COMMIT_EVENTS = 10_000
 """Events gathered before a commit while more are coming."""
 
+KEEPALIVE_SECONDS = 300.0
+"""A stream without events sends a keepalive at least every 270 s (facts section 2)."""
+
+LEAST_ALLOWANCE = 0.2
+"""Share of the day's delivered events that must be left for a start at EARLIEST, which brings up to three days' events
+at once and whose cost all subscribers of the org share."""
+
 IDLE_COMMIT_SECONDS = 900
 """A resume point that only moved (no events) is committed this seldom: ids are good for 72 hours."""
 
@@ -55,6 +63,8 @@ class LandingReport:
     position: int = 0
     complete_position: int = 0
     at_tip: bool = False
+    lost_place: str | None = None
+    """Why the channel's place was lost, if it was: its entities are read again."""
 
     @property
     def count(self) -> int:
@@ -63,20 +73,13 @@ class LandingReport:
 
 
 class Lander:
-    """Lands channels into one warehouse over one connection."""
+    """Lands channels of one org into one warehouse."""
 
     def __init__(
-        self,
-        warehouse: Warehouse,
-        connection: PubSubConnection,
-        describe: Callable[[str], str | None],
-        *,
-        clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        self, warehouse: Warehouse, org: Org, *, clock_ms: Callable[[], int] = lambda: int(time.time() * 1000)
     ) -> None:
-        """`describe` gives the stored form of an object's describe, None when the org refuses it."""
         self._warehouse = warehouse
-        self._connection = connection
-        self._describe = describe
+        self._org = org
         self._clock_ms = clock_ms
 
     @tenacity.retry(
@@ -85,17 +88,41 @@ class Lander:
     def land(self, channel: str, *, settle: float, budget: float, stop_after: int | None = None) -> LandingReport:
         """Land from the durable place to the stream's tip, or until `budget` seconds or `stop_after` events are over.
 
-        The tip is `settle` seconds of silence or a keepalive. A channel never read before starts at EARLIEST, never
-        at LATEST: what was published before the first durable replay id would be lost otherwise. When another process
-        lands the same channel at the same time, one of the two commits and the other starts again from there.
+        The tip is `settle` seconds of silence or a keepalive. A place that the org refuses, or that is another org's,
+        is lost: see `lost_place`. When another process lands the same channel at the same time, one of the two commits
+        and the other starts again from there.
         """
         raw_events = RawEvents.open(self._warehouse)
-        schemas = Schemas(self._warehouse)
         place = raw_events.place(channel)
-        start = ReplayStart.after(place.replay_id) if place.replay_id is not None else ReplayStart.EARLIEST
-        report = LandingReport(channel, position=place.position, complete_position=place.complete_position)
+        before, now = raw_events.organization_id(channel), self._org.session.organization_id
+        lost = None
+        if before and before != now:
+            lost = f"the organization changed from {before} to {now}"
+            place = lose_place(self._warehouse, raw_events, place, lost, now, self._clock_ms())
+        try:
+            report = self._read(raw_events, place, settle, budget, stop_after)
+        except ReplayIdRefused as refused:
+            if place.replay_id is None:
+                raise
+            lost = str(refused)
+            place = lose_place(self._warehouse, raw_events, raw_events.place(channel), lost, now, self._clock_ms())
+            report = self._read(raw_events, place, settle, budget, stop_after)
+        report.lost_place = lost
+        return report
+
+    def _read(
+        self, raw_events: RawEvents, place: StreamPlace, settle: float, budget: float, stop_after: int | None
+    ) -> LandingReport:
+        schemas = Schemas(self._warehouse)
+        report = LandingReport(place.channel, position=place.position, complete_position=place.complete_position)
+        start = ReplayStart.after(place.replay_id) if place.replay_id is not None else self._first_start()
+        if start == ReplayStart.LATEST:
+            # Only a keepalive tells where LATEST was; until then silence is not a place.
+            settle = max(settle, KEEPALIVE_SECONDS)
         waiting: list[DeliveredEvent] = []
-        reading = deliveries(self._connection, channel, start, settle=settle, budget=budget, stop_after=stop_after)
+        reading = deliveries(
+            self._org.pubsub, place.channel, start, settle=settle, budget=budget, stop_after=stop_after
+        )
         with contextlib.closing(reading):
             for delivery in reading:
                 waiting.extend(delivery.events)
@@ -105,6 +132,15 @@ class Lander:
         if waiting:
             self._commit(raw_events, schemas, report, waiting, False, None)
         return report
+
+    def _first_start(self) -> ReplayStart:
+        """Where a channel without a place is begun: at EARLIEST, so that nothing retained is missed, unless the org's
+        allowance of delivered events is nearly used up; then at LATEST, and what lies before it is read from the org
+        by the snapshots, which are pinned after it."""
+        allowance = self._org.delivery_allowance()
+        if allowance is not None and allowance.remaining < allowance.maximum * LEAST_ALLOWANCE:
+            return ReplayStart.LATEST
+        return ReplayStart.EARLIEST
 
     def _commit(
         self,
@@ -132,7 +168,7 @@ class Lander:
         moved = landed.place.position > place.position or landed.place.complete_position > place.complete_position
         if moved or (landed.place.replay_id != place.replay_id and self._resume_point_is_old(raw_events)):
             report.quarantined += quarantine(self._warehouse, landed.quarantined, report.channel)
-            raw_events.commit(landed.rows, landed.place)
+            raw_events.commit(landed.rows, landed.place, self._org.session.organization_id)
             for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
                 report.events[counted["values"]] += counted["counts"]
         report.position, report.complete_position = landed.place.position, landed.place.complete_position
@@ -145,11 +181,11 @@ class Lander:
         if schemas.get(schema_id) is not None:
             return
         try:
-            schema_json = self._connection.get_schema(schema_id)
+            schema_json = self._org.pubsub.get_schema(schema_id)
         except SchemaNotFound:
             return
         entity = entity_of_change_event(json.loads(schema_json)["name"])
-        schemas.add(EventSchema(schema_id, schema_json, entity, self._clock_ms(), self._describe(entity)))
+        schemas.add(EventSchema(schema_id, schema_json, entity, self._clock_ms(), self._org.describe_json(entity)))
 
     def _resume_point_is_old(self, raw_events: RawEvents) -> bool:
         last = raw_events.table.last_commit_ms()

@@ -12,7 +12,8 @@ from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
 from sfcdc_assets.salesforce.channel_members import channel_members
 from sfcdc_assets.salesforce.describe import describe
-from sfcdc_assets.salesforce.errors import EntityNotReadable
+from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
+from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.session import OrgSession
 
 
@@ -32,6 +33,13 @@ class Org:
         try:
             return json.dumps(describe(self.session, entity).to_json())
         except EntityNotReadable:
+            return None
+
+    def delivery_allowance(self) -> Limit | None:
+        """How many events the org may still be sent in 24 hours; None when it does not tell this user."""
+        try:
+            return limits(self.session).get("DailyDeliveredPlatformEvents")
+        except RequestRefused:
             return None
 
     def newest_schema(self, entity: str, now_ms: int) -> EventSchema:

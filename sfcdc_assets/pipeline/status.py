@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -35,7 +36,14 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
 
 def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
     if events is None:
-        return {"channel": channel, "position": 0, "complete_position": 0, "replay_id": None, "landed_at": None}
+        return {
+            "channel": channel,
+            "position": 0,
+            "complete_position": 0,
+            "replay_id": None,
+            "landed_at": None,
+            "lost_place": None,
+        }
     place = events.place(channel)
     landed = events.table.last_commit_ms()
     return {
@@ -44,12 +52,27 @@ def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
         "complete_position": place.complete_position,
         "replay_id": place.replay_id.hex() if place.replay_id else None,
         "landed_at": _iso(landed) if landed else None,
+        "lost_place": _lost_place(events.last_lost_place(channel)),
+    }
+
+
+def _lost_place(lost: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The last break of the channel's order, and the span of time that was bridged by reading the org."""
+    if lost is None:
+        return None
+    landed = lost["last_landed_at"]
+    return {
+        "reason": lost["reason"],
+        "position": lost["position"],
+        "bridged_from": _iso(landed) if landed else None,
+        "bridged_to": _iso(lost["lost_at"]),
     }
 
 
 def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, entity: str) -> dict[str, Any]:
     table = CurrentState.open(warehouse, entity)
     snapshots = Snapshots.open(warehouse, entity)
+    ledger = Ledger.open(warehouse, entity)
     progress = snapshots.progress() if snapshots else None
     told: dict[str, Any] = {
         "entity": entity,
@@ -72,6 +95,7 @@ def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, 
         "applied": applied,
         "up_to_date": landed <= (applied or 0),
         "version": table.table.version,
+        "open_doubts": ledger.counts() if ledger else {},
     }
 
 

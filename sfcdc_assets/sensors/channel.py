@@ -60,7 +60,7 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
         )
     settings = load_settings()
     with org.connect() as connected:
-        lander = Lander(warehouse, connected.pubsub, connected.describe_json)
+        lander = Lander(warehouse, connected)
         report = lander.land(channel, settle=SETTLE_SECONDS, budget=POLL_SECONDS)
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
     mine = {entity: of for entity, of in known.items() if of == channel}
@@ -137,6 +137,7 @@ def _observation(channel: str, report: LandingReport) -> dg.AssetObservation:
         "complete_position": report.complete_position,
         "events_landed": report.count,
         "at_tip": report.at_tip,
+        **({"lost_place": report.lost_place} if report.lost_place else {}),
         "polled_at": dg.MetadataValue.timestamp(time.time()),
     }
     return dg.AssetObservation(channel_key(channel), metadata=metadata)
