@@ -1,45 +1,56 @@
 """A committed transaction -> its change events, encoded (facts sections 5 to 7).
 
 The way of an event: each record's change is drafted, the steps may rewrite the drafts, equal drafts are merged, events
-are numbered, and those of selected entities are encoded.
+are numbered, those of selected entities pass the last steps and are encoded. An event too large becomes a gap.
 
-A step sees a whole transaction's drafts, one record each. A difference instead of a large text, a gap instead of an
-event too large, one overflow event an entity instead of all its events: each is a function added to `steps`.
+A step sees a whole transaction's drafts: before merging one record each, at the end one event each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sfcdc_assets.emulator.avro.event_body import EventCodec
-from sfcdc_assets.emulator.event_draft import EventDraft, draft, merge
+from sfcdc_assets.emulator.event_draft import Damage, EventDraft, draft, merge
+from sfcdc_assets.emulator.event_steps.gaps import as_gap
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.transaction import Transaction
 
 DraftStep = Callable[[Transaction, Sequence[EventDraft]], Sequence[EventDraft]]
-"""Rewrites a transaction's drafts before they are merged and numbered."""
+"""Rewrites a transaction's drafts."""
 
 MAX_RECORD_IDS = 200
 """Records of one merged event. Salesforce publishes no maximum; 200 is the chunk in which it processes bulk changes."""
+UNKNOWN_CHANGE_TYPE = "TRANSFER"
+"""A change type that the org's events do not have: for events in a schema that names it nevertheless."""
+_GARBAGE = b"\xff" * 24
+"""No Avro reader gets past this: as a branch, a length or a position it is far out of bounds."""
 
 
 @dataclass(frozen=True)
 class ChangeEvent:
-    """One event as published, before the bus gives it a uuid and a replay id."""
+    """One event as published, before the bus gives it a replay id, and a uuid if `event_id` is None.
+
+    `beside_previous` and `copy_after` are those of EventDraft.
+    """
 
     entity: str
     change_type: str
     record_ids: tuple[str, ...]
     sequence_number: int
     schema_id: str
+    schema_json: str
     payload: bytes
+    event_id: str | None = None
+    beside_previous: bool = False
+    copy_after: int | None = None
 
 
 class ChangeEventBuilder:
     """Builds events in the current schema of each entity; a definition that was replaced gets a new schema.
 
-    `definitions` is asked anew each time, since an org replaces its definitions when one of them changes.
+    `definitions` and `max_event_bytes` are asked anew each time, since an org may change them while it runs.
     """
 
     def __init__(
@@ -47,19 +58,23 @@ class ChangeEventBuilder:
         definitions: Callable[[], Mapping[str, ObjectDefinition]],
         *,
         steps: Sequence[DraftStep] = (),
+        last_steps: Sequence[DraftStep] = (),
         max_record_ids: int = MAX_RECORD_IDS,
+        max_event_bytes: Callable[[], int] | None = None,
     ) -> None:
         self._definitions = definitions
-        self._steps = tuple(steps)
+        self.steps = tuple(steps)
+        self.last_steps = tuple(last_steps)
         self._max_record_ids = max_record_ids
-        self._codecs: dict[str, tuple[ObjectDefinition, EventCodec]] = {}
+        self._max_event_bytes = max_event_bytes
+        self._codecs: dict[tuple[str, tuple[str, ...]], tuple[ObjectDefinition, EventCodec]] = {}
 
-    def codec(self, entity: str) -> EventCodec:
+    def codec(self, entity: str, *more_change_types: str) -> EventCodec:
         """The codec of an entity's newest schema. Raises KeyError for an entity the org does not have."""
         definition = self._definitions()[entity]
-        known = self._codecs.get(entity)
+        known = self._codecs.get((entity, more_change_types))
         if known is None or known[0] is not definition:
-            known = self._codecs[entity] = (definition, EventCodec(definition))
+            known = self._codecs[entity, more_change_types] = (definition, EventCodec(definition, more_change_types))
         return known[1]
 
     def events(self, transaction: Transaction, selected: Collection[str]) -> list[ChangeEvent]:
@@ -69,23 +84,33 @@ class ChangeEventBuilder:
         """
         drafted = (draft(change, self.codec(change.entity)) for change in transaction.changes)
         drafts: Sequence[EventDraft] = [each for each in drafted if each is not None]
-        for step in self._steps:
+        for step in self.steps:
             drafts = step(transaction, drafts)
-        return [
-            self._encode(transaction, each, number)
+        drafts = [
+            replace(each, sequence_number=each.sequence_number or number)
             for number, each in enumerate(merge(drafts, self._max_record_ids), start=1)
             if each.entity in selected
         ]
+        for step in self.last_steps:
+            drafts = step(transaction, drafts)
+        return [self._event(transaction, each) for each in drafts]
 
-    def _encode(self, transaction: Transaction, each: EventDraft, sequence_number: int) -> ChangeEvent:
-        codec = self.codec(each.entity)
+    def _event(self, transaction: Transaction, each: EventDraft) -> ChangeEvent:
+        event = self._encoded(transaction, each)
+        if self._max_event_bytes is not None and len(event.payload) > self._max_event_bytes():
+            return self._encoded(transaction, as_gap(each))
+        return event
+
+    def _encoded(self, transaction: Transaction, each: EventDraft) -> ChangeEvent:
+        is_unknown = each.damage is Damage.CHANGE_TYPE
+        codec = self.codec(each.entity, UNKNOWN_CHANGE_TYPE) if is_unknown else self.codec(each.entity)
         header = {
             "entityName": each.entity,
             "recordIds": list(each.record_ids),
-            "changeType": each.change_type,
+            "changeType": UNKNOWN_CHANGE_TYPE if is_unknown else each.change_type,
             "changeOrigin": transaction.change_origin,
-            "transactionKey": transaction.transaction_key,
-            "sequenceNumber": sequence_number,
+            "transactionKey": each.transaction_key or transaction.transaction_key,
+            "sequenceNumber": each.sequence_number,
             "commitTimestamp": transaction.commit_timestamp,
             "commitNumber": transaction.commit_number,
             "commitUser": transaction.commit_user,
@@ -93,5 +118,21 @@ class ChangeEventBuilder:
             "diffFields": codec.bitmap(each.diff_fields),
             "changedFields": codec.bitmap(each.changed_fields),
         }
-        payload = codec.payload(header, codec.body(each.values, each.values))
-        return ChangeEvent(each.entity, each.change_type, each.record_ids, sequence_number, codec.schema_id, payload)
+        if each.damage is Damage.HEADER:
+            payload = _GARBAGE
+        elif each.damage is Damage.BODY:
+            payload = codec.header_payload(header) + _GARBAGE
+        else:
+            payload = codec.payload(header, codec.body(each.values, each.values))
+        return ChangeEvent(
+            each.entity,
+            each.change_type,
+            each.record_ids,
+            each.sequence_number,
+            codec.schema_id,
+            codec.schema_json,
+            payload,
+            each.event_id,
+            each.beside_previous,
+            each.copy_after,
+        )

@@ -51,6 +51,17 @@ class Database:
             if self._depth == 0:
                 self._connection.execute("COMMIT")
 
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Everything written inside is rolled back at the end, and only that."""
+        with self.transaction():
+            self._connection.execute("SAVEPOINT undone")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK TO undone")
+                self._connection.execute("RELEASE undone")
+
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Run a statement; returns the number of rows it changed."""
         with self.lock:

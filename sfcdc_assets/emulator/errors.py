@@ -40,3 +40,14 @@ class NestedTransactionError(SfcdcError):
 
     def __init__(self) -> None:
         super().__init__("a transaction is already open in this thread; use its unit of work instead of a second one.")
+
+
+class OrgInUseError(SfcdcError):
+    """The folder's org is open already."""
+
+    def __init__(self, directory: Path, holder: str) -> None:
+        self.directory = directory
+        super().__init__(
+            f"The emulated org in {directory} is in use{f' by process {holder}' if holder else ''}. "
+            "Stop that process, or choose another folder with --dir."
+        )

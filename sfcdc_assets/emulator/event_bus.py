@@ -14,8 +14,11 @@ from threading import Condition
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
 from sfcdc_assets.emulator.event_store import EventStore, StoredEvent
+from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org_events import org_events
 from sfcdc_assets.emulator.replay_id import replay_counter, replay_id
+from sfcdc_assets.emulator.second_copies import SecondCopies
 from sfcdc_assets.emulator.transaction import Transaction
 from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
 
@@ -43,9 +46,12 @@ class EventBus:
     and take no other lock while holding it.
     """
 
-    def __init__(self, org: Org, *, builder: ChangeEventBuilder | None = None) -> None:
+    def __init__(self, org: Org, *, builder: ChangeEventBuilder | None = None, faults: Faults | None = None) -> None:
+        """`faults` (an own, empty set by default) are those whose event faults the default builder commits."""
         self._org = org
-        self._builder = builder or ChangeEventBuilder(lambda: org.definitions)
+        self.faults = faults or Faults()
+        self._builder = builder or org_events(org, self.faults)
+        self._copies = SecondCopies()
         self._purged_at = 0
         self.changed = Condition()
         with org.database.transaction():
@@ -66,10 +72,11 @@ class EventBus:
         number = state.last_number
         if transaction.commit_number > state.commit_number:
             events = self._builder.events(transaction, self._org.selected_entities)
-            for entity in {event.entity for event in events}:
-                self._keep_schema(entity)
+            for schema_id, schema_json in {event.schema_id: event.schema_json for event in events}.items():
+                self._store.keep_schema(schema_id, schema_json)
             now = self._org.clock()
-            number = self._store.append(events, commit_number=transaction.commit_number, stored_at=now)
+            published = list(self._copies.among(events))
+            number = self._store.append(published, commit_number=transaction.commit_number, stored_at=now)
             self._purge(now)
         # Whatever was noted before may have been rolled back, so what the database says replaces it unconditionally.
         self.last_number = number
@@ -80,6 +87,22 @@ class EventBus:
         if now - self._purged_at >= _PURGE_INTERVAL_MS:
             self._purged_at = now
             self._store.purge(now - RETENTION_MS)
+
+    def expire(self) -> None:
+        """Purge all retained events now: every replay id given out until now is refused as corrupted from now on."""
+        with self._org.database.transaction():
+            self._store.purge_all()
+
+    def move(self, *, new_organization_id: bool = False) -> None:
+        """Move the org to another instance, or refresh the sandbox it is, which gives it a new organization id.
+
+        No event is left, new replay ids are lower than the old ones, and those are refused as corrupted for good.
+        Streams that are open go on with what comes.
+        """
+        with self._org.database.transaction():
+            self._store.move()
+            if new_organization_id:
+                self._org.change_organization_id()
 
     def wake(self) -> None:
         """Make everybody who waits on `changed` look again."""
@@ -127,7 +150,7 @@ class EventBus:
             if not replay:
                 raise ReplayIdMissingError
             counter = replay_counter(replay)
-            if counter is None or not max(state.lost_through, expired_counter) < counter <= state.counter:
+            if counter is None or counter <= expired_counter or not self._store.is_known(counter):
                 raise ReplayIdCorruptedError(replay)
             return self._store.number_at(counter)
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.transaction import RecordChange
 
 
+class Damage(StrEnum):
+    """What is wrong with an event's payload."""
+
+    BODY = "body"
+    """The header can be read, what follows it cannot."""
+    HEADER = "header"
+    """Nothing can be read."""
+    CHANGE_TYPE = "change_type"
+    """All can be read, but the change type is one that nobody knows yet, in a schema that has it."""
+
+
 @dataclass(frozen=True)
 class EventDraft:
-    """An event to be: flat API names and stored values, in schema order. `values` holds only non-null fields.
-
-    `before` is what the record held; it is no part of the event, but what a difference is computed against.
-    """
+    """An event to be: flat API names and stored values, in schema order. `values` holds only non-null fields."""
 
     entity: str
     change_type: str
@@ -24,6 +33,24 @@ class EventDraft:
     nulled_fields: tuple[str, ...] = ()
     diff_fields: tuple[str, ...] = ()
     before: Mapping[str, object] | None = None
+    """What the record held; no part of the event, but what a difference is computed against."""
+    record: Mapping[str, object] | None = None
+    """What the record holds now, or held when it was deleted: where enriched fields come from."""
+    parts: tuple[EventDraft, ...] = ()
+    """The drafts that were merged into this one; none if it was not merged."""
+    sequence_number: int = 0
+    """0 until events are numbered. A draft that brings its own (a gap from the database) keeps it."""
+    transaction_key: str | None = None
+    """In place of the transaction's own."""
+    event_id: str | None = None
+    """The event's uuid, if the bus is not to choose one."""
+    beside_previous: bool = False
+    """Shares the replay id of the event before it."""
+    is_sibling: bool = False
+    """One of several events into which a merged one was taken apart."""
+    copy_after: int | None = None
+    """Published a second time, under the same uuid, after so many other events."""
+    damage: Damage | None = None
 
 
 def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
@@ -32,8 +59,14 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
     CREATE and UNDELETE carry every field, DELETE none, UPDATE the changed ones; a changed field that is now null is
     both a changed and a nulled field.
     """
-    base = EventDraft(change.entity, change.change_type, (change.record_id,), before=change.before)
     after = change.after or {}
+    base = EventDraft(
+        change.entity,
+        change.change_type,
+        (change.record_id,),
+        before=change.before,
+        record=change.before if change.after is None else change.after,
+    )
     if change.change_type == "DELETE":
         return base
     if change.change_type != "UPDATE":
@@ -54,19 +87,23 @@ def merge(drafts: Iterable[EventDraft], max_record_ids: int) -> list[EventDraft]
 
     A transaction names a record once, so moving a later record's change forward changes no record's order.
     """
-    merged: dict[object, EventDraft] = {}
-    full: list[EventDraft] = []
-    order: dict[object, int] = {}
+    open_groups: dict[object, list[EventDraft]] = {}
+    groups: list[list[EventDraft]] = []
     for each in drafts:
         key = _sameness(each)
-        known = merged.get(key)
-        if known is None or len(known.record_ids) + len(each.record_ids) > max_record_ids:
-            order[key] = len(full)
-            full.append(each)
-            merged[key] = each
-        else:
-            merged[key] = full[order[key]] = replace(known, record_ids=known.record_ids + each.record_ids)
-    return full
+        group = open_groups.get(key)
+        if group is None or sum(len(part.record_ids) for part in group) + len(each.record_ids) > max_record_ids:
+            group = open_groups[key] = []
+            groups.append(group)
+        group.append(each)
+    return [_merged(group) for group in groups]
+
+
+def _merged(group: list[EventDraft]) -> EventDraft:
+    if len(group) == 1:
+        return group[0]
+    record_ids = tuple(record_id for part in group for record_id in part.record_ids)
+    return replace(group[0], record_ids=record_ids, parts=tuple(group))
 
 
 def _values(values: Mapping[str, object], names: Iterable[str]) -> dict[str, object]:
@@ -81,4 +118,5 @@ def _sameness(each: EventDraft) -> object:
         each.changed_fields,
         each.nulled_fields,
         each.diff_fields,
+        each.transaction_key,
     )

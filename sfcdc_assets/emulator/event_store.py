@@ -21,7 +21,9 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS _bus_schema (schema_id TEXT PRIMARY KEY, schema_json TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS _bus_state (one INTEGER PRIMARY KEY CHECK (one = 1), last_number INTEGER NOT NULL, "
     "counter INTEGER NOT NULL, lost_through INTEGER NOT NULL, commit_number INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS _bus_left (lowest INTEGER NOT NULL, highest INTEGER NOT NULL)",
 )
+"""_bus_left: replay counters from before the org was moved. They never become valid again."""
 
 
 @dataclass(frozen=True)
@@ -74,23 +76,44 @@ class EventStore:
         return BusState(*row)
 
     def append(self, events: Sequence[ChangeEvent], *, commit_number: int, stored_at: int) -> int:
-        """Store a transaction's events, each with a uuid and the next replay counter; returns the newest number."""
+        """Store a transaction's events, each with a uuid and the next replay counter; returns the newest number.
+
+        An event that comes beside the previous one shares its counter.
+        """
         state = self.state()
         number, counter = state.last_number, state.counter
         rows = []
         for event in events:
             number += 1
-            counter = next_counter(self._seed, counter)
-            rows.append(
-                (number, counter, self._event_id(number), event.entity, event.schema_id, event.payload, stored_at)
-            )
+            if not event.beside_previous:
+                counter = self._next(counter)
+            event_id = event.event_id or self._event_id(number)
+            rows.append((number, counter, event_id, event.entity, event.schema_id, event.payload, stored_at))
         self._database.execute_many("INSERT INTO _bus_event VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         # One more jump after the last event: other orgs' events make the newest id run ahead of the last delivered one.
         self._database.execute(
             "UPDATE _bus_state SET last_number = ?, counter = ?, commit_number = ?",
-            (number, next_counter(self._seed, counter), commit_number),
+            (number, self._next(counter), commit_number),
         )
         return number
+
+    def _next(self, counter: int) -> int:
+        """The next counter, never one from before the org was moved."""
+        counter = next_counter(self._seed, counter)
+        highest = self._left(counter)
+        return counter if highest is None else self._next(highest)
+
+    def _left(self, counter: int) -> int | None:
+        row = self._database.row("SELECT MAX(highest) FROM _bus_left WHERE ? BETWEEN lowest AND highest", (counter,))
+        return None if row is None else row[0]
+
+    def is_known(self, counter: int) -> bool:
+        """Whether a replay counter can be resumed after: nothing was purged since, and it is of this life of the org.
+
+        Retention is the caller's to judge.
+        """
+        state = self.state()
+        return state.lost_through < counter <= state.counter and self._left(counter) is None
 
     def events(self, entities: Collection[str], *, after: int, limit: int) -> list[StoredEvent]:
         """Events of `entities` with a number greater than `after`, oldest first."""
@@ -107,7 +130,8 @@ class EventStore:
     def number_at(self, counter: int) -> int:
         """Number of the newest stored event whose counter is at most `counter`; 0 if there is none."""
         row = self._database.row(
-            "SELECT number FROM _bus_event WHERE counter <= ? ORDER BY counter DESC LIMIT 1", (counter,)
+            "SELECT number FROM _bus_event WHERE counter <= ? ORDER BY counter DESC, number DESC LIMIT 1",
+            (counter,),
         )
         return 0 if row is None else row[0]
 
@@ -124,6 +148,22 @@ class EventStore:
         lost_through = max(self.state().lost_through, self.newest_before(before)[1])
         self._database.execute("UPDATE _bus_state SET lost_through = ?", (lost_through,))
         self._database.execute("DELETE FROM _bus_event WHERE stored_at < ?", (before,))
+
+    def purge_all(self) -> None:
+        """Delete all events: every replay id given out until now is refused from now on."""
+        self._database.execute("DELETE FROM _bus_event")
+        counter = self.state().counter
+        self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (counter, self._next(counter)))
+
+    def move(self) -> None:
+        """As when the org moves to another instance: no event is left and replay ids begin anew, lower than before."""
+        self.purge_all()
+        row = self._database.row("SELECT MIN(lowest) FROM _bus_left")
+        began = first_counter(self._seed) if row is None or row[0] is None else row[0] // 2
+        self._database.execute("INSERT INTO _bus_left VALUES (?, ?)", (began, self.state().counter))
+        # Half of the way down to zero each time: below all that was ever given out, however often the org moves.
+        start = began // 2
+        self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (start - 1, start))
 
     def keep_schema(self, schema_id: str, schema_json: str) -> None:
         """Remember a schema for as long as the org exists."""

@@ -1,24 +1,59 @@
-"""Faults an operator or a test arms; the emulated org commits each as often as it was armed (facts section 10)."""
+"""Faults an operator or a test arms; the emulated org commits each as often as it was armed (facts sections 7 and 10).
+
+Some strike calls and streams of the Pub/Sub API, some the events as they are published. Those of REST are apart
+(`rest/rest_faults.py`), as they are armed for a path.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """What can go wrong with a Pub/Sub call."""
+    """What can go wrong."""
 
     STREAM_RESET = "stream_reset"
-    """A stream ends as a reset one is seen by a client: INTERNAL, no trailers, no error code."""
     SILENT_STREAM = "silent_stream"
-    """A stream stays open and sends nothing any more, no keepalive either."""
     STREAM_AUTH_ERROR = "stream_auth_error"
-    """A stream ends with UNAUTHENTICATED in its midst."""
+    STREAM_UNAVAILABLE = "stream_unavailable"
     UNAVAILABLE = "unavailable"
-    """A call is refused at its start: INTERNAL with error code service.unavailable."""
+    SCHEMA_REFUSED = "schema_refused"
+    INTERNAL_ERROR = "internal_error"
+    DATABASE_CHANGE = "database_change"
+    OVERFLOW = "overflow"
+    LOST_EVENT = "lost_event"
+    DUPLICATE = "duplicate"
+    ENRICHED = "enriched"
+    GARBLED_BODY = "garbled_body"
+    GARBLED_HEADER = "garbled_header"
+    UNKNOWN_CHANGE_TYPE = "unknown_change_type"
+
+
+DESCRIPTIONS: Mapping[Fault, str] = {
+    Fault.STREAM_RESET: "an open stream ends as clients see a reset one: INTERNAL, no trailers, no error code",
+    Fault.SILENT_STREAM: "an open stream stays open and sends nothing any more, no keepalive either",
+    Fault.STREAM_AUTH_ERROR: "an open stream ends with UNAUTHENTICATED, service.auth.error",
+    Fault.STREAM_UNAVAILABLE: "an open stream ends with INTERNAL, service.unavailable",
+    Fault.UNAVAILABLE: "a call is refused at its start: INTERNAL, service.unavailable",
+    Fault.SCHEMA_REFUSED: "a GetSchema call is refused: INTERNAL, schema.api.unavailable",
+    Fault.INTERNAL_ERROR: "a record change gives a GAP_* event instead of its own",
+    Fault.DATABASE_CHANGE: "a transaction is one made in the database: GAP_* events, merged, sequence number 1, and a"
+    " database id as transaction key",
+    Fault.OVERFLOW: "a transaction with more changes than `threshold` (default 0) gives a GAP_OVERFLOW event an object"
+    " for what is beyond it",
+    Fault.LOST_EVENT: "a record change raises no event at all",
+    Fault.DUPLICATE: "an event is published twice, same uuid and new replay id; the copy follows after `after` other"
+    " events (default 0)",
+    Fault.ENRICHED: "an event is taken apart into one for each record, which share a replay id; updates and deletes"
+    " carry `fields` too (names with commas; default the record's first two)",
+    Fault.GARBLED_BODY: "an event's payload cannot be read beyond its header",
+    Fault.GARBLED_HEADER: "an event's payload cannot be read at all",
+    Fault.UNKNOWN_CHANGE_TYPE: "an event has a change type nobody knows yet, in a schema that has it",
+}
+"""What each fault does each time it is committed, with its options."""
 
 
 class Faults:
@@ -27,12 +62,17 @@ class Faults:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._armed: Counter[Fault] = Counter()
+        self._options: dict[Fault, dict[str, str | int]] = {}
         self._on_armed: list[Callable[[], None]] = []
 
-    def arm(self, fault: Fault, times: int = 1) -> None:
-        """Commit `fault` at its next `times` points. Open streams notice at once, without waiting for an event."""
+    def arm(self, fault: Fault, times: int = 1, **options: str | int) -> None:
+        """Commit `fault` at its next `times` points. Open streams notice at once, without waiting for an event.
+
+        `options` are those that DESCRIPTIONS names; they hold for all that is armed of this fault until armed anew.
+        """
         with self._lock:
             self._armed[fault] += times
+            self._options[fault] = options
         for wake in self._on_armed:
             wake()
 
@@ -43,11 +83,18 @@ class Faults:
 
     def armed(self, fault: Fault) -> int:
         """How often `fault` will still happen."""
+        # Asked for each record change, so without the lock: a counter is read at once.
+        return self._armed[fault]
+
+    def option(self, fault: Fault, name: str, default: str | int) -> str | int:
+        """An option `fault` was armed with."""
         with self._lock:
-            return self._armed[fault]
+            return self._options.get(fault, {}).get(name, default)
 
     def take(self, fault: Fault) -> bool:
         """Whether `fault` happens here and now; if so it is used up once."""
+        if self._armed[fault] <= 0:
+            return False
         with self._lock:
             if self._armed[fault] <= 0:
                 return False

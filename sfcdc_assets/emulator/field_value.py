@@ -16,6 +16,8 @@ from sfcdc_assets.emulator.transaction import StoredValue
 _EMAIL = re.compile(r"[^@\s<>,;]+@[^@\s<>,;]+\.[^@\s<>,;.]+")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _OFFSET = re.compile(r"([+-]\d\d)(\d\d)$")
+_BLANKS = "".join(map(chr, range(0x21)))
+"""What Java's String.trim takes off both ends of a text: a no-break space or U+2028 stays."""
 _INT_RANGE = 2**31
 _FIRST_MOMENT = -8_520_336_000_000
 """1700-01-01T00:00:00Z, the first moment Salesforce can store."""
@@ -32,7 +34,7 @@ def stored_value(field: FieldDefinition, value: object) -> StoredValue:
     """
     if value is None:
         return False if field.type == "boolean" else None
-    if isinstance(value, str) and not value.strip() and field.type != "boolean":
+    if isinstance(value, str) and not value.strip(_BLANKS) and field.type != "boolean":
         return None
     return _CONVERSIONS.get(field.type, _text)(field, value)
 
@@ -63,7 +65,7 @@ def _wrong_json(field: FieldDefinition, value: object) -> RecordError:
 def _text(field: FieldDefinition, value: object) -> str:
     if not isinstance(value, str):
         raise _wrong_json(field, value)
-    text = value.strip()
+    text = value.strip(_BLANKS)
     if any("\ud800" <= char <= "\udfff" for char in text):  # JSON can spell half a character, UTF-8 cannot
         raise _wrong_json(field, value)
     if field.length and len(text) > field.length:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from sfcdc_assets.emulator.clock import Clock, system_clock, whole_second
 from sfcdc_assets.emulator.database import Database
+from sfcdc_assets.emulator.directory_lock import DirectoryLock
 from sfcdc_assets.emulator.errors import NestedTransactionError
 from sfcdc_assets.emulator.ids import id_suffix, instance_characters, to_18
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import built_in_definitions
 from sfcdc_assets.emulator.population import populate
+from sfcdc_assets.emulator.rest_view import RestView
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.emulator.standard_users import StandardUsers, create_standard_users
@@ -42,12 +44,11 @@ class Org:
         """Open the org in the folder `path` (made if missing; file `org.db`), or a new one in memory.
 
         An org that exists keeps its own objects, ids and seed; `objects` (default: the built-in ones) and `seed` set
-        up a new one.
+        up a new one. Raises OrgInUseError while another process (or Org) has the folder open.
         """
-        if path is not None:
-            path.mkdir(parents=True, exist_ok=True)
+        self._directory_lock = DirectoryLock(path) if path is not None else None
         self.clock = clock
-        self.settings = settings or OrgSettings()
+        self._settings = settings or OrgSettings()
         self.database = Database(path / "org.db" if path is not None else None)
         """For other parts of the org that keep their state beside the records."""
         self.hidden_objects: set[str] = set()
@@ -60,6 +61,9 @@ class Org:
             self.seed = int(self.database.setting("seed") or seed)
             self.database.set_setting("seed", str(self.seed))
             self._store = RecordStore(self.database, instance_characters(self.seed))
+            self.rest_view = RestView(self.database, self._store, clock)
+            """The records as REST shows them: as of `OrgSettings.rest_delay` ms ago."""
+            self.rest_view.delay = self._settings.rest_delay
             self._log = TransactionLog(self.database, self.seed)
             self.database.execute(
                 "CREATE TABLE IF NOT EXISTS _object (name TEXT PRIMARY KEY, definition TEXT NOT NULL)"
@@ -67,14 +71,39 @@ class Org:
             self.definitions: dict[str, ObjectDefinition] = self._open_definitions(objects)
             self._roll_ups = self._open_roll_ups()
             self.users: StandardUsers = create_standard_users(self)
-        self.selected_entities: list[str] = list(self.definitions)
-        """Objects enabled for change data capture; change the list (or set it) at any time."""
+            kept = self.database.setting("selected_entities")
+            self._kept_selected_entities = kept
+            self.selected_entities: list[str] = json.loads(kept) if kept else list(self.definitions)
+            """Objects enabled for change data capture; change the list (or set it) at any time. It is kept with the
+            next commit and when the org is closed."""
+
+    @property
+    def settings(self) -> OrgSettings:
+        """May be replaced at any time."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: OrgSettings) -> None:
+        self._settings = settings
+        self.rest_view.delay = settings.rest_delay
 
     @property
     def organization_id(self) -> str:
         """18 characters."""
+        changed = self.database.setting("organization_id")
+        if changed:
+            return changed
         id15 = "00D" + instance_characters(self.seed) + "0000" + f"{self.seed % 100_000:05d}"
         return id15 + id_suffix(id15)
+
+    def change_organization_id(self) -> str:
+        """Give the org another id, as a refreshed sandbox has; returns it. Tokens of the old one are no longer good."""
+        with self.database.transaction():
+            number = int(self.database.setting("organization_ids") or 0) + 1
+            id15 = "00D" + instance_characters(self.seed + number) + f"{number:04d}" + f"{self.seed % 100_000:05d}"
+            self.database.set_setting("organization_ids", str(number))
+            self.database.set_setting("organization_id", id15 + id_suffix(id15))
+        return self.organization_id
 
     @property
     def definitions_modified(self) -> datetime:
@@ -116,6 +145,9 @@ class Org:
                     )
                     for listener in self._listeners:
                         listener(unit_of_work.committed)
+                if self.rest_view.delay:
+                    self.rest_view.note(unit_of_work.replaced_rows())
+                self._keep_selected_entities()
             finally:
                 self._in_transaction = False
 
@@ -175,12 +207,23 @@ class Org:
                 self._store.replace_table(old, definition, renamed or {})
             self._save_definition(definition)
             self._note_modified()
+            self.rest_view.forget()
             self.definitions = {**self.definitions, definition.name: definition}
             self._roll_ups = self._open_roll_ups()
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database and free the folder."""
+        with self.database.transaction():
+            self._keep_selected_entities()
         self.database.close()
+        if self._directory_lock is not None:
+            self._directory_lock.release()
+
+    def _keep_selected_entities(self) -> None:
+        text = json.dumps(self.selected_entities)
+        if text != self._kept_selected_entities:
+            self.database.set_setting("selected_entities", text)
+            self._kept_selected_entities = text
 
     def _open_definitions(self, objects: Sequence[ObjectDefinition] | None) -> dict[str, ObjectDefinition]:
         rows = self.database.rows("SELECT definition FROM _object ORDER BY rowid")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
+
+from sfcdc_assets.emulator.ids import EMPTY_ID
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -37,3 +41,27 @@ class OrgSettings:
     replication_window: int = 30 * DAY
     daily_api_requests: int = 100_000
     daily_bulk_query_jobs: int = 10_000
+    daily_event_deliveries: int = 50_000
+    """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The facts give
+    50,000 to the largest editions; an add-on brings 100,000 more."""
+    diff_convention: Literal["java-diff-utils", "posix", "mixed"] = "java-diff-utils"
+    """How hunks of text diffs are numbered; `mixed` draws one for each diff, by the org's seed. Both are seen."""
+    max_event_bytes: int = 1_048_576
+    """An event with more payload becomes a gap event."""
+    overflow_threshold: int = 100_000
+    """Changes of one transaction that give ordinary events: each updated field is one, as is any other change."""
+    overflow_keeps_first: bool = True
+    """Whether the changes up to the threshold give their events, as documented, or all are in overflow events."""
+    overflow_record_id: str = EMPTY_ID
+    """What an overflow event names; one of the vendor's samples has 17 characters, 00000000000000AAA."""
+    wildcard_names_field: bool = True
+    """Whether the bitmaps of an event for all records (`001*`) name the field that was nulled, or are empty."""
+    enriched_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Flat API names by object: its update and delete events carry them too, and come ungrouped (facts section 7)."""
+    siblings_share_event_id: bool = True
+    """Whether the events into which a merged one is taken apart have one event uuid, beside the one replay id."""
+    rest_delay: int = 0
+    """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now."""
+    most_ids_in_retrieve: int = 2_000
+    """Retrieving more ids at once by composite/sobjects is answered with 414, as a proxy does; 2,000 is Salesforce's
+    own limit, with an error of its own."""

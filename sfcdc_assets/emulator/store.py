@@ -106,10 +106,10 @@ class RecordStore:
             rows,
         )
 
-    def update(self, definition: ObjectDefinition, record_id: str, values: Mapping[str, StoredValue]) -> None:
-        """Set columns of one row."""
+    def update(self, definition: ObjectDefinition, record_id: str, values: Mapping[str, StoredValue]) -> int:
+        """Set columns of one row; returns how many rows there are, 1 or 0."""
         assignments = ", ".join(f"{quoted(name)} = ?" for name in values)
-        self._database.execute(
+        return self._database.execute(
             f'UPDATE {quoted(definition.name)} SET {assignments} WHERE "Id" = ?',
             (*values.values(), record_id),
         )
@@ -120,6 +120,35 @@ class RecordStore:
         self._database.execute(
             "INSERT OR REPLACE INTO _purged_record VALUES (?, ?, ?)", (definition.name, record_id, now)
         )
+
+    def put_back(self, definition: ObjectDefinition, record_id: str, values: Mapping[str, StoredValue] | None) -> None:
+        """Make a row what it was before, purged or not; None: there was none."""
+        self._database.execute("DELETE FROM _purged_record WHERE entity = ? AND id = ?", (definition.name, record_id))
+        if values is None:
+            self._database.execute(f'DELETE FROM {quoted(definition.name)} WHERE "Id" = ?', (record_id,))
+        elif self.update(definition, record_id, values) == 0:
+            self.insert(definition, values)
+
+    def clear_column(self, definition: ObjectDefinition, field: FieldDefinition) -> int:
+        """Null a field of all rows, deleted ones too; returns how many had a value."""
+        column = quoted(field.name)
+        sql = f"UPDATE {quoted(definition.name)} SET {column} = NULL WHERE {column} IS NOT NULL"
+        return self._database.execute(sql)
+
+    def deleted_ids(self, definition: ObjectDefinition) -> list[str]:
+        """Ids of the rows in the recycle bin."""
+        sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE "IsDeleted" = 1 ORDER BY "Id"'
+        return [row[0] for row in self._database.rows(sql)]
+
+    def purged_ids(self, definition: ObjectDefinition) -> list[str]:
+        """Ids of the rows that were removed for good."""
+        rows = self._database.rows("SELECT id FROM _purged_record WHERE entity = ? ORDER BY id", (definition.name,))
+        return [row[0] for row in rows]
+
+    def referring_ids(self, definition: ObjectDefinition, field: FieldDefinition, record_id: str) -> list[str]:
+        """Ids of live rows whose reference names a record."""
+        sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? AND "IsDeleted" = 0'
+        return [row[0] for row in self._database.rows(sql, (record_id,))]
 
     def exists(self, definition: ObjectDefinition, record_id: str) -> bool:
         """Whether a live record has this id."""
@@ -144,13 +173,18 @@ class RecordStore:
         return self._read(definition, columns_of(definition), record_id)
 
     def records(
-        self, definition: ObjectDefinition, *, include_deleted: bool, fields: Sequence[FieldDefinition] | None = None
+        self,
+        definition: ObjectDefinition,
+        *,
+        include_deleted: bool,
+        fields: Sequence[FieldDefinition] | None = None,
+        after: str = "",
     ) -> Iterator[dict[str, StoredValue]]:
-        """All rows in order of Id, with memory for one block of them."""
+        """All rows in order of Id, those after the id `after`, with memory for one block of them."""
         chosen = tuple(fields) if fields is not None else columns_of(definition)
         columns = ", ".join(quoted(field.name) for field in chosen)
         alive = "" if include_deleted else ' AND "IsDeleted" = 0'
-        last = ""
+        last = after
         while True:
             rows = self._database.rows(
                 f'SELECT "Id", {columns} FROM {quoted(definition.name)} WHERE "Id" > ?{alive} ORDER BY "Id" LIMIT '

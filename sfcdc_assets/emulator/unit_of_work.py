@@ -9,6 +9,7 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.rest_view import ReplacedRow
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.store import RecordStore
 from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue, Transaction
@@ -48,6 +49,7 @@ class UnitOfWork:
         self._definitions = definitions
         self._store = store
         self._touched: dict[str, _TouchedRecord] = {}
+        self._cleared: RecordChange | None = None
 
     def create(self, entity: str, values: Mapping[str, object]) -> str:
         """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in."""
@@ -119,25 +121,68 @@ class UnitOfWork:
         self._store.purge(definition, to_18(record_id), self.timestamp)
         record.now = None
 
-    def merge(self, entity: str, master_id: str, loser_ids: tuple[str, ...]) -> None:
+    def clear_field(self, entity: str, name: str) -> None:
+        """Null a field of all records, deleted ones too, as a change to an incompatible type does (facts section 7).
+
+        It is one change, of the record id `001*`, and must be the transaction's only one. Audit fields stay.
+        """
+        definition = self._definition(entity)
+        field = definition.field(name)
+        if field is None:
+            raise RecordError("INVALID_FIELD", f"No such column '{name}' on sobject of type {definition.name}", (name,))
+        if self._touched or self._cleared:
+            raise RecordError("INVALID_OPERATION", "a field is cleared in a transaction of its own")
+        if not field.is_stored or not field.updateable or not field.nillable or field.type in {"boolean", "reference"}:
+            raise RecordError("INVALID_OPERATION", f"{entity}.{field.name} cannot be cleared for all records", (name,))
+        self._store.clear_column(definition, field)
+        self._cleared = RecordChange(entity, definition.key_prefix + "*", UPDATE, None, None, (field.name,))
+
+    def merge(self, entity: str, master_id: str, loser_ids: tuple[str, ...], *, reparent: bool = False) -> None:
         """Merge records into the master: losers go to the recycle bin with MasterRecordId set, the master is
-        touched."""
+        touched; with `reparent`, records that refer to a loser refer to the master."""
         definition = self._deletable(entity)
         if "MasterRecordId" not in definition.fields_by_name or not 1 <= len(loser_ids) <= 2:
             raise RecordError("INVALID_OPERATION", f"{entity} records cannot be merged like this")
-        master = to_18(master_id)
-        for loser_id in loser_ids:
+        try:
+            master, *losers = [to_18(record_id) for record_id in (master_id, *loser_ids)]
+        except ValueError as error:
+            raise RecordError("MALFORMED_ID", str(error)) from None
+        if len({master, *losers}) < 1 + len(losers):
+            raise RecordError("INVALID_OPERATION", "the records of a merge must be different ones")
+        for record_id in (master, *losers):
+            if not self._store.exists(definition, record_id):
+                raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
+        for loser_id in losers:
             loser = self._live(definition, loser_id)
             self._write(loser, {"IsDeleted": True, "MasterRecordId": master, "SystemModstamp": self.timestamp})
             loser.master_record_id = master
+            if reparent:
+                self._reparent(entity, loser_id, master)
         self.update(entity, master, {})
+
+    def replaced_rows(self) -> list[ReplacedRow]:
+        """What the transaction found, for whoever wants to see the records as they were."""
+        return [ReplacedRow(record.definition, record_id, record.before) for record_id, record in self._touched.items()]
 
     def finish(self, roll_ups: RollUps) -> tuple[RecordChange, ...]:
         """Bring roll-up summaries up to date and collapse all DML: one change a record, in order of first touch."""
+        if self._cleared is not None:
+            for _, _, roll_up in roll_ups.summaries:
+                if self._cleared.entity == roll_up.child and self._cleared.changed_fields[0] == roll_up.field:
+                    raise RecordError("DEPENDENCY_EXISTS", f"{roll_up.field} is summed up by another object")
+            return (self._cleared,)
         for parent, parent_id, values in roll_ups.stale(self._changes()):
             if self._store.exists(self._definitions[parent], parent_id):
                 self.set_read_only(parent, parent_id, values)
         return self._changes()
+
+    def _reparent(self, entity: str, loser: str, master: str) -> None:
+        for definition in self._definitions.values():
+            for field in definition.stored_fields:
+                if entity not in field.reference_to or field.name == "MasterRecordId":
+                    continue
+                for child_id in self._store.referring_ids(definition, field, loser):
+                    self.set_read_only(definition.name, child_id, {field.name: None if child_id == master else master})
 
     def _changes(self) -> tuple[RecordChange, ...]:
         return tuple(

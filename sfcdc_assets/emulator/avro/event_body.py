@@ -5,13 +5,20 @@ Stored dates are `yyyy-MM-dd` and times `HH:mm:ss.SSS`; in Avro both are longs: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
 from io import BytesIO
 
 from fastavro import parse_schema, schemaless_writer
 
-from sfcdc_assets.emulator.avro.event_schema import EventField, event_fields, event_schema, schema_id, schema_json
+from sfcdc_assets.emulator.avro.event_schema import (
+    EventField,
+    event_fields,
+    event_schema,
+    is_large_text,
+    schema_id,
+    schema_json,
+)
 from sfcdc_assets.emulator.avro.field_bitmap import encode_field_bitmap, field_positions
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 
@@ -46,8 +53,9 @@ def _as_stored(value: object) -> object:
 class EventCodec:
     """One version of one entity's events: its schema, and bodies and payloads in that schema. Immutable once built."""
 
-    def __init__(self, definition: ObjectDefinition) -> None:
-        schema = event_schema(definition)
+    def __init__(self, definition: ObjectDefinition, more_change_types: Sequence[str] = ()) -> None:
+        """`more_change_types` are symbols beyond those that all events know, as a later release may bring."""
+        schema = event_schema(definition, more_change_types)
         self.entity = definition.name
         self.schema = schema
         self.schema_json = schema_json(schema)
@@ -57,8 +65,13 @@ class EventCodec:
         """Flat API name -> path in the event: `BillingCity` -> `BillingAddress.City`, `Phone` -> `Phone`."""
         self.whole_compounds: dict[str, frozenset[str]] = {}
         """Flat name of a custom object's geolocation component -> all its components: any change publishes all."""
+        self.large_texts: set[str] = set()
+        """Flat names of the fields that events may carry as differences."""
         self._conversions: dict[str, Callable[..., object]] = {}
         self._parsed = parse_schema(schema)
+        fields = schema["fields"]
+        assert isinstance(fields, list)
+        self._header = parse_schema(fields[0]["type"])
         for field in event_fields(definition):
             self._add(field, custom_object=definition.custom)
 
@@ -66,6 +79,8 @@ class EventCodec:
         if field.record is None:
             self.paths[field.name] = field.name
             self._conversions[field.name] = _CONVERSIONS.get(field.definition.type, _as_stored)
+            if is_large_text(field.definition):
+                self.large_texts.add(field.name)
         for name, component in field.components:
             self.paths[component.name] = f"{field.name}.{name}"
             self._conversions[component.name] = _CONVERSIONS.get(component.type, _as_stored)
@@ -102,4 +117,10 @@ class EventCodec:
         """Bare Avro binary: no file header, no single-object prefix."""
         buffer = BytesIO()
         schemaless_writer(buffer, self._parsed, {"ChangeEventHeader": header, **body})
+        return buffer.getvalue()
+
+    def header_payload(self, header: Mapping[str, object]) -> bytes:
+        """The beginning of a payload: its header, without the body that must follow."""
+        buffer = BytesIO()
+        schemaless_writer(buffer, self._header, header)
         return buffer.getvalue()

@@ -55,6 +55,7 @@ _SCALARS = {
     "url": ("string", "Url"),
 }
 _LONGEST_PLAIN_TEXT_AREA = 255
+LARGE_TEXT_TYPES = frozenset({"StringPlusClob", "HtmlStringPlusClob"})
 _COMPONENT_ORDER = {
     "Address": (
         "Street",
@@ -104,8 +105,10 @@ def event_fields(definition: ObjectDefinition) -> tuple[EventField, ...]:
     return tuple(sorted(result, key=lambda event_field: _custom_rank(event_field.name)))
 
 
-def event_schema(definition: ObjectDefinition) -> dict[str, object]:
+def event_schema(definition: ObjectDefinition, more_change_types: Sequence[str] = ()) -> dict[str, object]:
     """The schema as GetSchema gives it: keys in the order type, name, namespace, fields; every body field a union.
+
+    `more_change_types` come after the change types that all schemas have.
 
     Raises `EventSchemaError` for a field type that has no form in change events.
     """
@@ -125,8 +128,13 @@ def event_schema(definition: ObjectDefinition) -> dict[str, object]:
         "type": "record",
         "name": change_event_name(definition.name),
         "namespace": NAMESPACE,
-        "fields": [_header_field(), *body],
+        "fields": [_header_field(more_change_types), *body],
     }
+
+
+def is_large_text(field: FieldDefinition) -> bool:
+    """Whether events may carry a difference instead of the field's value: long and rich text areas."""
+    return _doc_type(field) in LARGE_TEXT_TYPES
 
 
 def schema_json(schema: dict[str, object]) -> str:
@@ -193,25 +201,32 @@ def _record(record: str, components: list[dict[str, object]], defined: set[str])
 def _scalar(definition: ObjectDefinition, field: FieldDefinition) -> tuple[str, str]:
     if field.type not in _SCALARS:
         raise EventSchemaError(definition.name, field.name, f"type {field.type!r} has no form in change events")
-    avro_type, doc_type = _SCALARS[field.type]
-    role = "ForeignKey" if doc_type == "EntityId" else "CreatedDate" if field.name == "CreatedDate" else "Data"
-    if field.type == "textarea" and field.length > _LONGEST_PLAIN_TEXT_AREA:
-        doc_type = "StringPlusClob"
-    if field.cdc_type:
-        role, doc_type = ("ExternalForeignKey" if field.cdc_type == "ExternalId" else role), field.cdc_type
+    avro_type, doc_type = _SCALARS[field.type][0], _doc_type(field)
+    is_reference = _SCALARS[field.type][1] == "EntityId"
+    role = "ForeignKey" if is_reference else "CreatedDate" if field.name == "CreatedDate" else "Data"
+    if field.cdc_type == "ExternalId":
+        role = "ExternalForeignKey"
     return avro_type, f"{role}:{doc_type}{_custom_suffix(field)}"
+
+
+def _doc_type(field: FieldDefinition) -> str | None:
+    if field.cdc_type:
+        return field.cdc_type
+    if field.type == "textarea" and field.length > _LONGEST_PLAIN_TEXT_AREA:
+        return "StringPlusClob"
+    return _SCALARS[field.type][1] if field.type in _SCALARS else None
 
 
 def _custom_suffix(field: FieldDefinition) -> str:
     return f":{field.field_id}" if field.custom and field.field_id else ""
 
 
-def _header_field() -> dict[str, object]:
+def _header_field(more_change_types: Sequence[str]) -> dict[str, object]:
     strings = {"type": "array", "items": "string"}
     fields: list[tuple[str, object]] = [
         ("entityName", "string"),
         ("recordIds", strings),
-        ("changeType", {"type": "enum", "name": "ChangeType", "symbols": list(CHANGE_TYPES)}),
+        ("changeType", {"type": "enum", "name": "ChangeType", "symbols": [*CHANGE_TYPES, *more_change_types]}),
         ("changeOrigin", "string"),
         ("transactionKey", "string"),
         ("sequenceNumber", "int"),

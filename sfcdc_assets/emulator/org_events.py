@@ -1,0 +1,35 @@
+"""The events of an org: the builder with the steps that its settings and armed faults ask for."""
+
+from __future__ import annotations
+
+from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
+from sfcdc_assets.emulator.event_draft import EventDraft
+from sfcdc_assets.emulator.event_steps.enrichment import Enrichment
+from sfcdc_assets.emulator.event_steps.gaps import DatabaseChanges, InternalErrors
+from sfcdc_assets.emulator.event_steps.large_texts import LargeTexts
+from sfcdc_assets.emulator.event_steps.losses import Losses
+from sfcdc_assets.emulator.event_steps.overflow import Overflow
+from sfcdc_assets.emulator.event_steps.publishing_faults import PublishingFaults
+from sfcdc_assets.emulator.event_steps.wildcards import Wildcards
+from sfcdc_assets.emulator.faults import Faults
+from sfcdc_assets.emulator.org import Org
+
+
+def org_events(org: Org, faults: Faults) -> ChangeEventBuilder:
+    """Builds the events of `org`, with the holes that are armed in `faults`."""
+
+    def is_exposed(each: EventDraft) -> bool:
+        """Only changes that raise events use faults up; a wildcard stands for an object and is no record's change."""
+        return each.entity in org.selected_entities and not each.record_ids[0].endswith("*")
+
+    builder = ChangeEventBuilder(lambda: org.definitions, max_event_bytes=lambda: org.settings.max_event_bytes)
+    builder.steps = (
+        LargeTexts(org, builder.codec),
+        Wildcards(org),
+        Losses(faults, is_exposed),
+        DatabaseChanges(org, faults, is_exposed),
+        InternalErrors(faults, is_exposed),
+        Overflow(org, faults, is_exposed),
+    )
+    builder.last_steps = (Enrichment(org, faults, builder.codec), PublishingFaults(org, faults))
+    return builder
