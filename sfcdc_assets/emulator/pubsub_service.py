@@ -20,6 +20,7 @@ from sfcdc_assets.emulator.rpc_refusal import (
     managed_subscription_unsupported,
     schema_id_blank,
     schema_not_found,
+    schema_unavailable,
     topic_empty,
     topic_not_found,
     unavailable,
@@ -47,12 +48,20 @@ class PubSubService(pb_grpc.PubSubServicer):
         self._bus = bus
         self._sessions = sessions
         self._timing = timing or StreamTiming()
-        self.faults = faults or Faults()
+        self.faults = faults or bus.faults
         self.meter = meter or DeliveryMeter(org.clock)
-        self._tenant_guid = f"CORE/prod/{org.organization_id}"
         self._open: set[Subscription] = set()
         self._open_lock = threading.Lock()
         self.faults.on_armed(bus.wake)
+
+    @property
+    def allowance_left(self) -> int:
+        """Events that may still be delivered in the 24 hours that end now."""
+        return self._org.settings.daily_event_deliveries - self.meter.in_last_24_hours()
+
+    @property
+    def _tenant_guid(self) -> str:
+        return f"CORE/prod/{self._org.organization_id}"
 
     @property
     def open_streams(self) -> int:
@@ -95,6 +104,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             meter=self.meter,
             open_topic=self._subscribable,
             readable=self._readable,
+            allowance=lambda: self.allowance_left,
         )
         if not context.add_callback(subscription.end):
             return
@@ -131,6 +141,8 @@ class PubSubService(pb_grpc.PubSubServicer):
             self._begin(call)
             if not request.schema_id.strip():
                 raise schema_id_blank()
+            if self.faults.take(Fault.SCHEMA_REFUSED):
+                raise schema_unavailable()
             schema_json = self._bus.schema_json(request.schema_id)
             if schema_json is None:
                 raise schema_not_found(request.schema_id, self._tenant_guid)

@@ -37,6 +37,8 @@ class RestServer:
                 log_level="warning",
                 access_log=False,
                 lifespan="off",
+                # Clients poll every few seconds on one connection; the default of 5 s closes it under their requests.
+                timeout_keep_alive=75,
             )
         )
         self._thread = threading.Thread(

@@ -127,6 +127,22 @@ def idle_too_long(seconds: float) -> RpcRefusal:
     )
 
 
+def delivery_limit_exceeded() -> RpcRefusal:
+    """The events that may be delivered in 24 hours have been; the status is not documented."""
+    return RpcRefusal(
+        StatusCode.RESOURCE_EXHAUSTED,
+        "You have exceeded the event delivery limit for your org.",
+        "subscription.limit.exceeded",
+    )
+
+
+def schema_unavailable() -> RpcRefusal:
+    """The schema cannot be read at the moment."""
+    return RpcRefusal(
+        StatusCode.INTERNAL, "The schema information can't be retrieved. Try again later.", "schema.api.unavailable"
+    )
+
+
 def schema_id_blank() -> RpcRefusal:
     return RpcRefusal(
         StatusCode.INVALID_ARGUMENT,

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from sfcdc_assets.emulator import text_edits
 from sfcdc_assets.emulator.object_definition import FieldDefinition
 from sfcdc_assets.emulator.transaction import StoredValue
 
@@ -57,7 +58,8 @@ _NULL_SHARE = 0.15
 def sample_value(field: FieldDefinition, dice: random.Random, *, now: int) -> StoredValue:
     """A value the field accepts, null now and then where that is allowed; references are always null.
 
-    `now` (epoch ms) is the centre of dates. Text of long fields has several lines and a few hundred characters.
+    `now` (epoch ms) is the centre of dates. Text of long fields has several lines and a few hundred characters, every
+    third one some 2,000, enough for changes to come as differences.
     """
     if field.type == "boolean":
         return dice.random() < 0.3
@@ -93,6 +95,8 @@ def _string(field: FieldDefinition, dice: random.Random, now: int) -> StoredValu
 def _textarea(field: FieldDefinition, dice: random.Random, now: int) -> StoredValue:
     if field.compound_field_name:
         return _string(field, dice, now)
+    if field.length >= 4_000 and dice.random() < 0.33:
+        return text_edits.long_text(dice, dice.randint(25, 60))[: field.length].strip()
     return long_text(dice, dice.randint(2, 8))[: field.length].strip()
 
 

@@ -7,21 +7,19 @@ from types import TracebackType
 
 from sfcdc_assets.emulator.certificate import server_certificate
 from sfcdc_assets.emulator.client_settings import write_settings_file
+from sfcdc_assets.emulator.control.routes import all_control_routes
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.org import Org
-from sfcdc_assets.emulator.pubsub_control import pubsub_control_routes
 from sfcdc_assets.emulator.pubsub_server import PubSubServer
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.rest.app import build_app
+from sfcdc_assets.emulator.rest.rest_faults import RestFaults
 from sfcdc_assets.emulator.rest_server import RestServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
-
-DAILY_DELIVERIES = 50_000
-"""The org's allowance of delivered events in 24 hours, as `limits` shows it; it is not enforced."""
 
 
 class EmulatorServer:
@@ -40,13 +38,18 @@ class EmulatorServer:
         timing: StreamTiming | None = None,
         faults: Faults | None = None,
     ) -> None:
-        """`directory` holds certificates and `org.env`; port 0 takes a free one. Raises EmulatorDirectoryError."""
+        """`directory` holds certificates and `org.env`; port 0 takes a free one. Raises EmulatorDirectoryError.
+
+        The faults of `faults` are committed by calls, streams and events alike.
+        """
         directory = directory.absolute()
-        self.bus = EventBus(org)
+        self.bus = EventBus(org, faults=faults)
         self.sessions = Sessions(org)
-        self.service = PubSubService(org, self.bus, sessions=self.sessions, timing=timing, faults=faults)
+        self.service = PubSubService(org, self.bus, sessions=self.sessions, timing=timing)
         self.meter = self.service.meter
         self.faults = self.service.faults
+        """Faults of calls, streams and events; those of REST are `rest_faults`."""
+        self.rest_faults = RestFaults()
         self.settings_file = directory / "org.env"
         self._org = org
         self._rest_port = rest_port
@@ -55,7 +58,8 @@ class EmulatorServer:
             org,
             sessions=self.sessions,
             measured_limits=self._limits,
-            control=pubsub_control_routes(self.bus, self.service),
+            faults=self.rest_faults,
+            control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
         )
         self._rest: RestServer | None = None
         self._pubsub: PubSubServer | None = None
@@ -124,5 +128,5 @@ class EmulatorServer:
         }
 
     def _limits(self) -> dict[str, tuple[int, int]]:
-        left = DAILY_DELIVERIES - self.meter.in_last_24_hours()
-        return {"DailyDeliveredPlatformEvents": (DAILY_DELIVERIES, left)}
+        most = self._org.settings.daily_event_deliveries
+        return {"DailyDeliveredPlatformEvents": (most, self.service.allowance_left)}

@@ -18,11 +18,13 @@ from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.rpc_refusal import (
     bad_credentials,
     bad_num_requested,
+    delivery_limit_exceeded,
     idle_too_long,
     replay_id_corrupted,
     replay_id_missing,
     stream_reset,
     topic_mismatch,
+    unavailable,
 )
 from sfcdc_assets.emulator.topic import Topic
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
@@ -31,7 +33,7 @@ MAX_OUTSTANDING = 100
 """Events a client can have outstanding over all requests of the call; asking for more is not an error."""
 MAX_PAYLOAD_BYTES = 3_000_000
 """Payload bytes of one response, unless a single event is larger."""
-_STREAM_FAULTS = (Fault.STREAM_RESET, Fault.SILENT_STREAM, Fault.STREAM_AUTH_ERROR)
+_STREAM_FAULTS = (Fault.STREAM_RESET, Fault.SILENT_STREAM, Fault.STREAM_AUTH_ERROR, Fault.STREAM_UNAVAILABLE)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ class Subscription:
         meter: DeliveryMeter,
         open_topic: Callable[[str], Topic],
         readable: Callable[[Topic], frozenset[str]],
+        allowance: Callable[[], int],
     ) -> None:
+        """`allowance`: how many events may still be delivered now, over all subscribers of the org."""
+        self._allowance = allowance
         self._bus = bus
         self._rpc_id = rpc_id
         self._timing = timing
@@ -142,6 +147,8 @@ class Subscription:
         if request.num_requested <= 0:
             raise bad_num_requested(request.num_requested)
         if self._topic is None:
+            if self._allowance() <= 0:
+                raise delivery_limit_exceeded()
             try:
                 self._read_through = self._bus.start(request.replay_preset, request.replay_id)
             except ReplayIdMissingError:
@@ -159,6 +166,8 @@ class Subscription:
             raise stream_reset()
         if self._faults.take(Fault.STREAM_AUTH_ERROR):
             raise bad_credentials()
+        if self._faults.take(Fault.STREAM_UNAVAILABLE):
+            raise unavailable()
         if self._faults.take(Fault.SILENT_STREAM):
             with self._bus.changed:
                 self._bus.changed.wait_for(lambda: self._ended)
@@ -168,7 +177,11 @@ class Subscription:
     def _read(self) -> Batch:
         assert self._topic is not None
         entities = self._readable(self._topic)
-        return self._bus.read(entities, after=self._read_through, max_events=self.pending, max_bytes=MAX_PAYLOAD_BYTES)
+        most = max(0, min(self.pending, self._allowance()))
+        batch = self._bus.read(entities, after=self._read_through, max_events=max(1, most), max_bytes=MAX_PAYLOAD_BYTES)
+        if batch.events and most == 0:
+            raise delivery_limit_exceeded()
+        return batch
 
     def _response(self, batch: Batch) -> pb.FetchResponse:
         self.pending -= len(batch.events)

@@ -11,12 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from random import Random
 
+from sfcdc_assets.emulator.avro.event_schema import is_large_text
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.sample_values import sample_value
+from sfcdc_assets.emulator.text_difference import LEAST_LENGTH
+from sfcdc_assets.emulator.text_edits import edited, long_text
 from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
+from sfcdc_assets.emulator.traffic_holes import HoleMix, TrafficHoles
 from sfcdc_assets.emulator.traffic_records import TrafficRecords
 from sfcdc_assets.emulator.transaction import Transaction
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
@@ -36,7 +41,9 @@ class TrafficMix:
     """Relative weights of the kinds of transactions.
 
     `bulk_update` sets the same values on several records of one object, `geocode` is the org filling in coordinates,
-    `several_objects` does two to four operations at once.
+    `several_objects` does two to four operations at once. `text_edit` changes some lines of a large text, `merge` makes
+    one record of two or three, `hard_delete` removes live records for good, `empty_bin` deleted ones, which raises no
+    event: these four are 0 by default, see FULL_MIX.
     """
 
     create: float = 20
@@ -46,16 +53,37 @@ class TrafficMix:
     undelete: float = 3
     geocode: float = 4
     several_objects: float = 8
+    text_edit: float = 0
+    merge: float = 0
+    hard_delete: float = 0
+    empty_bin: float = 0
+
+
+FULL_MIX = TrafficMix(text_edit=25, merge=3, hard_delete=2, empty_bin=1)
+"""Everything that happens to records in an org."""
 
 
 class TrafficGenerator:
     """Makes transactions one at a time (`step`), many at once (`run`), or in a thread at a rate (`start`, `stop`)."""
 
-    def __init__(self, org: Org, seed: int = 0, mix: TrafficMix | None = None, *, bus: EventBus | None = None) -> None:
-        """`bus` is needed only to run until a number of events."""
+    def __init__(
+        self,
+        org: Org,
+        seed: int = 0,
+        mix: TrafficMix | None = None,
+        *,
+        bus: EventBus | None = None,
+        holes: float = 0.0,
+        hole_mix: HoleMix | None = None,
+    ) -> None:
+        """`bus` is needed only to run until a number of events, and for holes, the share of transactions that get
+        one."""
+        if holes and bus is None:
+            raise ValueError("traffic with holes needs the bus: TrafficGenerator(..., bus=bus)")
         self._org = org
         self._bus = bus
         self._dice = Random(f"traffic:{seed}")
+        self.holes = TrafficHoles(org, bus.faults if bus else Faults(), holes, seed, hole_mix)
         mix = mix or TrafficMix()
         self._kinds = [kind.name for kind in fields(mix)]
         self._weights = [getattr(mix, kind) for kind in self._kinds]
@@ -68,6 +96,9 @@ class TrafficGenerator:
             "undelete": self._undelete,
             "geocode": self._geocode,
             "several_objects": self._several_objects,
+            "text_edit": self._text_edit,
+            "merge": self._merge,
+            "hard_delete": self._hard_delete,
         }
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -76,6 +107,7 @@ class TrafficGenerator:
 
     def step(self) -> Transaction:
         """Make one transaction. Raises TrafficRefusedError if the org accepts none."""
+        self.holes.before_transaction()
         last = "nothing could be changed"
         for _ in range(_REFUSALS_IN_A_ROW):
             try:
@@ -130,6 +162,9 @@ class TrafficGenerator:
     def _attempt(self) -> Transaction | None:
         kind = self._dice.choices(self._kinds, self._weights)[0]
         with self._org.database.lock:
+            if kind == "empty_bin":
+                self._empty_bin()
+                return None
             origin = "" if kind == "geocode" else self._dice.choice(_ORIGINS)
             with self._org.transaction(user_id=self._user(kind), change_origin=origin) as unit_of_work:
                 self._operations[kind](unit_of_work, set())
@@ -179,6 +214,46 @@ class TrafficGenerator:
         for record_id in ids:
             touched.add(record_id)
             unit_of_work.delete(definition.name, record_id)
+
+    def _text_edit(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        """A few lines of a large text change; a record without one gets one."""
+        definitions = [d for d in self._org.definitions.values() if _large_texts(d)]
+        if not definitions:
+            return
+        definition = self._dice.choice(definitions)
+        field = self._dice.choice(_large_texts(definition))
+        for record_id in self._records.choose(definition.name, self._dice):
+            text = (self._org.record(definition.name, record_id) or {}).get(field.name)
+            if isinstance(text, str) and len(text) >= LEAST_LENGTH:
+                new = edited(text, self._dice)
+            else:
+                new = long_text(self._dice, self._dice.randint(25, 80))
+            touched.add(record_id)
+            unit_of_work.update(definition.name, record_id, {field.name: new[: field.length]})
+
+    def _merge(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        mergeable = [d for d in self._org.definitions.values() if "MasterRecordId" in d.fields_by_name]
+        if not mergeable:
+            return
+        definition = self._dice.choice(mergeable)
+        ids = self._records.choose(definition.name, self._dice, count=self._dice.choice((2, 2, 3)))
+        if len(ids) > 1:
+            touched.update(ids)
+            unit_of_work.merge(definition.name, ids[0], tuple(ids[1:]), reparent=self._dice.random() < 0.7)
+
+    def _hard_delete(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        definition = self._definition(deletable=True)
+        for record_id in self._records.choose(definition.name, self._dice):
+            touched.add(record_id)
+            unit_of_work.hard_delete(definition.name, record_id)
+
+    def _empty_bin(self) -> None:
+        """Some deleted records are gone for good; no change is committed, so it is no transaction."""
+        definition = self._definition(deletable=True)
+        with self._org.transaction() as unit_of_work:
+            for record_id in self._records.choose(definition.name, self._dice, count=3, deleted=True):
+                if self._org.record(definition.name, record_id) is not None:
+                    unit_of_work.hard_delete(definition.name, record_id)
 
     def _undelete(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
         definition = self._definition(deletable=True)
@@ -233,3 +308,11 @@ class TrafficGenerator:
         nulled = field.nillable and self._dice.random() < 0.2
         ids = [] if nulled or not targets else self._records.choose(self._dice.choice(targets), self._dice)
         return ids[0] if ids else None if field.nillable else self._org.users.integration
+
+
+def _large_texts(definition: ObjectDefinition) -> list[FieldDefinition]:
+    return [
+        field
+        for field in definition.stored_fields
+        if field.updateable and field.length > LEAST_LENGTH and is_large_text(field)
+    ]

@@ -24,6 +24,7 @@ from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
 from sfcdc_assets.emulator.rest.replication import add_replication
 from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, error_response
+from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
 from sfcdc_assets.emulator.rest.tooling import add_tooling
@@ -36,14 +37,15 @@ def build_app(
     *,
     sessions: Sessions | None = None,
     intercept: Interceptor | None = None,
+    faults: RestFaults | None = None,
     measured_limits: Callable[[], Limits] | None = None,
     control: Sequence[BaseRoute] = (),
 ) -> Starlette:
     """The application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
-    request first and may answer in the org's place (faults). `measured_limits` brings counts of other parts into
-    `limits`. `control`: more routes below `/emulator`.
+    request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
+    of other parts into `limits`. `control`: more routes below `/emulator`.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
     oauth = oauth_routes(context)
@@ -59,7 +61,10 @@ def build_app(
     add_tooling(context)
     return Starlette(
         routes=[*oauth, *versions, *context.routes, *soap_routes(context), *control, *control_routes(context)],
-        middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1)],
+        middleware=[
+            Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
+            Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
+        ],
         exception_handlers={HTTPException: _not_served, 500: _unknown_exception},
     )
 

@@ -136,7 +136,7 @@ class BulkJobs:
         compiled = self._compiled(job)
         block = [csv_line([".".join(selected.path) for selected in compiled.selected], job.delimiter)]
         first = 0
-        for rows in self._database.stream(compiled.sql, compiled.parameters, _BLOCK):
+        for rows in self._org.rest_view.stream(compiled.sql, compiled.parameters, _BLOCK):
             for row in rows:
                 block.append(
                     csv_line([csv_value(item.field, row[item.first]) for item in compiled.selected], job.delimiter)

@@ -17,7 +17,7 @@ from sfcdc_assets.emulator.rest.sobjects import record_values
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 _MAX_CHANGES = 200
-_MAX_READS = 2000
+_MAX_READS = 2000  # beyond OrgSettings.most_ids_in_retrieve it is a 414 before
 _MAX_URL = 16_384
 
 Change = Callable[[UnitOfWork], str]
@@ -76,6 +76,8 @@ class _CollectionResource:
     def _read(self, request: ApiRequest, ids: Sequence[str], names: Sequence[str]) -> Response:
         definition = self._context.definition(request.path["object"], to_read=True)
         _check_number(len(ids), _MAX_READS)
+        if len(ids) > self._context.org.settings.most_ids_in_retrieve:
+            raise ApiError("URI_TOO_LONG", "URI Too Long; ask for fewer records at once", status=414)
         if not names:
             raise ApiError("INVALID_FIELD", "at least one field must be named")
         fields = chosen_fields(definition, names)

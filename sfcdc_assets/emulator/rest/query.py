@@ -83,13 +83,13 @@ class _QueryResource:
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
             if compiled.query.is_count:
-                ((total,),) = self._database.rows(compiled.sql, compiled.parameters)
+                ((total,),) = self._context.org.rest_view.rows(compiled.sql, compiled.parameters)
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
             return self._first_page(request, compiled)
 
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
         size = _batch_size(request)
-        blocks = self._database.stream(compiled.sql, compiled.parameters, size)
+        blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
         first = [record_json(compiled, row, request.data_path) for row in next(blocks, [])]
         total = len(first)
         locator: str | None = None

@@ -29,7 +29,7 @@ def add_replication(context: RestContext) -> None:
             f'SELECT "Id" FROM {quoted(definition.name)} '
             f'WHERE "SystemModstamp" >= ? AND "SystemModstamp" < ? AND "IsDeleted" = 0 ORDER BY "SystemModstamp", "Id"'
         )
-        ids = [row[0] for row in org.database.rows(sql, (start, end))]
+        ids = [row[0] for row in org.rest_view.rows(sql, (start, end))]
         _check_number(len(ids))
         return JSONResponse({"ids": ids, "latestDateCovered": _covered(end, org.clock())})
 
@@ -43,7 +43,7 @@ def add_replication(context: RestContext) -> None:
             "deleted_at < ?2 "
             "ORDER BY 1, 2"
         )
-        rows = org.database.rows(sql, (start, end, definition.name))
+        rows = org.rest_view.rows(sql, (start, end, definition.name))
         _check_number(len(rows))
         return JSONResponse(
             {

@@ -1,8 +1,11 @@
-"""The one SOAP call that REST has no word for: `undelete` of the partner API, with the session in the SOAP header."""
+"""Calls of the SOAP partner API that REST has no word for: `login` without a connected app, `undelete` and `merge`."""
 
 from __future__ import annotations
 
+import hmac
+from collections.abc import Callable
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 from starlette.concurrency import run_in_threadpool
@@ -11,19 +14,24 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
-from sfcdc_assets.emulator.ids import to_18
-from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.ids import to_15, to_18
+from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
+from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 _SOAP = "{http://schemas.xmlsoap.org/soap/envelope/}"
 _PARTNER = "{urn:partner.soap.sforce.com}"
-_MAX_IDS = 200
+_MAX_RECORDS = 200
+
+Change = Callable[[UnitOfWork], str]
+"""Makes one record's change and returns its id; raises ApiError."""
 
 
 def soap_routes(context: RestContext) -> list[Route]:
-    """`POST /services/Soap/u/{version}`; anything but `undelete` is a fault."""
+    """`POST /services/Soap/u/{version}`; anything but `login`, `undelete` and `merge` is a fault."""
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(_answer, context, await request.body(), request.path_params["version"])
+        version = request.path_params["version"]
+        return await run_in_threadpool(_answer, context, await request.body(), version, base_url(request))
 
     return [
         Route("/services/Soap/u/{version}", endpoint, methods=["POST"]),
@@ -31,41 +39,99 @@ def soap_routes(context: RestContext) -> list[Route]:
     ]
 
 
-def _answer(context: RestContext, body: bytes, version: str) -> Response:
+def _answer(context: RestContext, body: bytes, version: str, server: str) -> Response:
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         return _fault("INVALID_SOAP", "document types are not allowed")
     try:
         envelope = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:
         return _fault("INVALID_SOAP", f"the request is not XML: {error}")
+    login = envelope.find(f"{_SOAP}Body/{_PARTNER}login")
+    if login is not None:
+        return _login(context, login, f"{server}/services/Soap/u/{version}")
     session = envelope.findtext(f"{_SOAP}Header/{_PARTNER}SessionHeader/{_PARTNER}sessionId", "").strip()
     user_id = context.sessions.user_of(session)
     if user_id is None:
         return _fault("INVALID_SESSION_ID", "Session expired or invalid")
     context.usage.add()
-    call = envelope.find(f"{_SOAP}Body/{_PARTNER}undelete")
-    ids = [(item.text or "").strip() for item in call.findall(f"{_PARTNER}ids")] if call is not None else []
-    if call is None or len(ids) > _MAX_IDS:
-        return _fault(
-            "UNSUPPORTED_API", f"this org answers the SOAP call undelete, of at most {_MAX_IDS} ids, and no other"
-        )
     client = envelope.findtext(f"{_SOAP}Header/{_PARTNER}CallOptions/{_PARTNER}client", "").strip()
-    with context.org.transaction(
-        user_id=user_id, change_origin=f"com/salesforce/api/soap/{version};client={client}"
-    ) as unit_of_work:
-        results = []
-        for record_id in ids:
-            try:
-                unit_of_work.undelete(_entity(context, record_id), record_id)
-                results.append(f"<result><id>{to_18(record_id)}</id><success>true</success></result>")
-            except ApiError as error:
-                results.append(
-                    f"<result><errors><message>{escape(error.message)}</message>"
-                    f"<statusCode>{error.error_code}</statusCode></errors><success>false</success></result>"
-                )
+    origin = f"com/salesforce/api/soap/{version};client={client}"
+    for name, read in (("undelete", _restorations), ("merge", _merges)):
+        call = envelope.find(f"{_SOAP}Body/{_PARTNER}{name}")
+        if call is None:
+            continue
+        changes = read(context, call)
+        if len(changes) > _MAX_RECORDS:
+            return _fault("EXCEEDED_ID_LIMIT", f"at most {_MAX_RECORDS} records can be changed in one call")
+        with context.org.transaction(user_id=user_id, change_origin=origin) as unit_of_work:
+            results = "".join(_result(unit_of_work, change) for change in changes)
+        return _envelope(f'<{name}Response xmlns="urn:partner.soap.sforce.com">{results}</{name}Response>', 200)
+    return _fault("UNSUPPORTED_API", "this org answers the SOAP calls login, undelete and merge, and no other")
+
+
+def _login(context: RestContext, login: Element, server_url: str) -> Response:
+    """A session for the integration user; the password ends with the security token, as in every such login."""
+    org = context.org
+    credentials = org.settings.credentials
+    username, password = (login.findtext(f"{_PARTNER}{name}", "").strip() for name in ("username", "password"))
+    expected = credentials.password + credentials.security_token
+    is_right_user = hmac.compare_digest(username.lower().encode(), credentials.username.lower().encode())
+    if not hmac.compare_digest(password.encode(), expected.encode()) or not is_right_user:
+        return _fault("INVALID_LOGIN", "Invalid username, password, security token; or user locked out.")
+    user_id = org.users.integration
     return _envelope(
-        f'<undeleteResponse xmlns="urn:partner.soap.sforce.com">{"".join(results)}</undeleteResponse>', 200
+        '<loginResponse xmlns="urn:partner.soap.sforce.com"><result>'
+        f"<passwordExpired>false</passwordExpired><sandbox>false</sandbox>"
+        f"<serverUrl>{escape(server_url)}/{to_15(org.organization_id)}</serverUrl>"
+        f"<sessionId>{context.sessions.issue(user_id)}</sessionId><userId>{user_id}</userId><userInfo>"
+        f"<organizationId>{org.organization_id}</organizationId><userId>{user_id}</userId>"
+        f"<userName>{escape(credentials.username)}</userName></userInfo></result></loginResponse>",
+        200,
     )
+
+
+def _restorations(context: RestContext, call: Element) -> list[Change]:
+    def restoration(record_id: str) -> Change:
+        def change(unit_of_work: UnitOfWork) -> str:
+            unit_of_work.undelete(_entity(context, record_id), record_id)
+            return to_18(record_id)
+
+        return change
+
+    return [restoration(record_id) for record_id in _texts(call, "ids")]
+
+
+def _merges(context: RestContext, call: Element) -> list[Change]:
+    """`request` elements of a master record, with values to set, and one or two records to merge into it."""
+
+    def merge(request: Element) -> Change:
+        def change(unit_of_work: UnitOfWork) -> str:
+            master = request.find(f"{_PARTNER}masterRecord")
+            values = {part.tag.rpartition("}")[2]: part.text for part in master} if master is not None else {}
+            entity, record_id = values.pop("type", None) or "", values.pop("Id", None) or ""
+            losers = tuple(_texts(request, "recordToMergeIds"))
+            unit_of_work.merge(context.definition(entity).name, record_id, losers, reparent=True)
+            if values:
+                unit_of_work.update(context.definition(entity).name, record_id, values)
+            return to_18(record_id)
+
+        return change
+
+    return [merge(request) for request in call.findall(f"{_PARTNER}request")]
+
+
+def _result(unit_of_work: UnitOfWork, change: Change) -> str:
+    try:
+        return f"<result><id>{change(unit_of_work)}</id><success>true</success></result>"
+    except ApiError as error:
+        return (
+            f"<result><errors><message>{escape(error.message)}</message>"
+            f"<statusCode>{error.error_code}</statusCode></errors><success>false</success></result>"
+        )
+
+
+def _texts(element: Element, name: str) -> list[str]:
+    return [(item.text or "").strip() for item in element.findall(f"{_PARTNER}{name}")]
 
 
 def _entity(context: RestContext, record_id: str) -> str:

@@ -1,7 +1,8 @@
-"""Single records: read, create, update, delete, and the extension `undelete`.
+"""Single records: read, create, update, delete, and the extensions `undelete` and `merge`.
 
-Salesforce's REST API cannot restore a record (its SOAP API can); `POST .../sobjects/X/{id}/undelete` is this org's
-own addition, so that tests and demonstrations can raise UNDELETE events with a plain REST call.
+Salesforce's REST API can neither restore nor merge records (its SOAP API can); `POST .../sobjects/X/{id}/undelete` and
+`POST .../sobjects/X/{winner}/merge` are this org's own additions, so that tests and demonstrations can do so with a
+plain REST call.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def add_sobjects(context: RestContext) -> None:
     record = "/sobjects/{object}/{id}"
     context.add(record, {"GET": resource.read, "PATCH": resource.update, "DELETE": resource.delete})
     context.add(f"{record}/undelete", {"POST": resource.undelete})
+    context.add(f"{record}/merge", {"POST": resource.merge})
     context.add("/sobjects/{object}/{field}/{value}", {"GET": resource.read_by_external_id})
 
 
@@ -51,7 +53,7 @@ class _RecordResource:
         fields = chosen_fields(definition, names.split(",") if names else [field.name for field in definition.fields])
         if not is_id(record_id):
             raise ApiError("MALFORMED_ID", f"bad id {record_id}")
-        with self._context.org.database.lock:
+        with self._context.org.rest_view.shown():
             found = read_records(self._context, definition, [record_id], fields, request.data_path)
             if not found and self._context.org.record(definition.name, record_id) is not None:
                 raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
@@ -66,7 +68,7 @@ class _RecordResource:
         if field is None or not field.external_id:
             message = "Provided external ID field does not exist or is not accessible: " + request.path["field"]
             raise ApiError("NOT_FOUND", message, status=404)
-        with self._context.org.database.lock:
+        with self._context.org.rest_view.shown():
             record_id = self._context.org.store.holder_of(definition, field, request.path["value"])
             if record_id is None:
                 raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
@@ -94,6 +96,17 @@ class _RecordResource:
         definition = self._context.definition(request.path["object"])
         with self._context.transaction(request) as unit_of_work:
             unit_of_work.undelete(definition.name, request.path["id"])
+        return JSONResponse({"id": to_18(request.path["id"]), "success": True, "errors": []})
+
+    def merge(self, request: ApiRequest) -> Response:
+        """200; the body is `{"losers": [one or two ids], "reparent": true|false}`, `reparent` being true by default."""
+        definition = self._context.definition(request.path["object"])
+        document = request.json_object()
+        losers, reparent = document.get("losers"), document.get("reparent", True)
+        if not isinstance(losers, list) or not all(isinstance(loser, str) for loser in losers):
+            raise ApiError("JSON_PARSER_ERROR", "losers must be a list of ids")
+        with self._context.transaction(request) as unit_of_work:
+            unit_of_work.merge(definition.name, request.path["id"], tuple(losers), reparent=reparent is True)
         return JSONResponse({"id": to_18(request.path["id"]), "success": True, "errors": []})
 
 

@@ -1,0 +1,79 @@
+"""Arming faults: `/emulator/faults` for calls, streams and events, `/emulator/rest-faults` for REST."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from starlette.routing import Route
+
+from sfcdc_assets.emulator import faults as stream_side
+from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, whole_number
+from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.rest import rest_faults as rest_side
+from sfcdc_assets.emulator.rest.rest_faults import RestFault, RestFaults
+
+_OPTIONS = {Fault.OVERFLOW: ("threshold",), Fault.DUPLICATE: ("after",), Fault.ENRICHED: ("fields",)}
+
+
+def fault_routes(faults: Faults, rest_faults: RestFaults) -> list[Route]:
+    """`GET /emulator/faults` describes all faults and says what is armed, `DELETE` disarms all.
+
+    `POST /emulator/faults/{fault}?times=N` arms one, with its options: `threshold` (overflow), `after` (duplicate),
+    `fields` (enriched). `POST /emulator/rest-faults/{fault}?times=N&path=/query&method=GET&retry_after=S&seconds=S`
+    arms one of REST.
+    """
+
+    def listing(parameters: Parameters) -> Any:
+        armed: list[dict[str, Any]] = [
+            {"fault": fault, "times": faults.armed(fault)} for fault in Fault if faults.armed(fault)
+        ]
+        return {
+            "armed": armed + [asdict(one) for one in rest_faults.armed()],
+            "faults": dict(stream_side.DESCRIPTIONS),
+            "rest_faults": dict(rest_side.DESCRIPTIONS),
+        }
+
+    def arm(parameters: Parameters) -> Any:
+        fault = _fault(parameters["fault"])
+        options: dict[str, str | int] = {}
+        for name in _OPTIONS.get(fault, ()):
+            if name in parameters:
+                options[name] = str(parameters[name]) if name == "fields" else whole_number(parameters, name, 0)
+        faults.arm(fault, whole_number(parameters, "times", 1, least=1), **options)
+        return {"armed": faults.armed(fault)}
+
+    def arm_rest(parameters: Parameters) -> Any:
+        try:
+            fault = RestFault(parameters["fault"])
+        except ValueError:
+            raise ControlError(f"faults of REST are {', '.join(RestFault)}") from None
+        retry_after = whole_number(parameters, "retry_after", 0) if "retry_after" in parameters else None
+        rest_faults.arm(
+            fault,
+            whole_number(parameters, "times", 1, least=1),
+            path=str(parameters.get("path", "")),
+            method=str(parameters.get("method", "")),
+            retry_after=retry_after,
+            seconds=whole_number(parameters, "seconds", 600),
+        )
+        return {"armed": sum(one.times for one in rest_faults.armed())}
+
+    def disarm(parameters: Parameters) -> Any:
+        faults.disarm()
+        rest_faults.disarm()
+        return {}
+
+    return [
+        control_route("/faults", "GET", listing),
+        control_route("/faults", "DELETE", disarm),
+        control_route("/faults/{fault}", "POST", arm),
+        control_route("/rest-faults/{fault}", "POST", arm_rest),
+    ]
+
+
+def _fault(name: str) -> Fault:
+    try:
+        return Fault(name)
+    except ValueError:
+        raise ControlError(f"faults are {', '.join(Fault)}") from None

@@ -1,0 +1,63 @@
+"""Traffic on demand, so that an org in a process of its own can be driven from another."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+from starlette.routing import Route
+
+from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, whole_number
+from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator, TrafficMix
+from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
+
+_MIXES = {"plain": TrafficMix(), "full": FULL_MIX}
+
+
+def traffic_routes(org: Org, bus: EventBus) -> list[Route]:
+    """`POST /emulator/traffic {"events": N}` or `{"transactions": N}`, with `seed`, `holes` (0 to 1) and `mix` (`full`
+    or `plain`) as one likes: makes them as fast as possible and answers counts.
+
+    Requests with the same seed, holes and mix go on where the last one stopped.
+    """
+    generators: dict[tuple[int, float, str], TrafficGenerator] = {}
+    turn = threading.Lock()
+
+    def traffic(parameters: Parameters) -> Any:
+        events = whole_number(parameters, "events", 0)
+        transactions = whole_number(parameters, "transactions", 0)
+        if bool(events) == bool(transactions):
+            raise ControlError("give either events or transactions, a number greater than 0")
+        with turn:
+            generator = _generator(parameters)
+            holes = Counter(generator.holes.made)
+            published, first = bus.last_number, org.last_commit_number
+            try:
+                made = generator.run(events=events, transactions=transactions)
+            except TrafficRefusedError as error:
+                raise ControlError(str(error)) from None
+            changes = Counter(change.change_type for each in org.transactions(first) for change in each.changes)
+            return {
+                "transactions": made,
+                "events": bus.last_number - published,
+                "changes": changes,
+                "holes": generator.holes.made - holes,
+            }
+
+    def _generator(parameters: Parameters) -> TrafficGenerator:
+        seed, mix = whole_number(parameters, "seed", 0), str(parameters.get("mix", "full"))
+        try:
+            holes = float(parameters.get("holes", 0))
+            if mix not in _MIXES:
+                raise ControlError(f"mix must be one of {', '.join(_MIXES)}")
+            key = (seed, holes, mix)
+            if key not in generators:
+                generators[key] = TrafficGenerator(org, seed, _MIXES[mix], bus=bus, holes=holes)
+        except (TypeError, ValueError):
+            raise ControlError("holes must be a number from 0 to 1") from None
+        return generators[key]
+
+    return [control_route("/traffic", "POST", traffic)]
