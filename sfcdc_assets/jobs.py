@@ -24,3 +24,10 @@ SNAPSHOT = dg.define_asset_job(
     description="Read the chosen entities whole from the org by Bulk API 2.0, pinned to the stream; the next `sync` "
     "builds current_state from it. An unfinished snapshot goes on where it stopped.",
 )
+
+AUDIT = dg.define_asset_job(
+    "audit",
+    selection=dg.AssetSelection.checks_for_assets(["salesforce", "current_state"]),
+    description="Compare the tables with the org within a budget of API requests; what differs is read back by the "
+    "next `sync`.",
+)

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from sfcdc_assets.assets.run_scope import TRIGGER_TAG
-from sfcdc_assets.jobs import SYNC
+from sfcdc_assets.jobs import AUDIT, SYNC
 from sfcdc_assets.partitions import ENTITY
 
 
@@ -26,3 +26,12 @@ def sync_every_ten_minutes(context: dg.ScheduleEvaluationContext) -> dg.RunReque
         "dagster/asset_partition_range_end": keys[-1],
     }
     return dg.RunRequest(tags=tags)
+
+
+audit_every_night = dg.ScheduleDefinition(
+    name="audit_every_night",
+    job=AUDIT,
+    cron_schedule="30 2 * * *",
+    default_status=dg.DefaultScheduleStatus.STOPPED,
+    description="The drift audit, at half past two (UTC). Off by default: it spends API requests.",
+)

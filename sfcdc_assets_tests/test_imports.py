@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "text_diff": {"text_diff"},
     "snapshot": {"salesforce", "change_events", "snapshot"},
     "state": {"change_events", "text_diff", "state"},
-    "reconciliation": {"salesforce", "change_events", "text_diff", "state", "reconciliation"},
+    "reconciliation": {"salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"},
     "spark": {"spark"},
     "lake": {"pubsub", "change_events", "snapshot", "state", "lake"},
     "emulator": {"emulator", "pubsub.proto"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,10 +14,10 @@ from rich.table import Table
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.audit import audit
 from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.verify import VerifyReport, verify_entity
+from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
 
 DRIFT = 3
 """Exit code when a table differs from the org."""
@@ -25,14 +26,32 @@ SHOWN = 20
 
 def verify(
     entity: Annotated[list[str] | None, typer.Option(help="Only this entity; may be given several times.")] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(help="The most API requests to spend; parts that do not fit are named, and come first next time."),
+    ] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Open doubts for what differs and read it back.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Compare each entity's table with the org, record by record and field by field.
 
-    Reads every entity whole by Bulk API 2.0. Records that change meanwhile are left out and counted. Exit code 0 when
-    all are equal, 3 when something differs (what differs is listed), 1 when the comparison could not be made.
+    Reads by Bulk API 2.0, every entity whole or as far as the budget goes. Records that change meanwhile are left out
+    and counted. Exit code 0 when all are equal, 3 when something differs (what differs is listed), 1 when the
+    comparison could not be made. With --repair what differs is healed and compared again.
     """
-    reports = verify_entities(entity or [])
+    reports = verify_entities(entity or [], budget)
+    differing = [report for report in reports if report.differences]
+    if repair and differing:
+        from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
+
+        warehouse = Warehouse(load_settings().warehouse)
+        for report in differing:
+            opened = open_drift_doubts(warehouse, report, int(time.time() * 1000))
+            typer.echo(f"{report.entity}: {opened} records are read back.", err=True)
+        with dagster_instance() as instance:
+            sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))
+        again = {report.entity: report for report in verify_entities([each.entity for each in differing], budget)}
+        reports = [again.get(report.entity, report) for report in reports]
     drift = any(report.differences for report in reports)
     if as_json:
         told = [{**asdict(report), "differences": [asdict(each) for each in report.differences]} for report in reports]
@@ -43,7 +62,7 @@ def verify(
         raise typer.Exit(DRIFT)
 
 
-def verify_entities(wanted: list[str]) -> list[VerifyReport]:
+def verify_entities(wanted: list[str], budget: int | None = None) -> list[VerifyReport]:
     """A report for each wanted entity, or for all that are known."""
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
@@ -55,18 +74,14 @@ def verify_entities(wanted: list[str]) -> list[VerifyReport]:
             raise SettingsError(
                 "--entity", f"no configured channel carries {', '.join(unknown)}", f"Known are {', '.join(known)}"
             )
-        lander = Lander(warehouse, org)
-        return [
-            verify_entity(warehouse, org, lander, entity, channel)
-            for entity, channel in known.items()
-            if not wanted or entity in wanted
-        ]
+        chosen = {entity: channel for entity, channel in known.items() if not wanted or entity in wanted}
+        return audit(warehouse, org, chosen, budget)
 
 
 def show(reports: list[VerifyReport]) -> None:
     """A line for each entity, then the first differences."""
     console = Console()
-    table = Table("entity", "org", "table", "in motion", "values compared", "different", "API requests")
+    table = Table("entity", "org", "table", "in motion", "in doubt", "values compared", "different", "API requests")
     for report in reports:
         different = f"{len(report.differences):,}{'+' if report.cut_off else ''}"
         table.add_row(
@@ -74,11 +89,16 @@ def show(reports: list[VerifyReport]) -> None:
             f"{report.in_org:,}",
             f"{report.in_table:,}",
             f"{report.in_motion:,}",
+            f"{report.in_doubt:,}",
             f"{report.values_compared:,}",
             f"[red]{different}[/red]" if report.differences else different,
             str(report.calls),
         )
     console.print(table)
+    for report in reports:
+        if report.skipped:
+            parts = report.windows + report.skipped
+            console.print(f"{report.entity}: {report.skipped} of {parts} parts were not read: the budget is spent.")
     differences = [difference for report in reports for difference in report.differences]
     for difference in differences[:SHOWN]:
         console.print(str(difference), markup=False, highlight=False)

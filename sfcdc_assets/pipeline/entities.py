@@ -40,8 +40,8 @@ def entity_channels(
 @dataclass(frozen=True)
 class EntityState:
     """How far an entity has come: positions landed, complete and applied; snapshots complete (and the last one's pin)
-    and applied; refetches taken and applied; doubts about records that may be read back now, and the position of an
-    unanswered doubt about the entity."""
+    and applied; refetches taken and applied; open doubts, those about records that may be read back now, and the
+    position of an unanswered doubt about the entity."""
 
     entity: str
     channel: str
@@ -53,6 +53,7 @@ class EntityState:
     snapshot_applied: int
     refetched: int
     refetch_applied: int
+    doubts_open: int
     doubts_due: int
     entity_doubt: int | None
 
@@ -106,6 +107,7 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         snapshot_applied=table.snapshot_number() if table else 0,
         refetched=(taken.table.transaction_version("refetch") or 0) if taken else 0,
         refetch_applied=table.has(REFETCH) if table else 0,
+        doubts_open=len(doubts),
         doubts_due=len(due(doubts, now_ms)),
         entity_doubt=max(
             (d.opened_position for d in doubts if d.record_id == ENTITY and d.opened_position > pin), default=None

@@ -1,7 +1,8 @@
-"""The audit: an entity's table against the org, record by record and field by field.
+"""The drift audit: an entity's table against the org, record by record and field by field (guarantee 10).
 
 The org goes on changing while it is read, so only what the table can know is compared: records that the stream names
-after the position the table stands at are in motion and are left out, and counted.
+after the position the table stands at are in motion and are left out, and counted; so are records in doubt, which the
+table itself does not vouch for.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import time
 from dataclasses import dataclass, field
 
 import polars as pl
+import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import columns_of_arrow_schema
-from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -20,25 +23,34 @@ from sfcdc_assets.pipeline.current_state import SnapshotMissing
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference, different_values, one_sided
-from sfcdc_assets.snapshot.pages import read_pages, start
+from sfcdc_assets.reconciliation.windows import Plan, plan_windows
+from sfcdc_assets.snapshot.pages import read_pages, rows_per_page, start
+from sfcdc_assets.snapshot.soql import IdWindow
+from sfcdc_assets.state.doubt import Doubt
 
 HELD = 100_000
-"""Differences held in memory while reading; beyond it the count goes on and the report says so."""
+"""Differences held in memory while reading; beyond it the report says that there were more."""
+DAY_SECONDS = 86_400
 
 
 @dataclass
 class VerifyReport:
-    """What was compared: live records of the org and of the table, records in motion (left out), differences."""
+    """What was compared: live records of the org and of the table, records left out (in motion, in doubt), differences,
+    the parts read and the parts that were not for want of budget, and the API requests spent."""
 
     entity: str
+    channel: str
     position: int
     in_org: int = 0
     in_table: int = 0
     in_motion: int = 0
+    in_doubt: int = 0
     values_compared: int = 0
     differences: list[Difference] = field(default_factory=list)
     cut_off: bool = False
     """True when there were more differences than are listed."""
+    windows: int = 0
+    skipped: int = 0
     calls: int = 0
     seconds: float = 0.0
 
@@ -48,40 +60,86 @@ class VerifyReport:
         self.differences.extend(found[: HELD - len(self.differences)])
 
 
-def verify_entity(warehouse: Warehouse, org: Org, lander: Lander, entity: str, channel: str) -> VerifyReport:
-    """Read the entity whole from the org and compare. Memory holds one page, and the Ids of both sides.
+def verify_entity(
+    warehouse: Warehouse, org: Org, lander: Lander, entity: str, channel: str, budget: int | None = None
+) -> VerifyReport:
+    """Read the entity from the org, whole or as far as `budget` API requests go, and compare.
 
-    Raises `SnapshotMissing` for an entity that has no table yet.
+    Memory holds one page, and the Ids of both sides. Raises `SnapshotMissing` for an entity without a table.
     """
     started, calls = time.monotonic(), org.session.calls
     table = CurrentState.open(warehouse, entity)
-    taken = Snapshots.open(warehouse, entity)
-    if table is None or taken is None:
+    if table is None or Snapshots.open(warehouse, entity) is None:
         raise SnapshotMissing(entity)
     position = table.applied(channel) or 0
+    plan = _plan(table, budget)
+    report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
+    for window in plan.windows:
+        _compare(org, table, window, report)
+    lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
+    moving = RawEvents.open(warehouse).record_ids_after(entity, channel, position)
+    held = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
+    report.in_motion, report.in_doubt = len(moving), len(held)
+    left_out = moving | held
+    report.differences = [found for found in report.differences if found.record_id not in left_out]
+    report.calls, report.seconds = org.session.calls - calls, time.monotonic() - started
+    return report
+
+
+def open_drift_doubts(warehouse: Warehouse, report: VerifyReport, now_ms: int) -> int:
+    """Open a doubt for each record that differs, so that the next run reads it back; returns how many are new."""
+    if not report.differences:
+        return 0
+    told = {found.record_id: found.field or found.kind for found in reversed(report.differences)}
+    doubts = [
+        {"record_id": record_id, "reason": Doubt.DRIFT.value, "position": report.position, "detail": what}
+        for record_id, what in told.items()
+    ]
+    ledger = Ledger.open_or_create(warehouse, report.entity)
+    return ledger.note(doubts, report.channel, report.position, now_ms)
+
+
+def _plan(table: CurrentState, budget: int | None) -> Plan:
+    files = sorted(table.files().values(), key=lambda file: file.statistics["min.Id"])
+    boundaries = [part.first for part in id_ranges(files)] or [""]
+    rows = [file.rows for file in files] or [0]
+    per_page = rows_per_page(columns_of_arrow_schema(table.schema))
+    return plan_windows(boundaries, rows, per_page, budget, turn=int(time.time() // DAY_SECONDS))
+
+
+def _compare(org: Org, table: CurrentState, window: IdWindow, report: VerifyReport) -> None:
     columns = columns_of_arrow_schema(table.schema)
-    progress = start(org.session, entity, columns, channel=channel, position=position, snapshot_number=0)
-    report = VerifyReport(entity, position)
+    within = f" and {window.condition}" if window.condition else ""
+    progress = start(
+        org.session,
+        report.entity,
+        columns,
+        channel=report.channel,
+        position=report.position,
+        snapshot_number=0,
+        window=window,
+    )
     seen: list[pl.Series] = []
     for page, after in read_pages(org.session, progress, columns):
-        rows = pl.DataFrame(page).filter(~pl.col("_is_deleted").fill_null(False))
+        rows = _frame(page).filter(~pl.col("_is_deleted").fill_null(False))
         if rows.is_empty():
             continue
         seen.append(rows["Id"])
         low, high = str(rows["Id"].min()), str(rows["Id"].max())
-        ours = pl.DataFrame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
+        ours = _frame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
         compared = [column.name for column in columns if column.name in after.fields and column.name != "Id"]
         report.in_org += rows.height
         report.values_compared += rows.height * len(compared)
-        report.add(different_values(entity, rows, ours, compared))
-        report.add(one_sided(entity, rows.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING))
-    live = pl.DataFrame(table.table.scan(["Id"], "not _is_deleted"))
-    report.in_table = live.height
+        report.add(different_values(report.entity, rows, ours, compared))
+        report.add(one_sided(report.entity, rows.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING))
+    live = _frame(table.table.scan(["Id"], f"not _is_deleted{within}"))
+    report.in_table += live.height
     org_ids = pl.concat(seen) if seen else pl.Series("Id", [], pl.String)
-    report.add(one_sided(entity, live.join(org_ids.to_frame("Id"), on="Id", how="anti")["Id"].to_list(), EXTRA))
-    lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
-    moving = RawEvents.open(warehouse).record_ids_after(entity, channel, position)
-    report.in_motion = len(moving)
-    report.differences = [found for found in report.differences if found.record_id not in moving]
-    report.calls, report.seconds = org.session.calls - calls, time.monotonic() - started
-    return report
+    extra = live.join(org_ids.to_frame("Id"), on="Id", how="anti")["Id"].to_list()
+    report.add(one_sided(report.entity, extra, EXTRA))
+
+
+def _frame(rows: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

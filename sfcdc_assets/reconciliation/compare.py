@@ -29,14 +29,22 @@ class Difference:
 
 
 def different_values(entity: str, org: pl.DataFrame, table: pl.DataFrame, columns: Sequence[str]) -> list[Difference]:
-    """Values that differ in records that both sides have. Null equals null only; NaN equals NaN."""
-    both = org.select("Id", *columns).join(table.select("Id", *columns), on="Id", suffix="@table")
+    """Values that differ in records that both sides have. Null equals null only; NaN equals NaN.
+
+    Rows are compared by a hash of all their values first; only those whose hashes differ are looked at by field.
+    """
+    both = _hashed(org, columns).join(_hashed(table, columns), on="Id", suffix="@table")
+    unequal = both.filter(pl.col("hash") != pl.col("hash@table"))
     found = []
-    for column in columns:
-        pairs = both.filter(pl.col(column).ne_missing(pl.col(f"{column}@table")))
+    for column in columns if unequal.height else ():
+        pairs = unequal.filter(pl.col(column).ne_missing(pl.col(f"{column}@table")))
         for record_id, in_org, in_table in pairs.select("Id", column, f"{column}@table").iter_rows():
             found.append(Difference(entity, record_id, column, _told(in_org), _told(in_table)))
     return found
+
+
+def _hashed(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    return rows.select("Id", *columns, rows.select(columns).hash_rows().alias("hash"))
 
 
 def one_sided(entity: str, record_ids: Sequence[str], kind: str) -> list[Difference]:

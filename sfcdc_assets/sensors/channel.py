@@ -119,6 +119,10 @@ def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapsho
         return f"{told}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."
     if report.position > report.complete_position:
         return f"{told}; the last transaction is not complete yet, up to {report.complete_position} all is applied."
+    doubts = {state.entity: state.doubts_open for state in states if state.doubts_open}
+    if doubts:
+        held = ", ".join(f"{count} of {entity}" for entity, count in doubts.items())
+        return f"{told}; all else is up to date, records in doubt are read back when their pause is over: {held}."
     return f"{told}; all {len(states)} entities are up to date."
 
 

@@ -15,7 +15,7 @@ from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.snapshot.page_table import csv_schema, page_table
 from sfcdc_assets.snapshot.progress import SnapshotProgress
-from sfcdc_assets.snapshot.soql import selected_fields, snapshot_query
+from sfcdc_assets.snapshot.soql import IdWindow, selected_fields, snapshot_query
 
 MOST_ROWS_PER_PAGE = 25_000
 FEWEST_ROWS_PER_PAGE = 1_000
@@ -38,15 +38,18 @@ def start(
     channel: str,
     position: int,
     snapshot_number: int,
+    window: IdWindow | None = None,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> SnapshotProgress:
     """Begin a snapshot: create the bulk job, and return the progress to store before the first page is read.
+
+    With `window` only the records in it are read, for an audit of a part.
 
     `position` must have been noted before this call (guarantee 8). Raises `EntityNotReadable`, `QueryRefused`.
     """
     started_at_ms = now_ms()
     fields = selected_fields([column.name for column in columns], describe(session, entity).field_names)
-    job = create_job(session, entity, snapshot_query(entity, fields), include_deleted=True)
+    job = create_job(session, entity, snapshot_query(entity, fields, window), include_deleted=True)
     return SnapshotProgress(
         snapshot_number=snapshot_number,
         entity=entity,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 ID = "Id"
 IS_DELETED = "IsDeleted"
@@ -23,6 +24,25 @@ def selected_fields(column_names: Sequence[str], described: Collection[str]) -> 
     return (*(name for name in _ALWAYS if name in described), *columns)
 
 
-def snapshot_query(entity: str, fields: Sequence[str]) -> str:
-    """SELECT of these fields of all records. No ORDER BY and no LIMIT: either would switch off the org's chunking."""
-    return f"SELECT {', '.join(fields)} FROM {entity}"
+@dataclass(frozen=True)
+class IdWindow:
+    """Ids from `lower` up to and without `upper`; None: no end on that side. Ids order as their characters do."""
+
+    lower: str | None = None
+    upper: str | None = None
+
+    @property
+    def condition(self) -> str:
+        """The window as a condition of SOQL and of a table scan alike; empty for all Ids."""
+        parts = [f"Id >= '{self.lower}'"] if self.lower is not None else []
+        parts += [f"Id < '{self.upper}'"] if self.upper is not None else []
+        return " AND ".join(parts)
+
+
+def snapshot_query(entity: str, fields: Sequence[str], window: IdWindow | None = None) -> str:
+    """SELECT of these fields of all records, or of those in a window of Ids.
+
+    No ORDER BY and no LIMIT: either would switch off the org's chunking.
+    """
+    where = window.condition if window else ""
+    return f"SELECT {', '.join(fields)} FROM {entity}" + (f" WHERE {where}" if where else "")
