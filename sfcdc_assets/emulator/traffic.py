@@ -34,6 +34,8 @@ _ORIGINS = (
 )
 _OWN_USER_SHARE = 0.8
 _REFUSALS_IN_A_ROW = 100
+_CANDIDATES = 6
+"""Records among which traffic looks for one with a large text."""
 
 
 @dataclass(frozen=True)
@@ -216,20 +218,24 @@ class TrafficGenerator:
             unit_of_work.delete(definition.name, record_id)
 
     def _text_edit(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
-        """A few lines of a large text change; a record without one gets one."""
+        """A few lines of a large text change. If none of a few records has one, a record gets one."""
         definitions = [d for d in self._org.definitions.values() if _large_texts(d)]
         if not definitions:
             return
         definition = self._dice.choice(definitions)
         field = self._dice.choice(_large_texts(definition))
-        for record_id in self._records.choose(definition.name, self._dice):
-            text = (self._org.record(definition.name, record_id) or {}).get(field.name)
-            if isinstance(text, str) and len(text) >= LEAST_LENGTH:
-                new = edited(text, self._dice)
-            else:
-                new = long_text(self._dice, self._dice.randint(25, 80))
+        ids = self._records.choose(definition.name, self._dice, count=_CANDIDATES)
+        texts = {record_id: self._text(definition, record_id, field) for record_id in ids}
+        large = [record_id for record_id, text in texts.items() if len(text) >= LEAST_LENGTH]
+        for record_id in (large or ids)[:1]:
+            text = texts[record_id]
+            new = edited(text, self._dice) if large else long_text(self._dice, self._dice.randint(25, 80))
             touched.add(record_id)
             unit_of_work.update(definition.name, record_id, {field.name: new[: field.length]})
+
+    def _text(self, definition: ObjectDefinition, record_id: str, field: FieldDefinition) -> str:
+        record = self._org.store.stored(definition, record_id) or {}
+        return str(record.get(field.name) or "")
 
     def _merge(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
         mergeable = [d for d in self._org.definitions.values() if "MasterRecordId" in d.fields_by_name]

@@ -1,0 +1,195 @@
+"""The control resource of a served org, as another process uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.faults import DESCRIPTIONS, Fault
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
+from sfcdc_assets.emulator.rest.rest_faults import RestFault
+from sfcdc_assets.emulator.server import EmulatorServer
+
+
+class Control:
+    """Requests to `/emulator` of a served org."""
+
+    def __init__(self, org: Org, server: EmulatorServer) -> None:
+        self.org = org
+        self.server = server
+        self.session = requests.Session()
+
+    def send(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
+        answer = self.session.request(
+            method, f"{self.server.rest_url}/emulator{path}", timeout=30, verify=str(self.server.ca_file), **options
+        )
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def get(self, path: str, **options: Any) -> Any:
+        return self.send("GET", path, **options)
+
+    def post(self, path: str, body: Any = None, **options: Any) -> Any:
+        return self.send("POST", path, json=body, **options)
+
+
+@pytest.fixture(scope="module")
+def org() -> Iterator[Org]:
+    org = Org(clock=ManualClock(), seed=6)
+    org.populate(20)
+    yield org
+    org.close()
+
+
+@pytest.fixture(scope="module")
+def served(org: Org, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatorServer]:
+    with EmulatorServer(org, directory=tmp_path_factory.mktemp("org")) as server:
+        yield server
+
+
+@pytest.fixture
+def control(org: Org, served: EmulatorServer) -> Iterator[Control]:
+    control = Control(org, served)
+    yield control
+    control.send("DELETE", "/faults")
+    control.session.close()
+
+
+def test_every_fault_is_described_and_can_be_armed(control: Control) -> None:
+    listing = control.get("/faults")
+    assert listing["faults"].keys() == set(Fault) == set(DESCRIPTIONS)
+    assert listing["rest_faults"].keys() == set(RestFault) == set(REST_DESCRIPTIONS)
+    for fault in Fault:
+        assert control.post(f"/faults/{fault}?times=2") == {"armed": 2}
+    control.post("/rest-faults/unavailable?times=3&path=/query&retry_after=9")
+    armed = control.get("/faults")["armed"]
+    assert [one["fault"] for one in armed] == [*Fault, "unavailable"]
+    assert (armed[-1]["times"], armed[-1]["path"], armed[-1]["retry_after"]) == (3, "/query", 9)
+    control.send("DELETE", "/faults")
+    assert control.get("/faults")["armed"] == []
+
+
+def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> None:
+    control.post("/faults/duplicate?after=4")
+    control.post("/faults/enriched", {"times": 2, "fields": "Name,Phone"})
+    faults = control.server.faults
+    assert faults.option(Fault.DUPLICATE, "after", 0) == 4
+    assert (faults.armed(Fault.ENRICHED), faults.option(Fault.ENRICHED, "fields", "")) == (2, "Name,Phone")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/faults/nonsense", {}),
+        ("/faults/duplicate", {"times": 0}),
+        ("/faults/duplicate", {"after": "soon"}),
+        ("/rest-faults/nonsense", {}),
+        ("/traffic", {}),
+        ("/traffic", {"events": 1, "transactions": 1}),
+        ("/traffic", {"events": 1, "holes": 2}),
+        ("/traffic", {"events": 1, "mix": "some"}),
+        ("/settings", {"nonsense": 1}),
+        ("/settings", {"credentials": {}}),
+        ("/settings", {"overflow_threshold": "many"}),
+        ("/settings", {"overflow_threshold": True}),
+        ("/settings", {"diff_convention": "context"}),
+        ("/settings", {"enriched_fields": {"Account": "Name"}}),
+        ("/records/Account/clear-field", {"field": "Id"}),
+        ("/records/Nonsense/hard-delete", {"ids": []}),
+        ("/records/Account/hard-delete", {"ids": "all"}),
+        ("/replay-ids/move", {"new_organization_id": "perhaps"}),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_reason(control: Control, path: str, body: dict[str, Any]) -> None:
+    assert control.post(path, body, status=400)["error"]
+
+
+def test_traffic_runs_on_demand_and_answers_counts(control: Control) -> None:
+    first = control.get("/events")["published"]
+    answer = control.post("/traffic", {"events": 60, "seed": 5, "holes": 0.3})
+    assert answer["events"] >= 60
+    assert control.get("/events")["published"] == first + answer["events"]
+    assert sum(answer["holes"].values()) > 3
+    assert sum(answer["changes"].values()) >= answer["transactions"] > 0
+    control.send("DELETE", "/faults")
+    assert control.post("/traffic", {"transactions": 5, "mix": "plain"})["transactions"] == 5
+
+
+def test_the_truth_comes_in_pages_with_deleted_and_purged_records(control: Control) -> None:
+    org = control.org
+    control.post("/recycle-bin/empty")
+    purged_before = set(control.get("/records/Lead")["purged"])
+    ids = [str(record["Id"]) for record in org.records("Lead")]
+    with org.transaction() as work:
+        work.delete("Lead", ids[0])
+        work.delete("Lead", ids[1])
+        work.hard_delete("Lead", ids[1])
+    seen: list[dict[str, Any]] = []
+    page = control.get("/records/Lead?limit=7")
+    assert set(page["purged"]) - purged_before == {ids[1]}
+    for _ in range(10):
+        seen += page["records"]
+        if page["next_after"] is None:
+            break
+        page = control.get(f"/records/Lead?limit=7&after={page['next_after']}")
+    assert seen == list(org.records("Lead", include_deleted=True))
+    assert control.post("/recycle-bin/empty", {"entity": "Lead"}) == {"removed": 1}
+    assert control.get("/records/Lead?limit=1")["purged"] == sorted({*purged_before, *ids[:2]})
+
+
+def test_emptying_the_bin_raises_no_event_and_a_hard_delete_of_a_live_record_does(control: Control) -> None:
+    org = control.org
+    ids = [str(record["Id"]) for record in org.records("Case")][:2]
+    with org.transaction() as work:
+        work.delete("Case", ids[0])
+    published = control.get("/events")["published"]
+    control.post("/recycle-bin/empty")
+    assert control.get("/events")["published"] == published
+    control.post("/records/Case/hard-delete", {"ids": [ids[1]]})
+    assert control.get("/events")["published"] == published + 1
+    assert [org.record("Case", one) for one in ids] == [None, None]
+
+
+def test_settings_change_while_the_org_runs(control: Control) -> None:
+    before = control.get("/settings")
+    assert "credentials" not in before
+    changed = {"rest_delay": 1500, "diff_convention": "posix", "enriched_fields": {"Account": ["Name"]}}
+    assert control.post("/settings", changed) == before | changed
+    assert control.org.rest_view.delay == 1500
+    control.post("/settings", {name: before[name] for name in changed})
+    assert control.get("/settings") == before
+
+
+def test_a_field_is_cleared_for_all_records(control: Control) -> None:
+    assert control.post("/records/Opportunity/clear-field", {"field": "NextStep"}) == {"record_ids": ["006*"]}
+
+
+def test_the_allowance_left_is_in_the_limits(control: Control, served: EmulatorServer) -> None:
+    assert served._limits() == {"DailyDeliveredPlatformEvents": (50_000, 50_000)}
+    control.post("/settings", {"daily_event_deliveries": 10})
+    assert served._limits() == {"DailyDeliveredPlatformEvents": (10, 10)}
+    control.post("/settings", {"daily_event_deliveries": 50_000})
+
+
+def test_replay_ids_expire_and_a_refresh_makes_all_tokens_worthless(control: Control, served: EmulatorServer) -> None:
+    token = served.sessions.issue("005000000000001AAA")
+    first = control.get("/events")["latest_replay_id"]
+    assert control.post("/replay-ids/expire")["latest_replay_id"] > first
+    organization = control.get("/state")["organization_id"]
+    moved = control.post("/replay-ids/move")
+    assert (moved["organization_id"], moved["latest_replay_id"] < first) == (organization, True)
+    assert served.sessions.user_of(token)
+    assert control.post("/replay-ids/move", {"new_organization_id": True})["organization_id"] != organization
+    assert served.sessions.user_of(token) is None
+
+
+def test_the_body_of_a_control_request_is_a_json_object(served: EmulatorServer, tmp_path: Path) -> None:
+    for body in ("nonsense", "[]"):
+        answer = requests.post(served.rest_url + "/emulator/traffic", data=body, verify=str(served.ca_file), timeout=30)
+        assert (answer.status_code, list(answer.json())) == (400, ["error"])

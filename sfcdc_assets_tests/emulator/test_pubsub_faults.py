@@ -1,0 +1,79 @@
+"""Faults of calls and streams over real gRPC: the delivery allowance, outages in midst of a stream, refused schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+
+from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated
+
+PREFIX = "sfdc.platform.eventbus.grpc."
+
+
+@pytest.fixture
+def emulated(tmp_path: Path) -> Iterator[Emulated]:
+    emulated = Emulated(tmp_path, StreamTiming())
+    yield emulated
+    emulated.close()
+
+
+def error_code(error: grpc.RpcError) -> str:
+    return dict(error.trailing_metadata())["error-code"].removeprefix(PREFIX)
+
+
+def test_events_are_delivered_until_the_allowance_is_used_up(emulated: Emulated) -> None:
+    emulated.org.settings = replace(emulated.org.settings, daily_event_deliveries=5)
+    emulated.create(8)
+    stream = emulated.subscribe(100)
+    assert len(stream.events(5)) == 5
+    error = stream.error()
+    assert (error.code(), error_code(error)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "subscription.limit.exceeded")
+    assert emulated.service.allowance_left == 0
+    assert error_code(emulated.subscribe(1).error()) == "subscription.limit.exceeded"
+    emulated.clock.advance(24 * 3_600_000 + 1)
+    emulated.org.settings = replace(emulated.org.settings, daily_event_deliveries=8)
+    assert len(emulated.subscribe(100).events(8)) == 8
+
+
+def test_a_stream_may_end_as_unavailable_in_its_midst(emulated: Emulated) -> None:
+    emulated.create(1)
+    stream = emulated.subscribe(10)
+    stream.events(1)
+    emulated.service.faults.arm(Fault.STREAM_UNAVAILABLE)
+    error = stream.error()
+    assert (error.code(), error_code(error)) == (grpc.StatusCode.INTERNAL, "service.unavailable")
+
+
+def test_schemas_may_be_refused_for_a_while(emulated: Emulated) -> None:
+    emulated.create(1)
+    (event,) = emulated.subscribe(1).events(1)
+    emulated.service.faults.arm(Fault.SCHEMA_REFUSED, 2)
+    request = pb.SchemaRequest(schema_id=event.event.schema_id)
+    for _ in range(2):
+        with pytest.raises(grpc.RpcError) as raised:
+            emulated.stub.GetSchema(request, metadata=emulated.metadata)
+        assert error_code(raised.value) == "schema.api.unavailable"
+    assert emulated.stub.GetSchema(request, metadata=emulated.metadata).schema_id == event.event.schema_id
+
+
+def test_siblings_over_the_wire_share_a_replay_id_over_several_responses(emulated: Emulated) -> None:
+    emulated.create(3)
+    stream = emulated.subscribe(3, ALL, EARLIEST)
+    stream.events(3)
+    emulated.bus.faults.arm(Fault.ENRICHED)
+    with emulated.org.transaction() as work:
+        for record in list(emulated.org.records("Account")):
+            work.update("Account", str(record["Id"]), {"Phone": "1"})
+    found = []
+    for _ in range(3):
+        stream.request(1)
+        found += stream.events(1)
+    assert len({event.replay_id for event in found}) == 1
+    assert len({event.event.payload for event in found}) == 3
