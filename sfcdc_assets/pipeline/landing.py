@@ -13,21 +13,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import tenacity
 
 from sfcdc_assets.change_events.landing import StreamPlace, hold_back_last_replay_id, land
 from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.lost_place import lose_place
+from sfcdc_assets.pipeline.lost_place import entities_of_channel, lose_place
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pubsub.errors import ReplayIdRefused, SchemaNotFound
 from sfcdc_assets.pubsub.replay import ReplayStart
 from sfcdc_assets.pubsub.subscription import DeliveredEvent, deliveries
 from sfcdc_assets.salesforce.channel_members import entity_of_change_event
+from sfcdc_assets.state.doubt import Doubt
 
 SETTLE_SECONDS = 2.0
 """Silence that counts as the stream's tip."""
@@ -167,13 +170,33 @@ class Lander:
         landed = land(place, whole, schema_of, at_tip=at_tip, tip_replay_id=tip)
         moved = landed.place.position > place.position or landed.place.complete_position > place.complete_position
         if moved or (landed.place.replay_id != place.replay_id and self._resume_point_is_old(raw_events)):
-            report.quarantined += quarantine(self._warehouse, landed.quarantined, report.channel)
+            report.quarantined += self._quarantine(schemas, report.channel, landed.quarantined)
             raw_events.commit(landed.rows, landed.place, self._org.session.organization_id)
             for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
                 report.events[counted["values"]] += counted["counts"]
         report.position, report.complete_position = landed.place.position, landed.place.complete_position
         report.at_tip = at_tip
         return list(held)
+
+    def _quarantine(self, schemas: Schemas, channel: str, rows: pa.Table) -> int:
+        """Keep events without a readable header, and doubt what they may have spoken of.
+
+        Their schema tells the entity, nothing tells the record; without a known schema it may be any entity of the
+        channel. The doubts are opened before the channel's place moves on.
+        """
+        for row in rows.select(["position", "schema_id", "error"]).to_pylist():
+            schema = schemas.get(row["schema_id"])
+            entities = (schema.entity_name,) if schema else entities_of_channel(self._warehouse, channel)
+            doubt = {
+                "record_id": ENTITY,
+                "reason": Doubt.UNDECODABLE_PAYLOAD.value,
+                "position": row["position"],
+                "detail": row["error"],
+            }
+            for entity in entities:
+                ledger = Ledger.open_or_create(self._warehouse, entity)
+                ledger.note([doubt], channel, row["position"], self._clock_ms())
+        return quarantine(self._warehouse, rows, channel)
 
     def _know(self, schemas: Schemas, schema_id: str) -> None:
         """Fetch a schema the first time its id is seen. One that the org does not give out stays unknown: the events
