@@ -46,6 +46,8 @@ class EventDraft:
     """The event's uuid, if the bus is not to choose one."""
     beside_previous: bool = False
     """Shares the replay id of the event before it."""
+    is_alone: bool = False
+    """Never merged with others."""
     is_sibling: bool = False
     """One of several events into which a merged one was taken apart."""
     copy_after: int | None = None
@@ -67,6 +69,8 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
         before=change.before,
         record=change.before if change.after is None else change.after,
     )
+    if change.is_conversion:
+        return replace(base, change_type=f"GAP_{change.change_type}", is_alone=True)
     if change.change_type == "DELETE":
         return base
     if change.change_type != "UPDATE":
@@ -119,4 +123,5 @@ def _sameness(each: EventDraft) -> object:
         each.nulled_fields,
         each.diff_fields,
         each.transaction_key,
+        each.record_ids if each.is_alone else None,
     )

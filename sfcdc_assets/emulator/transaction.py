@@ -30,6 +30,8 @@ class RecordChange:
     after: Mapping[str, StoredValue] | None
     changed_fields: tuple[str, ...] = ()
     master_record_id: str | None = None
+    is_conversion: bool = False
+    """The type of a field changed under the record, so that its event is a gap."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class TransactionLog:
 
 def _to_json(change: RecordChange) -> dict[str, Any]:
     """Keys: e entity, i id, t type, a/b non-null values after/before, o old values of what differs, c changed, m
-    master."""
+    master, v conversion."""
     item: dict[str, Any] = {"e": change.entity, "i": change.record_id, "t": change.change_type}
     if change.after is not None:
         item["a"] = {name: value for name, value in change.after.items() if value is not None}
@@ -92,6 +92,8 @@ def _to_json(change: RecordChange) -> dict[str, Any]:
         item["c"] = change.changed_fields
     if change.master_record_id:
         item["m"] = change.master_record_id
+    if change.is_conversion:
+        item["v"] = True
     return item
 
 
@@ -105,4 +107,6 @@ def _from_json(item: Mapping[str, Any], definition: ObjectDefinition | None) -> 
             before = {**after, **item["o"]}
     elif "b" in item:
         before = {**dict.fromkeys(names), **item["b"]}
-    return RecordChange(item["e"], item["i"], item["t"], before, after, tuple(item.get("c", ())), item.get("m"))
+    return RecordChange(
+        item["e"], item["i"], item["t"], before, after, tuple(item.get("c", ())), item.get("m"), item.get("v", False)
+    )

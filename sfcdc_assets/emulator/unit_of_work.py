@@ -50,6 +50,7 @@ class UnitOfWork:
         self._store = store
         self._touched: dict[str, _TouchedRecord] = {}
         self._cleared: RecordChange | None = None
+        self._converted: tuple[RecordChange, ...] = ()
 
     def create(self, entity: str, values: Mapping[str, object]) -> str:
         """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in."""
@@ -130,12 +131,24 @@ class UnitOfWork:
         field = definition.field(name)
         if field is None:
             raise RecordError("INVALID_FIELD", f"No such column '{name}' on sobject of type {definition.name}", (name,))
-        if self._touched or self._cleared:
+        if self._touched or self._cleared or self._converted:
             raise RecordError("INVALID_OPERATION", "a field is cleared in a transaction of its own")
         if not field.is_stored or not field.updateable or not field.nillable or field.type in {"boolean", "reference"}:
             raise RecordError("INVALID_OPERATION", f"{entity}.{field.name} cannot be cleared for all records", (name,))
         self._store.clear_column(definition, field)
         self._cleared = RecordChange(entity, definition.key_prefix + "*", UPDATE, None, None, (field.name,))
+
+    def convert_field(self, entity: str, name: str) -> None:
+        """Say of all live records with a value in a field that its type changed and the value with it, as Salesforce
+        does where it converts values (facts section 7). Must be the transaction's only DML; audit fields stay."""
+        definition = self._definition(entity)
+        if self._touched or self._cleared or self._converted:
+            raise RecordError("INVALID_OPERATION", "a field is converted in a transaction of its own")
+        self._converted = tuple(
+            RecordChange(entity, str(row["Id"]), UPDATE, row, row, (name,), is_conversion=True)
+            for row in self._store.records(definition, include_deleted=False, fields=definition.stored_fields)
+            if row[name] is not None
+        )
 
     def merge(self, entity: str, master_id: str, loser_ids: tuple[str, ...], *, reparent: bool = False) -> None:
         """Merge records into the master: losers go to the recycle bin with MasterRecordId set, the master is
@@ -171,6 +184,8 @@ class UnitOfWork:
                 if self._cleared.entity == roll_up.child and self._cleared.changed_fields[0] == roll_up.field:
                     raise RecordError("DEPENDENCY_EXISTS", f"{roll_up.field} is summed up by another object")
             return (self._cleared,)
+        if self._converted:
+            return self._converted
         for parent, parent_id, values in roll_ups.stale(self._changes()):
             if self._store.exists(self._definitions[parent], parent_id):
                 self.set_read_only(parent, parent_id, values)

@@ -171,9 +171,15 @@ def test_a_field_is_cleared_for_all_records(control: Control) -> None:
 
 
 def test_the_allowance_left_is_in_the_limits(control: Control, served: EmulatorServer) -> None:
-    assert served._limits() == {"DailyDeliveredPlatformEvents": (50_000, 50_000)}
+    def allowance() -> dict[str, int]:
+        headers = {"Authorization": f"Bearer {served.sessions.issue(control.org.users.integration)}"}
+        url = served.rest_url + "/services/data/v65.0/limits"
+        answer = requests.get(url, headers=headers, verify=str(served.ca_file), timeout=30)
+        return answer.json()["DailyDeliveredPlatformEvents"]
+
+    assert allowance() == {"Max": 50_000, "Remaining": 50_000}
     control.post("/settings", {"daily_event_deliveries": 10})
-    assert served._limits() == {"DailyDeliveredPlatformEvents": (10, 10)}
+    assert allowance() == {"Max": 10, "Remaining": 10}
     control.post("/settings", {"daily_event_deliveries": 50_000})
 
 
@@ -193,3 +199,8 @@ def test_the_body_of_a_control_request_is_a_json_object(served: EmulatorServer, 
     for body in ("nonsense", "[]"):
         answer = requests.post(served.rest_url + "/emulator/traffic", data=body, verify=str(served.ca_file), timeout=30)
         assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_a_picklist_is_converted(control: Control) -> None:
+    rated = sum(record["Rating"] is not None for record in control.org.records("Lead"))
+    assert control.post("/records/Lead/convert-field", {"field": "Rating"}) == {"records": rated}

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text, whole_number
+from sfcdc_assets.emulator.field_conversion import convert_to_multi_select
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org import Org
 
@@ -21,7 +22,8 @@ def record_routes(org: Org) -> list[Route]:
     computed fields; `next_after` is null on the last page; `purged`, on the first, lists the ids that are gone.
     `POST /emulator/recycle-bin/empty {"entity": optional}` and
     `POST /emulator/records/{entity}/hard-delete {"ids": [...]}` remove records for good; only live ones raise an event.
-    `POST /emulator/records/{entity}/clear-field {"field": name}` nulls a field of all records, with one event `001*`.
+    `POST /emulator/records/{entity}/clear-field {"field": name}` nulls a field of all records, with one event `001*`;
+    `.../convert-field` makes a picklist a multi-select one, with a gap event for each record that has a value.
     """
 
     def records(parameters: Parameters) -> Any:
@@ -60,11 +62,16 @@ def record_routes(org: Org) -> list[Route]:
             unit_of_work.clear_field(definition.name, text(parameters, "field"))
         return {"record_ids": [definition.key_prefix + "*"]}
 
+    def convert_field(parameters: Parameters) -> Any:
+        definition = _definition(org, parameters)
+        return {"records": convert_to_multi_select(org, definition.name, text(parameters, "field"))}
+
     return [
         control_route("/records/{entity}", "GET", records),
         control_route("/recycle-bin/empty", "POST", empty),
         control_route("/records/{entity}/hard-delete", "POST", hard_delete),
         control_route("/records/{entity}/clear-field", "POST", clear_field),
+        control_route("/records/{entity}/convert-field", "POST", convert_field),
     ]
 
 
