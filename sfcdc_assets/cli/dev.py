@@ -43,7 +43,7 @@ def dev(
     ] = 2000,
     traffic: Annotated[
         float, typer.Option(metavar="RATE", min=0, help="Transactions a second in the emulated org.")
-    ] = 2.0,
+    ] = 1.0,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the emulated org's data and traffic.")] = 1,
 ) -> None:
     """Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.

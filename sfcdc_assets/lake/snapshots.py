@@ -97,6 +97,8 @@ class Snapshots:
         """One page and the progress after it, in one commit."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
+        started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        rows = rows.append_column("_read_at", pa.repeat(started, len(page)))
         rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
         self._commit(rows, progress)
 

@@ -1,8 +1,8 @@
 """Bring an entity's tables up to the last complete transaction.
 
 One Spark job gives everything; the tables are then committed in an order that a crash may cut anywhere: text values,
-doubts, quarantine, and last `current_state`, whose commit moves the applied position. A repetition starts from that
-position and finds what it already wrote by each table's own transaction versions.
+doubts, quarantine, versions, and last `current_state`, whose commit moves the applied position. A repetition starts
+from that position and finds what it already wrote by each table's own transaction versions.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.landing import QUARANTINE
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake import current_state, raw_events, snapshots, text_fields
+from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
 from sfcdc_assets.lake.current_state import REFETCH, SNAPSHOT, CurrentState, id_ranges
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.history import History
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
@@ -70,6 +71,7 @@ class ApplyReport:
     waiting: int
     read_back: int
     texts: int
+    versions: int
     doubts_opened: Mapping[str, int]
     doubts_healed: int
     open_doubts: Mapping[str, int]
@@ -118,6 +120,7 @@ class _Application:
         self._columns: tuple[Column, ...] = entity_columns(self._schemas, entity, self._table.schema)
         self._ledger = Ledger.open_or_create(warehouse, entity)
         self._texts = TextFields.open_or_create(warehouse, entity)
+        self._history = History.open_with(warehouse, entity, self._columns)
         self._rebuild = snapshot.number > self._table.snapshot_number()
         self._reads: Refetches = taken.refetches(self._table.has(REFETCH))
 
@@ -165,12 +168,13 @@ class _Application:
 
     def _leaves(self) -> tuple[Leaf, ...]:
         present = id_ranges(list(self._table.files().values()))
+        versions = id_ranges(list(self._history.open_files().values()))
         if not self._rebuild:
-            return leaves_of_table(present)
+            return leaves_of_table(present, versions)
         pages = id_ranges(self._snapshot.files)
         pages_root = self._warehouse.filesystem(snapshots.name_of(self._entity))
         sampled = sample_ids(self._spark, [page.path for page in pages], pages_root)
-        return leaves_of_snapshot(sampled, self._snapshot.rows, pages, present)
+        return leaves_of_snapshot(sampled, self._snapshot.rows, pages, present, versions)
 
     def _visit(self, leaves: tuple[Leaf, ...], all_in_doubt: bool) -> set[int]:
         """Leaves to work on whether or not an event names them."""
@@ -190,6 +194,7 @@ class _Application:
                 refetch=self._texts.has(REFETCH),
                 snapshot=self._rebuild and self._texts.has(SNAPSHOT) < self._snapshot.number,
             ),
+            history=self._warehouse.filesystem(history.name_of(self._entity)),
             snapshot=Reads(pages_root, (), None) if self._rebuild else None,
             pin=self._snapshot.position,
             reads=Reads(pages_root, tuple(file.path for file in self._reads.files), self._table.has(REFETCH))
@@ -210,6 +215,7 @@ class _Application:
         doubts = [doubt for result in results for doubt in result["doubts"]]
         self._ledger.note(doubts, self._channel, batch.up_to, _now_ms())
         self._quarantine(doubts)
+        self._commit_history(leaves, results, versions)
         added = [_new_file(file) for result in results for file in result["files"]]
         files = self._table.files()
         rewritten = {result["leaf"] for result in results if result["rewritten"]}
@@ -232,6 +238,7 @@ class _Application:
             duplicates=len(batch.duplicates),
             read_back=len(self._reads.record_ids),
             texts=sum(file["rows"] for file in texts),
+            versions=pc.sum(written["versions_added"]).as_py() or 0,
             doubts_opened=opened,
             doubts_healed=healed,
             open_doubts=self._ledger.counts(),
@@ -243,6 +250,16 @@ class _Application:
             seconds=time.monotonic() - self._started,
             schema=self._table.schema,
             **counts,
+        )
+
+    def _commit_history(self, leaves: tuple[Leaf, ...], results: list[dict], versions: Mapping[str, int]) -> None:
+        opened = self._history.open_files()
+        rewritten = {result["leaf"] for result in results if result["versions_rewritten"]}
+        replaced = {path for leaf in leaves if leaf.number in rewritten for path in leaf.versions}
+        self._history.commit(
+            [_new_file(file) for result in results for file in result["versions"]],
+            list(opened.values()) if self._rebuild else [opened[path] for path in sorted(replaced)],
+            versions,
         )
 
     def _quarantine(self, doubts: list[dict]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pyarrow as pa
@@ -81,7 +81,8 @@ def read_back_doubts(
         for attempt in range(READS):
             if attempt:
                 sleep(2.0**attempt)
-            rows = read_back(org.session, entity, wanted, columns, described, position)
+            read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
+            rows = read_back(org.session, entity, wanted, columns, described, position, read_at)
             stale = _older_than_events(rows, last_events)
             fresh.append(rows.filter(pa.array([record_id not in stale for record_id in rows["Id"].to_pylist()])))
             wanted = sorted(stale)

@@ -25,8 +25,10 @@ def read_back(
     columns: Sequence[Column],
     described: frozenset[str],
     position: int,
+    read_at: dt.datetime,
 ) -> pa.Table:
-    """The records' rows now, one for each id: the columns, then `READ_COLUMNS` with `position` as the pin.
+    """The records' rows now, one for each id: the columns, then `READ_COLUMNS` with `position` as the pin
+    and `read_at` as the time.
 
     Living records come by composite retrieve, 2,000 a request. Those that it does not give are looked for in the
     recycle bin by queryAll: found, they are deleted (or merged: MasterRecordId says into which); not found, they are
@@ -43,10 +45,12 @@ def read_back(
         soql = f"SELECT {', '.join(fields)} FROM {entity} WHERE Id IN ({listed})"
         binned |= {row["Id"]: row for row in query_rows(session, soql, include_deleted=True)}
     rows = [found.get(record_id) or binned.get(record_id) or {"Id": record_id} for record_id in record_ids]
-    return _table(rows, columns, position)
+    return _table(rows, columns, position, read_at)
 
 
-def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], position: int) -> pa.Table:
+def _table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], position: int, read_at: dt.datetime
+) -> pa.Table:
     schema = pa.schema([*arrow_schema(columns), *READ_COLUMNS])
     values: dict[str, list[Any]] = {
         column.name: [_typed(column, row.get(column.name)) for row in rows] for column in columns
@@ -58,6 +62,7 @@ def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], positio
     values["_system_modstamp"] = modified
     values["_master_record_id"] = [row.get("MasterRecordId") for row in rows]
     values["_position"] = [position] * len(rows)
+    values["_read_at"] = [read_at] * len(rows)
     return pa.table({name: pa.array(values[name], schema.field(name).type) for name in schema.names}, schema=schema)
 
 

@@ -15,9 +15,11 @@ READ_COLUMNS = pa.schema(
         ("_system_modstamp", pa.timestamp("us", "UTC")),
         ("_master_record_id", pa.string()),
         ("_position", pa.int64()),
+        ("_read_at", pa.timestamp("us", "UTC")),
     ]
 )
-"""What a read tells beside the values. `_system_modstamp` null: the org has no such record any more."""
+"""What a read tells beside the values: among it its pin and when it was begun, by our clock. `_system_modstamp` null:
+the org has no such record any more."""
 
 
 def table_rows(reads: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:

@@ -18,7 +18,8 @@ from sfcdc_assets.change_events.columns import Column, arrow_schema
 from sfcdc_assets.state.baseline import READ_COLUMNS, apply_reads, baseline
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.columns import current_state_schema
-from sfcdc_assets.state.leaves import Leaf, WrittenLeaf, write_leaf
+from sfcdc_assets.state.history import history_schema, next_versions
+from sfcdc_assets.state.leaves import CLOSED_PREFIX, OPEN_PREFIX, Leaf, WrittenLeaf, write_leaf
 from sfcdc_assets.state.merge import Merged, empty_rows, merge
 from sfcdc_assets.state.text_fields import texts_of_changes, texts_of_reads, write_texts
 
@@ -39,6 +40,9 @@ APPLIED = pa.schema(
         ("rewritten", pa.bool_()),
         ("files", pa.list_(_FILE)),
         ("texts", _FILE),
+        ("versions_rewritten", pa.bool_()),
+        ("versions", pa.list_(_FILE)),
+        ("versions_added", pa.int64()),
         ("doubts", pa.list_(_DOUBT)),
         ("inserted", pa.int64()),
         ("updated", pa.int64()),
@@ -48,8 +52,9 @@ APPLIED = pa.schema(
         ("read_back", pa.int64()),
     ]
 )
-"""One row for each leaf visited: whether its files are replaced and by what, the file of its text values, the doubts
-that opened, and counts (records; `waiting` and `events` count changes)."""
+"""One row for each leaf visited: whether its files are replaced and by what, the file of its text values, whether its
+open versions are replaced and the files of open and closed versions, the doubts that opened, and counts (records;
+`waiting` and `events` count changes)."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ class LeafTask:
     filesystem: fs.FileSystem
     """Rooted at the table."""
     texts: TextTarget
+    history: fs.FileSystem
+    """Rooted at the entity's history."""
     snapshot: Reads | None = None
     """The table is rebuilt from these pages (each leaf names its own)."""
     pin: int = 0
@@ -100,15 +107,18 @@ class LeafTask:
         changes = _frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
         schema = current_state_schema(self.columns)
         base = _rows(self.filesystem, leaf.files, leaf, schema)
-        texts = []
+        texts, read_rows = [], []
         if self.snapshot is not None:
             pages = _rows(self.snapshot.filesystem, leaf.pages, leaf, self._read_schema())
+            vanished = _vanished(base, pages, self.pin)
             base = baseline(base, pages, self.pin)
+            read_rows.append(pl.concat([pages, vanished]).with_columns(read_type=pl.lit("SNAPSHOT")))
             if self.texts.snapshot:
                 texts.append(texts_of_reads(pages, self.columns, "snapshot"))
         reads = self._reads(leaf)
         if not reads.is_empty():
             base = apply_reads(base, reads)
+            read_rows.append(reads.drop("_refetch").with_columns(read_type=pl.lit("REFETCH")))
             texts.append(texts_of_reads(reads.filter(pl.col("_refetch") > self.texts.refetch), self.columns, "refetch"))
         merged = merge(base, changes, self.columns)
         news = merged.resolved.changes.filter(pl.col("position") > self.texts.after)
@@ -116,9 +126,26 @@ class LeafTask:
         rewritten = merged.changed or self.snapshot is not None or not reads.is_empty() or self.all_in_doubt
         rows = _doubted(merged.rows) if self.all_in_doubt else merged.rows
         files = write_leaf(rows, schema, self.filesystem) if rewritten else []
-        return _told(
-            leaf, rewritten, files, write_texts(pl.concat(texts), self.texts.filesystem), merged, changes, reads
-        )
+        written_texts = write_texts(pl.concat(texts), self.texts.filesystem)
+        told = _told(leaf, rewritten, files, written_texts, merged, changes, reads)
+        return pa.Table.from_pylist([told | self._versions(leaf, merged, read_rows)], schema=APPLIED)
+
+    def _versions(self, leaf: Leaf, merged: Merged, read_rows: Sequence[pl.DataFrame]) -> dict[str, object]:
+        """Follow the leaf's records in `history` and write its new versions."""
+        schema = history_schema(self.columns)
+        opened = _rows(self.history, leaf.versions, leaf, schema)
+        none = empty_rows(self._read_schema()).with_columns(read_type=pl.lit(None, pl.String))
+        reads = pl.concat([none, *read_rows])
+        following = next_versions(opened, merged.resolved.changes, reads, self.columns)
+        # With a snapshot the leaves are cut anew, so every open version moves to its new leaf.
+        rewritten = following.added > 0 or self.snapshot is not None
+        open_files = write_leaf(following.open, schema, self.history, OPEN_PREFIX) if rewritten else []
+        closed_files = write_leaf(following.closed.sort("Id", "_position"), schema, self.history, CLOSED_PREFIX)
+        return {
+            "versions_rewritten": rewritten,
+            "versions": [vars(file) for file in (*open_files, *closed_files)],
+            "versions_added": following.added,
+        }
 
     def _reads(self, leaf: Leaf) -> pl.DataFrame:
         schema = self._read_schema().append(pa.field("_refetch", pa.int64()))
@@ -149,6 +176,22 @@ def _frame(table: pa.Table) -> pl.DataFrame:
     return frame
 
 
+def _vanished(base: pl.DataFrame, pages: pl.DataFrame, pin: int) -> pl.DataFrame:
+    """Living rows that a snapshot no longer shows, as reads of what is not there (see `baseline`)."""
+    gone = base.join(pages.select("Id"), on="Id", how="anti").filter(
+        (pl.col("_position") <= pin) & ~pl.col("_is_deleted")
+    )
+    read_at = pages["_read_at"].max() if pages.height else None
+    marks = {
+        "_is_deleted": pl.lit(True),
+        "_system_modstamp": pl.lit(None, pl.Datetime("us", "UTC")),
+        "_master_record_id": pl.lit(None, pl.String),
+        "_position": pl.lit(pin, pl.Int64),
+        "_read_at": pl.lit(read_at, pl.Datetime("us", "UTC")),
+    }
+    return gone.with_columns(**marks).select(pages.columns)
+
+
 def _doubted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns((pl.col("_in_doubt") | ~pl.col("_is_deleted")).alias("_in_doubt"))
 
@@ -161,9 +204,9 @@ def _told(
     merged: Merged,
     changes: pl.DataFrame,
     reads: pl.DataFrame,
-) -> pa.Table:
+) -> dict[str, object]:
     counts = merged.counts
-    row = {
+    return {
         "leaf": leaf.number,
         "rewritten": rewritten,
         "files": [vars(file) for file in files],
@@ -176,4 +219,3 @@ def _told(
         "events": changes.height,
         "read_back": reads.height,
     }
-    return pa.Table.from_pylist([row], schema=APPLIED)

@@ -11,6 +11,7 @@ import uuid
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import polars as pl
 import pyarrow as pa
@@ -22,12 +23,21 @@ MAX_ROWS = 250_000
 TARGET_ROWS = 125_000
 """Rows of a leaf after a split: 16 to 32 MB at 30 columns."""
 
+LEAF_PREFIX = "leaf-"
+OPEN_PREFIX = "open-"
+CLOSED_PREFIX = "closed-"
+"""Names of files begin so: rows of `current_state`; open and closed versions of `history`."""
+
+STATISTICS = ("Id", "_position", "_valid_from", "_valid_to")
+"""Columns whose least and greatest value the log keeps for each file."""
+
 
 @dataclass(frozen=True)
 class Leaf:
     """A range of Ids, lower <= Id < upper (upper None: no end), and the files that hold its rows now.
 
-    `files` are the table's own, relative to its root; `pages` those of a snapshot, which may hold other Ids too.
+    `files` are the table's own, relative to its root; `versions` those of the open versions of `history`; `pages` those
+    of a snapshot, which may hold other Ids too.
     """
 
     number: int
@@ -35,6 +45,7 @@ class Leaf:
     upper: str | None
     files: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
 
     @property
     def filters(self) -> list[tuple[str, str, str]]:
@@ -52,23 +63,43 @@ class IdRange:
     last: str
 
 
-def leaves_of_table(files: Iterable[IdRange]) -> tuple[Leaf, ...]:
-    """The leaves of a table in Id order. Together they cover every Id: the first has no lower end, the last no upper.
+def leaves_of_table(files: Iterable[IdRange], versions: Iterable[IdRange] = ()) -> tuple[Leaf, ...]:
+    """The leaves of a table, and of the open versions beside it, in Id order.
 
-    An empty table is one leaf without files.
+    Together they cover every Id: the first has no lower end, the last no upper. Each file lies in one leaf as a whole;
+    where ranges overlap (the two tables were not committed together) they share one. An empty table is one leaf without
+    files.
     """
-    ordered = sorted(files, key=lambda file: file.first)
-    lowers = ["", *(file.first for file in ordered[1:])]
+    marked = sorted([(f.first, f.last, 0, f.path) for f in files] + [(f.first, f.last, 1, f.path) for f in versions])
+    groups: list[list[tuple[str, str, int, str]]] = []
+    end = ""
+    for each in marked:
+        if groups and each[0] <= end:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+        end = max(end, each[1])
+    groups = groups or [[]]
+    lowers = ["", *(group[0][0] for group in groups[1:])]
     uppers = [*lowers[1:], None]
-    paths: list[tuple[str, ...]] = [(file.path,) for file in ordered] or [()]
     return tuple(
-        Leaf(number, lower, upper, path)
-        for number, (lower, upper, path) in enumerate(zip(lowers, uppers, paths, strict=True))
+        Leaf(
+            number,
+            lower,
+            upper,
+            files=tuple(path for _, _, kind, path in group if kind == 0),
+            versions=tuple(path for _, _, kind, path in group if kind == 1),
+        )
+        for number, (lower, upper, group) in enumerate(zip(lowers, uppers, groups, strict=True))
     )
 
 
 def leaves_of_snapshot(
-    sampled_ids: Sequence[str], rows: int, pages: Iterable[IdRange], files: Iterable[IdRange]
+    sampled_ids: Sequence[str],
+    rows: int,
+    pages: Iterable[IdRange],
+    files: Iterable[IdRange],
+    versions: Iterable[IdRange] = (),
 ) -> tuple[Leaf, ...]:
     """Leaves of about `TARGET_ROWS` rows for a snapshot of `rows` rows, from an even sample of its Ids.
 
@@ -79,9 +110,16 @@ def leaves_of_snapshot(
     cuts = sorted({ordered[len(ordered) * n // count] for n in range(1, count)}) if ordered else []
     lowers = ["", *cuts]
     uppers = [*cuts, None]
-    pages, files = tuple(pages), tuple(files)
+    pages, files, versions = tuple(pages), tuple(files), tuple(versions)
     return tuple(
-        Leaf(number, lower, upper, _within(files, lower, upper), _within(pages, lower, upper))
+        Leaf(
+            number,
+            lower,
+            upper,
+            files=_within(files, lower, upper),
+            pages=_within(pages, lower, upper),
+            versions=_within(versions, lower, upper),
+        )
         for number, (lower, upper) in enumerate(zip(lowers, uppers, strict=True))
     )
 
@@ -106,7 +144,9 @@ class WrittenLeaf:
     statistics: str
 
 
-def write_leaf(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem) -> list[WrittenLeaf]:
+def write_leaf(
+    rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem, prefix: str = LEAF_PREFIX
+) -> list[WrittenLeaf]:
     """Write rows sorted by Id as one file, or as several of about `TARGET_ROWS` when there are over `MAX_ROWS`.
 
     Files have names of their own (uuid), so a task that runs twice leaves at most an orphan.
@@ -115,19 +155,24 @@ def write_leaf(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem)
         return []
     pieces = 1 if rows.height <= MAX_ROWS else -(-rows.height // TARGET_ROWS)
     step = -(-rows.height // pieces)
-    return [_write(rows.slice(start, step), schema, filesystem) for start in range(0, rows.height, step)]
+    return [_write(rows.slice(start, step), schema, filesystem, prefix) for start in range(0, rows.height, step)]
 
 
-def _write(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem) -> WrittenLeaf:
-    path = f"leaf-{uuid.uuid4()}.parquet"
+def _write(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem, prefix: str) -> WrittenLeaf:
+    path = f"{prefix}{uuid.uuid4()}.parquet"
     table = rows.to_arrow().cast(schema)
+    measured = [name for name in STATISTICS if name in schema.names]
     with filesystem.open_output_stream(path) as sink:
-        pq.write_table(table, sink, compression="zstd", row_group_size=32_768, write_statistics=["Id", "_position"])
-    ids, positions = rows.get_column("Id"), rows.get_column("_position")
+        pq.write_table(table, sink, compression="zstd", row_group_size=32_768, write_statistics=measured)
     statistics = {
         "numRecords": rows.height,
-        "minValues": {"Id": ids[0], "_position": positions.min()},
-        "maxValues": {"Id": ids[-1], "_position": positions.max()},
-        "nullCount": {"Id": 0, "_position": 0},
+        "minValues": {name: low for name in measured if (low := _json(rows.get_column(name).min())) is not None},
+        "maxValues": {name: high for name in measured if (high := _json(rows.get_column(name).max())) is not None},
+        "nullCount": {name: rows.get_column(name).null_count() for name in measured},
     }
     return WrittenLeaf(path, filesystem.get_file_info(path).size, rows.height, json.dumps(statistics))
+
+
+def _json(value: object) -> object:
+    """A statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
+    return value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -8,18 +8,10 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.cell_types import FROM_MEMBER
 from sfcdc_assets.state.fold import fold
 from sfcdc_assets.state.resolve import Resolved, resolve
-
-_FROM_MEMBER: dict[ColumnType, tuple[str, pl.DataType | type[pl.DataType]]] = {
-    ColumnType.STRING: ("s", pl.String),
-    ColumnType.DOUBLE: ("d", pl.Float64),
-    ColumnType.INT: ("l", pl.Int32),
-    ColumnType.BOOLEAN: ("l", pl.Boolean),
-    ColumnType.DATE: ("l", pl.Date),
-    ColumnType.TIMESTAMP: ("l", pl.Datetime("us", "UTC")),
-}
 
 
 @dataclass(frozen=True)
@@ -106,7 +98,7 @@ def _apply_cells(rows: pl.DataFrame, cells: pl.DataFrame, columns: Sequence[Colu
     written = []
     for (index,), of_column in placed.partition_by("column", as_dict=True, include_key=False).items():
         column = columns[int(index)]
-        member, dtype = _FROM_MEMBER[column.type]
+        member, dtype = FROM_MEMBER[column.type]
         series = rows.get_column(column.name)
         written.append(series.scatter(of_column.get_column("row"), of_column.get_column(member).cast(dtype)))
     return rows.with_columns(written)

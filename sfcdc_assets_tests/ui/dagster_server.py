@@ -22,10 +22,10 @@ _REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "sf
 class DagsterServer:
     """`sfcdc dev` in a folder of its own, on a free port."""
 
-    def __init__(self, folder: Path, entities: Sequence[str]) -> None:
+    def __init__(self, folder: Path, entities: Sequence[str], records: int) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
         command = [str(Path(sys.executable).with_name("sfcdc")), "dev", "--dir", str(folder), "--port", "0"]
-        command += ["--records", "60", "--traffic", "0.3"]
+        command += ["--records", str(records), "--traffic", "0.3"]
         self.folder = folder
         self.process = subprocess.Popen(
             command,
@@ -125,6 +125,18 @@ class DagsterServer:
             s={**_REPOSITORY, "sensorName": sensor},
         )
         return [tick["status"] for tick in found["sensorOrError"]["sensorState"]["ticks"]]
+
+    def switch_off(self, sensor: str) -> None:
+        """Stop a sensor, as its switch in the UI does."""
+        found = self.query(
+            "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s) { ... on Sensor { sensorState { id } } } }",
+            s={**_REPOSITORY, "sensorName": sensor},
+        )
+        answer = self.query(
+            "mutation($id: String!) { stopSensor(id: $id) { __typename } }",
+            id=found["sensorOrError"]["sensorState"]["id"],
+        )
+        assert answer["stopSensor"]["__typename"] == "StopSensorMutationResult", answer
 
     def _announced(self) -> str | None:
         found = re.search(r"UI is on (http://\S+)", "".join(self.said))

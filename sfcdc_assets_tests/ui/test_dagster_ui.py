@@ -36,7 +36,7 @@ without_browser = pytest.mark.skipif(shutil.which("chromium") is None, reason="n
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterServer]:
-    server = DagsterServer(tmp_path_factory.mktemp("dev"), ENTITIES)
+    server = DagsterServer(tmp_path_factory.mktemp("dev"), ENTITIES, records=2000 if SCREENSHOTS else 60)
     try:
         yield server
     finally:
@@ -51,6 +51,11 @@ def synced(server: DagsterServer) -> DagsterServer:
     keys = server.partition_keys("current_state")
     server.launch("sync", keys[0], keys[-1])
     server.succeeded("sync", 90)
+    if SCREENSHOTS:  # of a quiet moment, after the sensor's own run has brought changes
+        server.wait(lambda: len(server.run_ids("sync", "SUCCESS")) > 1, 120, "the sensor's own sync run")
+        server.switch_off("poll_ChangeEvents")
+        unfinished = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED")
+        server.wait(lambda: not any(server.run_ids("sync", each) for each in unfinished), 120, "all runs to end")
     return server
 
 
@@ -86,6 +91,9 @@ def test_the_graph_shows_the_layers_from_the_channel_to_the_tables(synced: Dagst
         expect(page.get_by_text(layer, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
     if SCREENSHOTS:
         page.get_by_text("Hide navigation").click()
+        page.locator("input[placeholder='Jump to…']").locator(
+            "xpath=following::button[1]"
+        ).click()  # the list of groups
         page.keyboard.press("Alt+E")
         page.keyboard.press("Alt+E")
         settle(page)
@@ -129,12 +137,13 @@ def test_an_interruption_ends_dagster_and_everything_it_started(synced: DagsterS
 
 
 def settle(page: Page) -> None:
-    """Until the picture no longer changes: two in a row are equal."""
-    before = page.screenshot()
-    for _ in range(40):
+    """Until the picture has not changed for three seconds."""
+    before, same = page.screenshot(), 0
+    for _ in range(60):
         page.wait_for_timeout(500)
         now = page.screenshot()
-        if now == before:
+        same = same + 1 if now == before else 0
+        if same == 6:
             return
         before = now
 

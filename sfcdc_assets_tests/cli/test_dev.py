@@ -1,0 +1,70 @@
+"""What `sfcdc dev` refuses, and what it puts right, before Dagster is started."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from typer.testing import CliRunner
+
+from sfcdc_assets.cli.dev import names_an_org
+from sfcdc_assets.cli.folder_lock import FolderInUse, only_user_of
+from sfcdc_assets.cli.lost_runs import fail_lost_runs
+from sfcdc_assets.cli.main import app
+from sfcdc_assets.config import Settings
+from sfcdc_assets_tests.documentation import ROOT
+
+
+@pytest.fixture
+def in_a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.usefixtures("in_a_clone")
+def test_a_taken_port_is_one_plain_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = CliRunner().invoke(app, ["dev", "--dir", str(tmp_path), "--port", str(port)])
+    assert ended.exit_code == 1
+    assert f"Port {port} for the Dagster UI" in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_outside_a_clone_it_says_where_to_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, ["dev", "--port", "0"])
+    assert ended.exit_code == 1
+    assert "workspace.yaml" in ended.stderr
+
+
+@pytest.mark.usefixtures("in_a_clone")
+def test_a_folder_that_is_in_use_is_named(tmp_path: Path) -> None:
+    with only_user_of(tmp_path):
+        ended = CliRunner().invoke(app, ["dev", "--dir", str(tmp_path), "--port", "0"])
+    assert ended.exit_code == 1
+    assert str(FolderInUse(tmp_path)) in ended.stderr
+
+
+def test_any_login_means_a_real_org() -> None:
+    nothing = Settings.model_construct()
+    assert not names_an_org(nothing)
+    assert names_an_org(nothing.model_copy(update={"instance_url": "https://mycompany.my.salesforce.com"}))
+    assert names_an_org(nothing.model_copy(update={"username": "integration@mycompany.example"}))
+
+
+def test_a_run_that_lost_its_dagster_counts_as_failed_and_an_ended_one_stays(tmp_path: Path) -> None:
+    @dg.job
+    def nothing() -> None:
+        """Has no steps."""
+
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        ended = nothing.execute_in_process(instance=instance).run_id
+        lost = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED).run_id
+    assert fail_lost_runs(tmp_path) == 1
+    assert fail_lost_runs(tmp_path) == 0
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        assert instance.get_run_by_id(lost).status == dg.DagsterRunStatus.FAILURE  # type: ignore[union-attr]
+        assert instance.get_run_by_id(ended).status == dg.DagsterRunStatus.SUCCESS  # type: ignore[union-attr]

@@ -1,0 +1,135 @@
+"""What the README and docs/ say holds: commands run, settings and columns are the code's, links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sfcdc_assets.change_events.landing import QUARANTINE, RAW_EVENTS
+from sfcdc_assets.cli.emulator import open_org
+from sfcdc_assets.config import Settings
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.lake.gap_reconciliation import LEDGER
+from sfcdc_assets.lake.schemas import SCHEMAS
+from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
+from sfcdc_assets.state.baseline import READ_COLUMNS
+from sfcdc_assets.state.columns import SYSTEM_COLUMNS
+from sfcdc_assets.state.text_fields import TEXT_FIELDS
+from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
+
+README, TABLES = ROOT / "README.md", ROOT / "docs" / "tables.md"
+BLOCKS = [block for page in PAGES for block in code_blocks(page)]
+RUN = [block for block in BLOCKS if block.language in ("sh", "python") and "covered-by" not in block.options]
+SETTINGS = {f"SFCDC_{name.upper()}" for name in Settings.model_fields} | {"SFCDC_SPARK_CONF_*"}
+SECONDS = 240
+TYPES = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.timestamp("us", "UTC"): "timestamp",
+    pa.list_(pa.string()): "list of string",
+}
+SCHEMAS_OF_TABLES = {
+    "`raw_events`": RAW_EVENTS,
+    "`schemas`": SCHEMAS,
+    "`quarantine`": QUARANTINE,
+    "`snapshot/<Entity>`": pa.schema([*READ_COLUMNS, *PLACE_COLUMNS]),
+    "`text_fields/<Entity>`": TEXT_FIELDS,
+    "`gap_reconciliation/<Entity>`": LEDGER,
+    "`current_state/<Entity>`": SYSTEM_COLUMNS,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A working folder as the pages assume it, beside a served emulated org, and the environment of its client."""
+    folder = tmp_path_factory.mktemp("reader")
+    shutil.copy(ROOT / "workspace.yaml", folder)
+    (folder / "objects").mkdir()
+    for block in BLOCKS:
+        if block.language == "yaml":
+            (folder / "objects" / "Machine__c.yaml").write_text(block.text)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
+    org = open_org(folder / ".sfcdc" / "emulator", seed=1, records=20)
+    with EmulatorServer(org, directory=folder / ".sfcdc" / "emulator") as server:
+        TrafficGenerator(org, 1, bus=server.bus).run(events=60)
+        yield (
+            folder,
+            {
+                **kept,
+                **server.client_environment(),
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}",
+                "SFCDC_ENTITIES": "Account,Contact,Opportunity",
+            },
+        )
+    org.close()
+
+
+@pytest.mark.parametrize("block", RUN, ids=str)
+def test_what_the_pages_tell_the_reader_to_type_works(block: CodeBlock, folder: tuple[Path, dict[str, str]]) -> None:
+    needed = block.options.get("needs")
+    if needed and importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed, which {block} says it needs")
+    where, environment = folder
+    command = [sys.executable, "-c"] if block.language == "python" else ["bash", "-euo", "pipefail", "-c"]
+    done = subprocess.run(
+        [*command, block.text], cwd=where, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, f"{block}\n{block.text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "covered-by" in block.options], ids=str)
+def test_a_block_that_is_run_elsewhere_names_a_test_that_exists(block: CodeBlock) -> None:
+    path, _, name = block.options["covered-by"].partition("::")
+    names = {node.name for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.FunctionDef)}
+    assert name in names, f"{block}: {path} has no {name}"
+
+
+def test_the_readme_documents_every_setting_and_no_other() -> None:
+    assert set(table_under(README, "Settings")) == SETTINGS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_setting_that_a_page_names_exists(page: Path) -> None:
+    named = set(re.findall(r"SFCDC_[A-Z_]*[A-Z]", page.read_text()))
+    known = {name for name in named if name in SETTINGS or name.startswith("SFCDC_SPARK_CONF")}
+    assert named == known
+
+
+def test_the_readme_tells_the_defaults_of_the_settings() -> None:
+    told = table_under(README, "Settings")
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.default, str):
+            assert told[f"SFCDC_{name.upper()}"] == f"`{field.default}`"
+
+
+@pytest.mark.parametrize("heading", SCHEMAS_OF_TABLES)
+def test_the_page_of_tables_names_every_column_with_its_type(heading: str) -> None:
+    schema = SCHEMAS_OF_TABLES[heading]
+    assert table_under(TABLES, heading) == {field.name: TYPES[field.type] for field in schema}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_images_lead_to_files_that_are_there(page: Path) -> None:
+    missing = [target for target in links(page) if not (page.parent / target.split("#")[0]).exists()]
+    assert not missing
+
+
+def test_every_command_has_a_line_in_the_readme() -> None:
+    from sfcdc_assets.cli.main import app  # noqa: PLC0415 - only this test needs the commands
+
+    told = set(re.findall(r"^\| `sfcdc (\w+)`", README.read_text(), re.MULTILINE))
+    assert told == {command.callback.__name__ for command in app.registered_commands if command.callback}
