@@ -15,15 +15,14 @@ from rich.table import Table
 
 from sfcdc_assets.spark.java import check_java
 
-ROUNDS = 6
-
 
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="Folder of the demo; emptied at the start.")] = Path(
         ".sfcdc/demo"
     ),
     records: Annotated[int, typer.Option(help="Records of each object on day 0.")] = 6500,
-    events: Annotated[int, typer.Option(help="Change events to make, in six rounds.")] = 21_000,
+    events: Annotated[int, typer.Option(help="Change events to make, over all rounds.")] = 21_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of traffic, each followed by ticks and runs.")] = 6,
     seed: Annotated[int, typer.Option(help="Seed of the org's data and traffic.")] = 1,
 ) -> None:
     """Copy an emulated org, follow its changes of every kind, and compare every table with the org field by field.
@@ -58,9 +57,9 @@ def demo(
 
         ticks += sync()
         traffic = TrafficGenerator(org, seed, bus=server.bus)
-        for number in range(1, ROUNDS + 1):
-            traffic.run(events=events // ROUNDS)
-            console.print(f"Round {number} of {ROUNDS}: {traffic.transactions:,} transactions so far.")
+        for number in range(1, rounds + 1):
+            traffic.run(events=events // rounds)
+            console.print(f"Round {number} of {rounds}: {traffic.transactions:,} transactions so far.")
             ticks += sync()
         reports = verify_entities([])
         operations = Counter(change.change_type for each in org.transactions() for change in each.changes)
