@@ -3,7 +3,7 @@
 import dagster as dg
 
 from sfcdc_assets.assets.channels import channel_specs
-from sfcdc_assets.assets.layers import build_layers
+from sfcdc_assets.assets.layers import build_layers, consistent_cuts_spec
 from sfcdc_assets.assets.snapshot import snapshot
 from sfcdc_assets.checks.drift import equals_the_org
 from sfcdc_assets.config import load_settings
@@ -17,7 +17,7 @@ from sfcdc_assets.sensors.channel import build_channel_sensor
 CHANNELS = load_settings().channels
 
 defs = dg.Definitions(
-    assets=[*channel_specs(CHANNELS), snapshot, build_layers(CHANNELS)],
+    assets=[*channel_specs(CHANNELS), snapshot, build_layers(CHANNELS), consistent_cuts_spec()],
     asset_checks=[equals_the_org],
     jobs=[SYNC, SNAPSHOT, AUDIT],
     sensors=[build_channel_sensor(channel) for channel in CHANNELS],

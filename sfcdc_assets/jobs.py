@@ -11,6 +11,7 @@ SYNC = dg.define_asset_job(
         ["salesforce", "text_fields"],
         ["salesforce", "gap_reconciliation"],
         ["salesforce", "current_state"],
+        ["salesforce", "history"],
     ),
     partitions_def=ENTITY,
     description="Drain the channel into raw_events and bring the tables of the chosen entities up to its last complete "

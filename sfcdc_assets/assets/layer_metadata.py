@@ -4,10 +4,12 @@ import time
 
 import pyarrow as pa
 
-from sfcdc_assets.lake import current_state, gap_reconciliation, raw_events, text_fields
+from sfcdc_assets.lake import consistent_cuts, current_state, gap_reconciliation, history, raw_events, text_fields
+from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.current_state import ApplyReport
@@ -73,6 +75,35 @@ def gap_reconciliation_metadata(
     if healed_after_seconds is not None:
         metadata["seconds_to_heal"] = round(healed_after_seconds, 1)
     return metadata
+
+
+def history_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
+    """How many versions the batch added, and a sample of its open ones."""
+    table = Table.open(warehouse, history.name_of(report.entity))
+    if table is None:
+        return {}
+    sample = table.head(f"_valid_to is null and _position <= {report.to_position}", SAMPLE_ROWS)
+    name = history.name_of(report.entity)
+    return {
+        **table_metadata(warehouse.uri(name), name, table.count(), table.schema, sample),
+        "versions_added": report.versions,
+        "to_position": report.to_position,
+    }
+
+
+def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
+    """The cut's place and the version of each table in it."""
+    table = Table.open(warehouse, consistent_cuts.NAME)
+    if table is None:
+        return {}
+    uri = warehouse.uri(consistent_cuts.NAME)
+    return {
+        **table_metadata(uri, consistent_cuts.NAME, table.count(), table.schema),
+        "channel": cut.channel,
+        "position": cut.position,
+        "commit_timestamp": str(cut.commit_timestamp),
+        "tables": dict(cut.tables),
+    }
 
 
 def current_state_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:

@@ -1,4 +1,4 @@
-"""The layers `raw_events` -> `text_fields` -> `gap_reconciliation` -> `current_state`, computed together.
+"""The layers from `raw_events` to `current_state` and `history`, computed together.
 
 They share a step because a run covers whatever entities the stream touched: Dagster would skip a downstream step as a
 whole when its upstream did not yield for every key, and a failed entity must not stop the others. They are always
@@ -13,8 +13,10 @@ import dagster as dg
 from sfcdc_assets.assets.channels import OWNERS, channel_key
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
 from sfcdc_assets.assets.layer_metadata import (
+    consistent_cuts_metadata,
     current_state_metadata,
     gap_reconciliation_metadata,
+    history_metadata,
     raw_events_metadata,
     text_fields_metadata,
 )
@@ -23,6 +25,7 @@ from sfcdc_assets.assets.snapshot import SNAPSHOT_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
@@ -37,6 +40,11 @@ RAW_EVENTS_KEY = dg.AssetKey(["salesforce", "raw_events"])
 TEXT_FIELDS_KEY = dg.AssetKey(["salesforce", "text_fields"])
 GAP_RECONCILIATION_KEY = dg.AssetKey(["salesforce", "gap_reconciliation"])
 CURRENT_STATE_KEY = dg.AssetKey(["salesforce", "current_state"])
+HISTORY_KEY = dg.AssetKey(["salesforce", "history"])
+CONSISTENT_CUTS_KEY = dg.AssetKey(["salesforce", "consistent_cuts"])
+
+ROUNDS = 4
+"""The most times a run drains: each round after the first follows a reading of records in doubt."""
 
 
 def layer_specs(channels: tuple[str, ...]) -> list[dg.AssetSpec]:
@@ -74,6 +82,13 @@ def layer_specs(channels: tuple[str, ...]) -> list[dg.AssetSpec]:
             "One row for each record of the entity, as the org has it after the last complete transaction. "
             "Deleted records keep their row, with `_is_deleted`; records in doubt are marked `_in_doubt`.",
         ),
+        _layer(
+            HISTORY_KEY,
+            [RAW_EVENTS_KEY, TEXT_FIELDS_KEY, GAP_RECONCILIATION_KEY, SNAPSHOT_KEY],
+            "tables",
+            {"deltalake", "pyspark"},
+            "Every version of each record, with the time it was valid, who made it and which fields it changed.",
+        ),
     ]
 
 
@@ -87,6 +102,19 @@ def _layer(key: dg.AssetKey, deps: list[dg.AssetKey], group: str, kinds: set[str
         owners=OWNERS,
         code_version="2",
         skippable=True,
+    )
+
+
+def consistent_cuts_spec() -> dg.AssetSpec:
+    """The cuts over all entities of a channel: one table, not partitioned, noted by the runs that reach them."""
+    return dg.AssetSpec(
+        CONSISTENT_CUTS_KEY,
+        deps=[CURRENT_STATE_KEY, HISTORY_KEY],
+        description="One row for each batch after which all tables of a channel stood at the same transaction: the "
+        "position and the Delta version of every table, so that they can be opened together.",
+        group_name="tables",
+        kinds={"deltalake"},
+        owners=OWNERS,
     )
 
 
@@ -123,19 +151,32 @@ class LayerRun:
         self._scope: RunScope = run_scope(context, warehouse, settings, org)
         self._lander = Lander(warehouse, org)
         self._pins = Pins(warehouse, self._lander, settings.visibility_seconds)
+        self._drained: dict[str, tuple[int, int]] = {}
+        """Channel -> complete position after its drain, and when the drain began (epoch ms)."""
+        self._read_back = False
 
     def run(self) -> None:
-        """Drain the channels, then bring each entity up to date. Raises `dg.Failure` naming those that failed."""
-        self._drain()
-        # A JVM is forked from this process soon: no gRPC connection should be open then (facts section 10, 18).
-        self._org.pubsub.close()
-        states = entity_states(self._warehouse, self._scope.entities)
-        worked_on = [state for state in states if state.has_work or not self._scope.touched_only]
-        each_entity(self._context, worked_on, self._bring_up_to_date)
+        """Drain the channels, bring each entity up to date, note the cut. Raises `dg.Failure` naming what failed.
+
+        A row read back may be ahead of what was drained before, so the stream is drained once more after a reading.
+        """
+        for _ in range(ROUNDS):
+            self._read_back = False
+            self._drain()
+            # A JVM is forked from this process soon: no gRPC connection should be open then (facts section 10, 18).
+            self._org.pubsub.close()
+            states = entity_states(self._warehouse, self._scope.entities)
+            worked_on = [state for state in states if state.has_work or not self._scope.touched_only]
+            each_entity(self._context, worked_on, self._bring_up_to_date)
+            if not self._read_back:
+                break
+        self._note_cuts()
 
     def _drain(self) -> None:
         for channel in self._scope.channels:
+            began = int(time.time() * 1000)
             report = self._lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
+            self._drained[channel] = (report.complete_position, began)
             self._context.log.info(f"{channel}: {report.count} events landed, position {report.position}")
             if report.lost_place:
                 self._context.log.warning(f"{channel}: place lost, its entities are read again: {report.lost_place}")
@@ -150,14 +191,32 @@ class LayerRun:
         if report.open_doubts:
             read = read_back_doubts(self._warehouse, self._org, state.entity, state.channel, self._pins)
         if read is not None and (read.found or read.gone):
+            self._read_back = True
             healed = self._apply(state)
             self._tell(healed, read, time.time() - (read.oldest_opened_at or 0) / 1000)
         else:
             self._tell(report, read, None)
 
+    def _note_cuts(self) -> None:
+        for channel, (position, drained_at) in self._drained.items():
+            now = int(time.time() * 1000)
+            cut = note_cut(self._warehouse, self._scope.known, channel, position, drained_at, now)
+            if cut is not None:
+                self._context.log.info(f"{channel}: consistent cut at position {position}, {len(cut.tables)} tables")
+                self._context.log_event(
+                    dg.AssetMaterialization(
+                        CONSISTENT_CUTS_KEY, metadata=consistent_cuts_metadata(self._warehouse, cut)
+                    )
+                )
+
     def _apply(self, state: EntityState) -> ApplyReport:
         report = apply_entity(
-            self._warehouse, self._spark.spark_session, state.entity, state.channel, self._context.run_id
+            self._warehouse,
+            self._spark.spark_session,
+            state.entity,
+            state.channel,
+            self._context.run_id,
+            self._drained[state.channel][0],
         )
         self._context.log.info(_told(report))
         return report
@@ -171,6 +230,7 @@ class LayerRun:
         log_materialization(context, GAP_RECONCILIATION_KEY, entity, doubts)
         state = current_state_metadata(warehouse, report)
         log_materialization(context, CURRENT_STATE_KEY, entity, state, report.version)
+        log_materialization(context, HISTORY_KEY, entity, history_metadata(warehouse, report))
 
 
 def _told(report: ApplyReport) -> str:

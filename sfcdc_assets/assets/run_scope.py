@@ -38,9 +38,10 @@ class UnknownEntity(SfcdcError):
 
 @dataclass(frozen=True)
 class RunScope:
-    """`entities` maps each entity of the run to its channel."""
+    """`entities` maps each entity of the run to its channel, `known` all that there are."""
 
     entities: dict[str, str]
+    known: dict[str, str]
     touched_only: bool
 
     @property
@@ -57,9 +58,11 @@ def run_scope(context: dg.AssetExecutionContext, warehouse: Warehouse, settings:
     channel = context.run.tags.get(CHANNEL_TAG)
     if touched_only:
         return RunScope(
-            {key: known[key] for key in wanted if key in known and channel in (None, known[key])}, touched_only=True
+            {key: known[key] for key in wanted if key in known and channel in (None, known[key])},
+            known,
+            touched_only=True,
         )
     for entity in wanted:
         if entity not in known:
             raise UnknownEntity(entity, settings.channels)
-    return RunScope({key: known[key] for key in wanted}, touched_only=False)
+    return RunScope({key: known[key] for key in wanted}, known, touched_only=False)

@@ -21,6 +21,9 @@ LAYER = "current_state"
 
 SNAPSHOT = "snapshot"
 REFETCH = "refetch"
+READ_AT = "read_at"
+"""When the newest rows that were read from the org were read, epoch ms by our clock: they may be ahead of the events
+that were drained before."""
 
 
 def name_of(entity: str) -> str:

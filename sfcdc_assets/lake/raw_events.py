@@ -166,6 +166,18 @@ class RawEvents:
             where += f" and commit_timestamp >= timestamp '{first}' and commit_timestamp <= timestamp '{last}'"
         return self.table.scan(columns, where)
 
+    def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
+        """Newest commit time among the channel's last events up to a position; None when there are none."""
+        quoted = channel.replace("'", "''")
+        for reach in (1_000, 100_000, position):
+            rows = self.table.scan(
+                ["commit_timestamp"],
+                f"channel = '{quoted}' and position > {position - reach} and position <= {position}",
+            )
+            if rows.num_rows:
+                return pc.max(rows["commit_timestamp"]).as_py()
+        return None
+
     def record_ids_after(self, entity: str, channel: str, position: int) -> set[str]:
         """Record ids that the entity's events after a position name."""
         rows = self.table.scan(["record_ids"], f"{_of(entity, channel)} and position > {position}")

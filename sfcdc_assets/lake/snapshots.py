@@ -7,6 +7,7 @@ a partition (`_snapshot` is its number) and counts once it is complete.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -107,8 +108,12 @@ class Snapshots:
         number = (self.table.transaction_version("refetch") or 0) + 1
         rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
         rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(REFETCHED, pa.int32()), len(rows)))
-        self.table.append(rows, {"refetch": number}, {})
+        self.table.append(rows, {"refetch": number, "read_at": int(time.time() * 1000)}, {})
         return number
+
+    def read_at(self) -> int:
+        """When rows were last read into the table, epoch ms by the clock of the process that did."""
+        return self.table.transaction_version("read_at") or 0
 
     def refetches(self, after: int) -> Refetches:
         """What was read back by refetches numbered higher than `after`."""
@@ -142,5 +147,9 @@ class Snapshots:
     def _commit(self, rows: pa.Table, progress: SnapshotProgress) -> None:
         versions = {"snapshot": progress.snapshot_number}
         if progress.complete:
-            versions |= {"complete": progress.snapshot_number, "pin": progress.position}
+            versions |= {
+                "complete": progress.snapshot_number,
+                "pin": progress.position,
+                "read_at": int(time.time() * 1000),
+            }
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})

@@ -20,7 +20,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.landing import QUARANTINE
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
-from sfcdc_assets.lake.current_state import REFETCH, SNAPSHOT, CurrentState, id_ranges
+from sfcdc_assets.lake.current_state import READ_AT, REFETCH, SNAPSHOT, CurrentState, id_ranges
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.history import History
@@ -87,30 +87,44 @@ class ApplyReport:
 @tenacity.retry(
     retry=tenacity.retry_if_exception_type(ConcurrentCommit), stop=tenacity.stop_after_attempt(5), reraise=True
 )
-def apply_entity(warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str) -> ApplyReport:
+def apply_entity(
+    warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str, up_to: int | None = None
+) -> ApplyReport:
     """Apply the channel's complete events, a new snapshot and new refetches, if any, to the entity's tables.
+
+    Events up to position `up_to` are applied, by default up to the last complete transaction that has landed.
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
     swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`.
     """
-    return _Application(warehouse, spark, entity, channel, run_id).run()
+    return _Application(warehouse, spark, entity, channel, run_id, up_to).run()
 
 
 class _Application:
     """One application: what is there, what is new, the job, the commits."""
 
-    def __init__(self, warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        spark: SparkSession,
+        entity: str,
+        channel: str,
+        run_id: str,
+        up_to: int | None,
+    ) -> None:
         self._started = time.monotonic()
         self._warehouse = warehouse
         self._spark = spark
         self._entity = entity
         self._channel = channel
         self._run_id = run_id
+        self._up_to = up_to
         self._raw_events = RawEvents.open(warehouse)
         taken = Snapshots.open(warehouse, entity)
         snapshot = taken.complete() if taken else None
         if taken is None or snapshot is None:
             raise SnapshotMissing(entity)
+        self._taken = taken
         self._snapshot: CompleteSnapshot = snapshot
         self._schemas = Schemas(warehouse)
         present = CurrentState.open(warehouse, entity)
@@ -154,7 +168,8 @@ class _Application:
         after = self._snapshot.position if self._rebuild else max(applied, self._snapshot.position)
         if self._reads.first_position is not None:
             after = max(min(after, self._reads.first_position), self._snapshot.position)
-        up_to = max(self._raw_events.complete_position(self._channel), after)
+        complete = self._raw_events.complete_position(self._channel)
+        up_to = max(complete if self._up_to is None else min(complete, self._up_to), after, applied)
         for held in self._ledger.open_doubts():
             if held.record_id == ENTITY and held.opened_position > self._snapshot.position:
                 up_to = min(up_to, held.opened_position - 1)
@@ -210,6 +225,8 @@ class _Application:
             SNAPSHOT: max(self._snapshot.number, self._table.snapshot_number()),
             REFETCH: max(self._reads.number, self._table.has(REFETCH)),
         }
+        if self._rebuild or self._reads.files:
+            versions[READ_AT] = max(self._table.has(READ_AT), self._taken.read_at())
         texts = [result["texts"] for result in results if result["texts"]]
         self._texts.append([_new_file(file) for file in texts], versions)
         doubts = [doubt for result in results for doubt in result["doubts"]]

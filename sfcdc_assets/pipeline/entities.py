@@ -67,15 +67,17 @@ class EntityState:
         """Complete events, a snapshot or refetches are not in the table yet, or records in doubt can be read back."""
         if self.snapshot_complete == 0:
             return False
-        end = min(self.landed, self.complete)
-        if self.entity_doubt is not None:
-            end = min(end, self.entity_doubt - 1)
-        return (
-            self.snapshot_complete > self.snapshot_applied
-            or self.refetched > self.refetch_applied
-            or max(self.applied or 0, self.snapshot_position) < end
-            or self.doubts_due > 0
-        )
+        end = self.complete if self.entity_doubt is None else min(self.complete, self.entity_doubt - 1)
+        return self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
+
+    @property
+    def pending_reads(self) -> bool:
+        """A snapshot or refetches were read and are not in the table yet."""
+        return self.snapshot_complete > self.snapshot_applied or self.refetched > self.refetch_applied
+
+    def has_events_up_to(self, position: int) -> bool:
+        """Events at or before a position may not be in the table yet."""
+        return max(self.applied or 0, self.snapshot_position) < min(self.landed, position)
 
 
 def entity_states(warehouse: Warehouse, channels: dict[str, str], now_ms: int | None = None) -> list[EntityState]:

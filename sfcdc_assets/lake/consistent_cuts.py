@@ -1,0 +1,72 @@
+"""`consistent_cuts`: one row a batch applied, tying a position of a channel to the version of every entity's tables.
+
+A reader who opens each table at the version of one row sees the org as it was after one transaction, over all objects
+(guarantee 5): `latest_cut(Warehouse("./warehouse"))`, then `cut.tables["current_state/Account"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+
+NAME = "consistent_cuts"
+
+CONSISTENT_CUTS = pa.schema(
+    [
+        ("channel", pa.string()),
+        ("position", pa.int64()),
+        ("commit_timestamp", pa.timestamp("us", "UTC")),
+        ("tables", pa.map_(pa.string(), pa.int64())),
+        ("applied_at", pa.timestamp("us", "UTC")),
+    ]
+)
+"""`commit_timestamp`: when the last transaction in the cut was committed; null before the first event. `tables`: path
+below the warehouse -> Delta version. `applied_at`: when the cut was reached, by our clock."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One row: every table's version at a position between two transactions of a channel."""
+
+    channel: str
+    position: int
+    commit_timestamp: datetime | None
+    tables: Mapping[str, int]
+
+
+def cuts(warehouse: Warehouse, channel: str | None = None) -> list[Cut]:
+    """All cuts, newest first, of one channel or of all."""
+    table = Table.open(warehouse, NAME)
+    if table is None:
+        return []
+    rows = table.scan().sort_by([("applied_at", "descending"), ("position", "descending")])
+    if channel is not None:
+        rows = rows.filter(pc.field("channel") == channel)
+    return [
+        Cut(row["channel"], row["position"], row["commit_timestamp"], dict(row["tables"])) for row in rows.to_pylist()
+    ]
+
+
+def latest_cut(warehouse: Warehouse, channel: str | None = None, at: datetime | None = None) -> Cut | None:
+    """The newest cut, or the newest whose last transaction was committed at or before `at` (UTC)."""
+    for cut in cuts(warehouse, channel):
+        if at is None or (cut.commit_timestamp is not None and cut.commit_timestamp <= at):
+            return cut
+    return None
+
+
+def add_cut(warehouse: Warehouse, cut: Cut, applied_at: datetime) -> bool:
+    """Append a cut unless it is the newest one already. Raises `ConcurrentCommit`."""
+    if latest_cut(warehouse, cut.channel) == cut:
+        return False
+    table = Table.open_or_create(warehouse, NAME, CONSISTENT_CUTS)
+    row = {**vars(cut), "tables": list(cut.tables.items()), "applied_at": applied_at}
+    table.append(pa.Table.from_pylist([row], schema=CONSISTENT_CUTS), {cut.channel: cut.position}, {})
+    return True

@@ -1,0 +1,41 @@
+"""Note the cut that a run reached: all of a channel's tables at one position between two transactions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sfcdc_assets.lake.consistent_cuts import Cut, add_cut
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.entities import entity_states
+
+LAYERS = ("text_fields", "gap_reconciliation", "history", "current_state")
+
+
+def note_cut(
+    warehouse: Warehouse, channels: dict[str, str], channel: str, position: int, drained_at_ms: int, now_ms: int
+) -> Cut | None:
+    """Add the cut at `position` if every table of the channel stands exactly there; returns it if it is new.
+
+    `channels`: entity -> channel, all that are known; `position`: the complete position the run applied up to, drained
+    from the stream's tip at `drained_at_ms`. There is no cut while an entity lags, failed or is in doubt as a whole, or
+    holds a row that was read from the org after the drain: that row may be ahead of the others.
+    """
+    mine = {entity: of for entity, of in channels.items() if of == channel}
+    for state in entity_states(warehouse, mine, now_ms):
+        if state.needs_snapshot or state.has_events_up_to(position) or state.pending_reads:
+            return None
+        table = CurrentState.open(warehouse, state.entity)
+        if table is None or (table.applied(channel) or 0) > position or table.has("read_at") > drained_at_ms:
+            return None
+    tables = {}
+    for entity in mine:
+        for layer in LAYERS:
+            layer_table = Table.open(warehouse, f"{layer}/{entity}")
+            if layer_table is not None:
+                tables[layer_table.name] = layer_table.version
+    committed = RawEvents.open(warehouse).last_commit_timestamp(channel, position)
+    cut = Cut(channel, position, committed, dict(sorted(tables.items())))
+    return cut if add_cut(warehouse, cut, datetime.fromtimestamp(now_ms / 1000, UTC)) else None
