@@ -25,6 +25,7 @@ from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
 from sfcdc_assets.state.baseline import READ_COLUMNS
 from sfcdc_assets.state.columns import SYSTEM_COLUMNS
+from sfcdc_assets.state.history import VERSION_COLUMNS
 from sfcdc_assets.state.text_fields import TEXT_FIELDS
 from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
 
@@ -50,6 +51,7 @@ SCHEMAS_OF_TABLES = {
     "`text_fields/<Entity>`": TEXT_FIELDS,
     "`gap_reconciliation/<Entity>`": LEDGER,
     "`current_state/<Entity>`": SYSTEM_COLUMNS,
+    "`history/<Entity>`": VERSION_COLUMNS,
 }
 
 
