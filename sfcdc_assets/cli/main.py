@@ -7,9 +7,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sfcdc_assets.cli.cuts import cut
 from sfcdc_assets.cli.demo import demo
 from sfcdc_assets.cli.dev import dev
 from sfcdc_assets.cli.emulator import emulator
+from sfcdc_assets.cli.explain import explain
 from sfcdc_assets.cli.status import status
 from sfcdc_assets.cli.sync import sync
 from sfcdc_assets.cli.verify import verify
@@ -40,5 +42,7 @@ app.command()(emulator)
 app.command()(sync)
 app.command()(status)
 app.command()(verify)
+app.command()(explain)
+app.command()(cut)
 app.command()(demo)
 app.command()(dev)

@@ -166,6 +166,12 @@ class RawEvents:
             where += f" and commit_timestamp >= timestamp '{first}' and commit_timestamp <= timestamp '{last}'"
         return self.table.scan(columns, where)
 
+    def origins(self, entity: str, positions: Sequence[int]) -> pa.Table:
+        """`position`, `change_origin` of the entity's events at these positions (few)."""
+        listed = ", ".join(str(position) for position in positions) or "-1"
+        name = entity.replace("'", "''")
+        return self.table.scan(["position", "change_origin"], f"entity_name = '{name}' and position in ({listed})")
+
     def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
         """Newest commit time among the channel's last events up to a position; None when there are none."""
         quoted = channel.replace("'", "''")

@@ -1,0 +1,111 @@
+"""Who set this value, for one record or for many, from the tables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake import history
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.explain import CHAIN, value_chain
+
+
+class NotExplained(SfcdcError):
+    """The tables have nothing to tell about what was asked for."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}. {remedy}")
+
+
+def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str | None = None) -> pl.DataFrame:
+    """The chain of one field's values in a record, or of all fields', as `CHAIN` with `change_origin` added.
+
+    `record_id` may have 15 characters. Raises `NotExplained` for an entity, record or field that the tables lack.
+    """
+    table = _history(warehouse, entity)
+    fields = _fields(table, entity, field)
+    rows = _frame(table.scan(predicate=f"Id >= '{record_id}' and Id < '{record_id}~'"))
+    if rows.is_empty():
+        raise NotExplained(f"{entity} {record_id} has no version in history", "Check the id, and run `sfcdc sync`")
+    chain = value_chain(rows, fields)
+    origins = _origins(warehouse, entity, chain["position"].unique().to_list())
+    return chain.join(origins, on="position", how="left", maintain_order="left")
+
+
+def explain_records(
+    spark: SparkSession, warehouse: Warehouse, entity: str, fields: Sequence[str], record_ids: Sequence[str] = ()
+) -> DataFrame:
+    """The chains of `fields` in many records (all, when no ids are given), as a Spark DataFrame of `CHAIN`.
+
+    Tasks read the files of `history` themselves; a record's versions meet in one task.
+    """
+    table = _history(warehouse, entity)
+    for field in fields:
+        _fields(table, entity, field)
+    filesystem = warehouse.filesystem(history.name_of(entity))
+    own = ["_valid_from", "_change_type", "_changed_fields", "_position", "_commit_user", "_transaction_key"]
+    schema = pa.schema([table.schema.field(name) for name in ("Id", *fields, *own)])
+    wanted = pc.field("Id").isin(list(record_ids)) if record_ids else None
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                source = ds.dataset(path, schema=schema, filesystem=filesystem, format="parquet")
+                yield from source.to_batches(filter=wanted)
+
+    def chain(versions: pa.Table) -> pa.Table:
+        return value_chain(_frame(versions), list(fields)).to_arrow().cast(_CHAIN_ARROW)
+
+    paths = spark.createDataFrame(pa.table({"path": [file.path for file in table.files()]}))
+    versions = paths.repartition(max(1, len(table.files()))).mapInArrow(read, from_arrow_schema(schema))
+    return versions.groupBy("Id").applyInArrow(chain, from_arrow_schema(_CHAIN_ARROW))
+
+
+_CHAIN_ARROW = pa.schema(
+    [
+        (
+            field.name,
+            pa.string() if pa.types.is_large_string(field.type) or field.type == pa.string_view() else field.type,
+        )
+        for field in pl.DataFrame(schema=CHAIN).to_arrow().schema
+    ]
+)
+
+
+def _history(warehouse: Warehouse, entity: str) -> Table:
+    table = Table.open(warehouse, history.name_of(entity))
+    if table is None:
+        known = ", ".join(warehouse.entities(history.LAYER)) or "none yet"
+        raise NotExplained(f"{entity} has no history", f"Entities that have: {known}")
+    return table
+
+
+def _fields(table: Table, entity: str, field: str | None) -> list[str]:
+    known = [name for name in table.schema.names if not name.startswith("_") and name != "Id"]
+    if field is None:
+        return known
+    found = [name for name in known if name.lower() == field.lower()]
+    if not found:
+        raise NotExplained(f"{entity} has no field {field}", f"Its fields are {', '.join(known)}")
+    return found
+
+
+def _origins(warehouse: Warehouse, entity: str, positions: Sequence[int]) -> pl.DataFrame:
+    """`position`, `change_origin` of the entity's events."""
+    rows = RawEvents.open(warehouse).origins(entity, positions)
+    return _frame(rows).unique("position")
+
+
+def _frame(rows: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
