@@ -20,6 +20,7 @@ from sfcdc_assets.cli.emulator import open_org
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
@@ -42,6 +43,7 @@ TYPES = {
     pa.binary(): "binary",
     pa.timestamp("us", "UTC"): "timestamp",
     pa.list_(pa.string()): "list of string",
+    pa.map_(pa.string(), pa.int64()): "map of string to long",
 }
 SCHEMAS_OF_TABLES = {
     "`raw_events`": RAW_EVENTS,
@@ -52,6 +54,7 @@ SCHEMAS_OF_TABLES = {
     "`gap_reconciliation/<Entity>`": LEDGER,
     "`current_state/<Entity>`": SYSTEM_COLUMNS,
     "`history/<Entity>`": VERSION_COLUMNS,
+    "`consistent_cuts`": CONSISTENT_CUTS,
 }
 
 
