@@ -1,0 +1,167 @@
+"""A whole pipeline of a test's own: an emulated org behind real sockets, a warehouse, a Dagster instance.
+
+What the tables should hold is worked out here from the org's records alone; nothing of the project's own comparison is
+used, so a mistake in it cannot hide one in the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
+from deltalake import DeltaTable
+
+from sfcdc_assets.cli.ticks import TickOutcome, sync_channels
+from sfcdc_assets.definitions import defs
+from sfcdc_assets.emulator.object_definition import FieldDefinition
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.resources.org import OrgResource
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CHANNEL = "/data/ChangeEvents"
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+Rows = dict[str, dict[str, Any]]
+
+
+class EmulatedPipeline:
+    """What one test works with. `instance` may be replaced: nothing depends on its memory."""
+
+    def __init__(self, org: Org, server: EmulatorServer, warehouse: Path, instance: dg.DagsterInstance) -> None:
+        self.org = org
+        self.server = server
+        self.warehouse = warehouse
+        self.instance = instance
+        self.said: list[str] = []
+
+    # -- doing
+
+    def sync(self) -> list[TickOutcome]:
+        """`sfcdc sync --until-caught-up` in this process."""
+        return sync_channels(self.instance, until_caught_up=True, tell=self.said.append)
+
+    def tick(self) -> list[TickOutcome]:
+        """One tick of the channel, and its runs."""
+        return sync_channels(self.instance, until_caught_up=False, tell=self.said.append)
+
+    def sensor_tick(self) -> SensorExecutionData:
+        """One evaluation of the channel's sensor as Dagster's daemon makes it; no run is launched."""
+        resources = {"lake": LakeResource(), "org": OrgResource()}
+        with dg.build_sensor_context(self.instance, definitions=defs, resources=resources) as context:
+            return defs.resolve_sensor_def("poll_ChangeEvents").evaluate_tick(context)
+
+    def launch(self, job: str, *entities: str, tags: Mapping[str, str] | None = None) -> ExecuteInProcessResult:
+        """A run of a job as a person launches it from the UI: for one entity, or a range (first and last)."""
+        chosen = dict(tags or {})
+        if len(entities) > 1:
+            chosen |= {
+                "dagster/asset_partition_range_start": entities[0],
+                "dagster/asset_partition_range_end": entities[-1],
+            }
+        return defs.resolve_job_def(job).execute_in_process(
+            instance=self.instance,
+            partition_key=entities[0] if len(entities) == 1 else None,
+            tags=chosen,
+            raise_on_error=False,
+            run_config=QUIET,
+        )
+
+    # -- looking
+
+    def table(self, name: str) -> DeltaTable:
+        """A table of the warehouse, as any other program opens it."""
+        return DeltaTable(str(self.warehouse / name))
+
+    def scan(self, name: str) -> list[dict[str, Any]]:
+        """All rows of a table."""
+        return pa.table(self.table(name).scan()).to_pylist()
+
+    def rows(self, entity: str) -> Rows:
+        """`current_state` of an entity by Id; an Id that stands twice fails the test."""
+        found = self.scan(f"current_state/{entity}")
+        by_id = {row["Id"]: row for row in found}
+        assert len(by_id) == len(found), f"{entity}: an Id has more than one row"
+        return by_id
+
+    def versions(self) -> dict[str, int]:
+        """Delta version of each entity's current_state."""
+        folder = self.warehouse / "current_state"
+        return {path.name: self.table(f"current_state/{path.name}").version() for path in sorted(folder.iterdir())}
+
+    def partitions(self) -> list[str]:
+        """The entities Dagster has as partitions, in the order they were added."""
+        return list(self.instance.get_dynamic_partitions("salesforce_entity"))
+
+    def last_run(self) -> str:
+        """Id of the newest run."""
+        return self.instance.get_run_records(limit=1)[0].dagster_run.run_id
+
+    def failure(self, run: ExecuteInProcessResult) -> str:
+        """Why a run failed, as the run's own page tells it."""
+        for event in run.all_events:
+            if event.is_step_failure:
+                data = event.step_failure_data
+                cause = data.error.cause or data.error if data.error else None
+                told = data.user_failure_data.description if data.user_failure_data else None
+                return told or (cause.message if cause else "")
+        return ""
+
+    # -- comparing
+
+    def assert_equal_to_the_org(self, entities: Iterable[str] | None = None) -> None:
+        """Every table holds what the org's oracle holds, field by field; deleted records keep their last values."""
+        for entity in entities if entities is not None else self.org.selected_entities:
+            assert_same_rows(entity, self.rows(entity), expected_rows(self.org, entity))
+
+
+def expected_rows(org: Org, entity: str) -> Rows:
+    """The org's records with the types of the contract, those in the recycle bin too."""
+    definition = org.definitions[entity]
+    fields = [field for field in definition.stored_fields if field.name == "Id" or field.in_change_events]
+    with org.database.lock:
+        return {
+            str(record["Id"]): {field.name: typed(field, record[field.name]) for field in fields}
+            | {"_is_deleted": bool(record.get("IsDeleted", False)), "_in_doubt": False}
+            for record in org.records(entity, include_deleted=True)
+        }
+
+
+def typed(field: FieldDefinition, value: Any) -> Any:
+    """A stored value as the contract types it in a table."""
+    if value is None:
+        return None
+    if field.type == "datetime":
+        return EPOCH + timedelta(milliseconds=value)
+    if field.type == "date":
+        return date.fromisoformat(value)
+    if field.type in {"double", "currency", "percent"}:
+        return float(value)
+    return value
+
+
+def assert_same_rows(entity: str, found: Rows, expected: Rows) -> None:
+    """Same records, same columns, same values; what differs is listed by record and field."""
+    assert found.keys() == expected.keys(), (
+        f"{entity}: missing {sorted(expected.keys() - found.keys())[:5]}, "
+        f"not in the org {sorted(found.keys() - expected.keys())[:5]}"
+    )
+    for record_id, wanted in expected.items():
+        row = found[record_id]
+        columns = {name for name in row if not name.startswith("_")}
+        assert columns == {name for name in wanted if not name.startswith("_")}, entity
+        wrong = {name: (row[name], value) for name, value in wanted.items() if row[name] != value}
+        assert not wrong, f"{entity} {record_id}: (table, org) of {wrong}"
+        assert (row["_deleted_reason"] is None) == (not row["_is_deleted"]), (entity, record_id)
+
+
+def ids(org: Org, entity: str) -> Sequence[str]:
+    """Ids of the live records, in order."""
+    return [str(record["Id"]) for record in org.records(entity)]

@@ -1,0 +1,76 @@
+"""Fixtures that tests of the command use too: an org behind its sockets, and an environment with nothing else in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+
+SEED = 23
+QUICK_TIP = StreamTiming(keepalive=0.3)
+"""The org says so early that a stream has nothing more; on a real one the client's own silence tells (2 s)."""
+SPARK_OF_TESTS = {
+    "SFCDC_SPARK_MASTER": "local[2]",
+    "SFCDC_SPARK_CONF_spark.sql.shuffle.partitions": "2",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_settings_but_the_tests_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither the developer's environment nor a `.env` file nor DAGSTER_HOME is seen by a test."""
+    for name in list(os.environ):
+        if name.startswith(("SFCDC_", "DAGSTER_")):
+            monkeypatch.delenv(name)
+    for name, value in SPARK_OF_TESTS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def make_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., EmulatedPipeline]]:
+    """Makes a pipeline over a new org; its settings are the environment's from then on."""
+    with ExitStack() as opened:
+
+        def make(*entities: str, records: int = 30, seed: int = SEED) -> EmulatedPipeline:
+            folder = tmp_path / f"org{seed}"
+            return opened.enter_context(served(new_org(folder, entities, records, seed), folder, monkeypatch))
+
+        yield make
+
+
+def new_org(folder: Path, entities: Sequence[str], records: int, seed: int = SEED) -> Org:
+    """An org with so many records of each object; the objects named publish change events, or all."""
+    org = opened_org(folder, entities, seed)
+    org.populate(records)
+    return org
+
+
+def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED) -> Org:
+    """The org of a folder."""
+    org = Org(folder, seed=seed)
+    if entities:
+        org.selected_entities = list(entities)
+    return org
+
+
+@contextmanager
+def served(org: Org, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
+    """The org behind its sockets, with the settings of its client in the environment; closed at the end."""
+    warehouse = folder / "warehouse"
+    try:
+        server = EmulatorServer(org, directory=folder, timing=QUICK_TIP)
+        with server, dg.DagsterInstance.ephemeral() as instance:
+            for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(warehouse)}.items():
+                patch.setenv(name, value)
+            yield EmulatedPipeline(org, server, warehouse, instance)
+    finally:
+        org.close()

@@ -1,0 +1,65 @@
+"""Two that work on the same tables at once: one wins each commit, the other goes on from there, and nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.pipeline import landing
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+
+SEED = 8
+
+
+def test_a_channel_landed_by_two_at_once_has_every_event_once(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print(f"seed {SEED}")
+    monkeypatch.setattr(landing, "COMMIT_EVENTS", 150)
+    pipeline = make_pipeline(records=5, seed=SEED)
+    TrafficGenerator(pipeline.org, SEED, bus=pipeline.server.bus).run(events=600)
+    start = threading.Barrier(2, timeout=30)
+
+    def poll() -> bool:
+        """Whether it came to an end; the other may have been first too often."""
+        start.wait()
+        try:
+            pipeline.sensor_tick()
+        except ConcurrentCommit:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = [each.result(120) for each in (pool.submit(poll), pool.submit(poll))]
+
+    assert any(ended)
+    events = pipeline.scan("raw_events")
+    assert sorted(event["position"] for event in events) == list(range(1, pipeline.server.bus.last_number + 1))
+    assert len({event["event_id"] for event in events}) == len(events)
+    in_order = sorted(events, key=lambda event: event["position"])
+    assert [event["replay_id"] for event in in_order] == sorted(event["replay_id"] for event in events)
+
+
+def test_two_syncs_at_once_end_with_the_right_rows(synced: EmulatedPipeline) -> None:
+    print(f"seed {SEED}")
+    TrafficGenerator(synced.org, SEED, bus=synced.server.bus).run(events=60)
+    synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
+    start = threading.Barrier(2, timeout=30)
+
+    def run(first: str, last: str) -> tuple[bool, str]:
+        start.wait()
+        result = synced.launch("sync", first, last)
+        return result.success, synced.failure(result)
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = [each.result(120) for each in [pool.submit(run, "Account", "Contact") for _ in range(2)]]
+
+    assert ended == [(True, ""), (True, "")]
+    synced.assert_equal_to_the_org()
+    events = synced.scan("raw_events")
+    assert sorted(event["position"] for event in events) == list(range(1, synced.server.bus.last_number + 1))
