@@ -1,0 +1,76 @@
+"""A sync that is killed while it polls, lands, reads pages, decodes, merges or commits is completed by the next one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.pipeline.killed_sync import Moment, SyncProcess, moments
+
+SEED = 20
+FIRST_DAY = [
+    ("polling", 1),
+    ("receiving", 90),
+    ("landing", 2),
+    ("landed", 2),
+    ("reading pages", 1),
+    ("keeping pages", 2),
+    ("reading pages", 2),
+    ("keeping pages", 3),
+    ("decoding", 1),
+    ("merging", 1),
+    ("committing", 2),
+]
+"""While there is no table yet: what is killed, and after how many more files, commits, events or processes."""
+LATER_DAYS = [
+    ("polling", 1),
+    ("receiving", 40),
+    ("landing", 1),
+    ("landing", 2),
+    ("landed", 2),
+    ("decoding", 1),
+    ("merging", 1),
+    ("committing", 1),
+    ("committing", 2),
+]
+"""Those that need Spark are few: each costs the start of a JVM."""
+EVENTS_BETWEEN = (20, 90)
+RATE = 15.0
+"""Transactions a second that go on whatever happens to the sync."""
+
+
+@pytest.mark.timeout(400)
+def test_a_sync_killed_at_any_moment_completes_to_the_right_rows(
+    spark: SparkSession, make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path
+) -> None:
+    print(f"seed {SEED}")
+    dice = Random(SEED)
+    pipeline = make_pipeline("Account", "Contact", records=110)
+    counts = moments(pipeline.server, pipeline.warehouse)
+    made = TrafficGenerator(pipeline.org, SEED, bus=pipeline.server.bus)
+    going_on = TrafficGenerator(pipeline.org, SEED + 1)
+    log = tmp_path / "sync.log"
+    killed: Counter[str] = Counter()
+    going_on.start(RATE)
+    try:
+        for name, more in FIRST_DAY + dice.sample(LATER_DAYS, len(LATER_DAYS)):
+            made.run(events=dice.randint(*EVENTS_BETWEEN))
+            assert SyncProcess(log).kill_at(Moment(name, counts[name], more)), (name, more, log.read_text()[-2000:])
+            killed[name] += 1
+    finally:
+        going_on.stop()
+    print(dict(killed))
+    assert killed.total() == 20
+
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+    positions = sorted(event["position"] for event in pipeline.scan("raw_events"))
+    assert positions == list(range(1, pipeline.server.bus.last_number + 1))
+    assert len({event["event_id"] for event in pipeline.scan("raw_events")}) == len(positions)
