@@ -1,0 +1,258 @@
+"""Bad input: one plain sentence that names the setting and the fix, exit code 1, and nothing half done."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+
+COMMANDS_THAT_ASK_THE_ORG = [("sync",), ("verify",)]
+
+
+def tables_with_rows(warehouse: Path) -> list[Path]:
+    return sorted(warehouse.rglob("*.parquet")) if warehouse.exists() else []
+
+
+@pytest.fixture
+def org(make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline:
+    """A small org with an event waiting, so that something could be half done."""
+    pipeline = make_pipeline("Account", records=2)
+    with pipeline.org.transaction() as one:
+        one.create("Account", {"Name": "waiting"})
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("SFCDC_CHANNELS", "ChangeEvents", "'ChangeEvents' is not a channel name; write it as /data/ChangeEvents"),
+        ("SFCDC_CHANNELS", "/data/ChangeEvents,/event/Order__e", "'/event/Order__e' is not a channel name"),
+        ("SFCDC_CHANNELS", " , ", "name at least one channel"),
+        ("SFCDC_PUBSUB_ENDPOINT", "api.pubsub.salesforce.com", "is not host:port"),
+        ("SFCDC_PUBSUB_ENDPOINT", "https://api.pubsub.salesforce.com:7443", "is not host:port"),
+        ("SFCDC_INSTANCE_URL", "http://example.my.salesforce.com", "does not start with https://"),
+        ("SFCDC_LOGIN_URL", "login.salesforce.com", "does not start with https://"),
+        ("SFCDC_CA_FILE", "/no/such/ca.pem", "/no/such/ca.pem cannot be read"),
+        ("SFCDC_PRIVATE_KEY_FILE", "/no/such/key.pem", "/no/such/key.pem cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("command", ["sync", "verify", "status"])
+def test_a_wrong_setting_is_named(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: str, setting: str, value: str, told: str
+) -> None:
+    monkeypatch.setenv(setting, value)
+    said = refusal(sfcdc(command))
+    assert said.startswith(f"sfcdc: {setting}: ")
+    assert told in said
+    assert "Correct it in the environment or in .env" in said
+    assert not org.warehouse.exists()
+
+
+def test_a_wrong_setting_in_a_dotenv_file_is_named_too(org: EmulatedPipeline) -> None:
+    Path(".env").write_text("SFCDC_ENTITIES=Account\nSFCDC_PRIVATE_KEY_FILE=/no/such/key.pem\n")
+    assert refusal(sfcdc("status")).startswith("sfcdc: SFCDC_PRIVATE_KEY_FILE: ")
+
+
+def test_an_org_id_that_is_none_is_named(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_ORG_ID", "my-org")
+    assert "SFCDC_ORG_ID" in refusal(sfcdc("sync"))
+    monkeypatch.setenv("SFCDC_ORG_ID", "00D000000000000AAA")
+    assert "SFCDC_ORG_ID" in refusal(sfcdc("sync"))
+    assert not tables_with_rows(org.warehouse)
+
+
+@pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
+def test_no_login_at_all_lists_the_ways(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("SFCDC_CLIENT_ID")
+    monkeypatch.delenv("SFCDC_CLIENT_SECRET")
+    said = refusal(sfcdc(*command))
+    assert "no login to the org is set" in said
+    assert "SFCDC_CLIENT_ID + SFCDC_CLIENT_SECRET" in said
+    assert not tables_with_rows(org.warehouse)
+
+
+def test_half_a_login_names_the_missing_half(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SFCDC_CLIENT_SECRET")
+    assert "SFCDC_CLIENT_SECRET: needed to log in" in refusal(sfcdc("sync"))
+
+
+@pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
+def test_two_logins_at_once_name_both(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SFCDC_ACCESS_TOKEN", "00Dsecret!token")
+    said = refusal(sfcdc(*command))
+    assert "SFCDC_ACCESS_TOKEN" in said
+    assert "SFCDC_CLIENT_SECRET" in said
+    assert "2 ways to log in are set at once" in said
+    assert "00Dsecret" not in said
+    assert not tables_with_rows(org.warehouse)
+
+
+@pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
+def test_a_wrong_client_secret_is_told_without_showing_it(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SFCDC_CLIENT_SECRET", "wr0ng-s3cret")
+    said = refusal(sfcdc(*command))
+    assert "refused the login by client credentials" in said
+    assert "SFCDC_CLIENT_SECRET" in said
+    assert "wr0ng-s3cret" not in said
+    assert not tables_with_rows(org.warehouse)
+
+
+def test_a_token_that_is_not_valid_any_more_is_told(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SFCDC_CLIENT_ID")
+    monkeypatch.delenv("SFCDC_CLIENT_SECRET")
+    monkeypatch.setenv("SFCDC_ACCESS_TOKEN", "00Dexpired!token")
+    said = refusal(sfcdc("sync"))
+    assert "SFCDC_ACCESS_TOKEN" in said
+    assert "00Dexpired" not in said
+    assert not tables_with_rows(org.warehouse)
+
+
+@pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
+def test_an_org_that_cannot_be_reached_names_the_setting(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SFCDC_LOGIN_URL", "https://localhost:1")
+    said = refusal(sfcdc(*command))
+    assert "https://localhost:1 cannot be reached" in said
+    assert "SFCDC_LOGIN_URL" in said
+    assert not tables_with_rows(org.warehouse)
+
+
+def test_an_endpoint_that_cannot_be_reached_names_the_setting(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_PUBSUB_ENDPOINT", "localhost:1")
+    said = refusal(sfcdc("sync"))
+    assert "SFCDC_PUBSUB_ENDPOINT" in said
+    assert not tables_with_rows(org.warehouse)
+
+
+@pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
+def test_a_certificate_that_is_not_trusted_says_where_to_put_its_root(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("SFCDC_CA_FILE")
+    said = refusal(sfcdc(*command))
+    assert "is not trusted" in said
+    assert "SFCDC_CA_FILE" in said
+    assert not tables_with_rows(org.warehouse)
+
+
+def test_a_ca_file_without_a_certificate_is_named(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("ca.pem").write_text("no certificate\n")
+    monkeypatch.setenv("SFCDC_CA_FILE", "ca.pem")
+    assert "SFCDC_CA_FILE" in refusal(sfcdc("sync"))
+
+
+def test_an_unknown_channel_is_named(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", "/data/AcountChangeEvent")
+    said = refusal(sfcdc("sync"))
+    assert "The org has no channel /data/AcountChangeEvent" in said
+    assert "SFCDC_CHANNELS" in said
+    assert not tables_with_rows(org.warehouse)
+
+
+def test_a_channel_without_permission_is_named(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    org.org.unreadable_objects.add("Account")
+    monkeypatch.setenv("SFCDC_CHANNELS", "/data/AccountChangeEvent")
+    said = refusal(sfcdc("sync"))
+    assert "/data/AccountChangeEvent" in said
+    assert "permission" in said
+    assert not tables_with_rows(org.warehouse)
+
+
+def test_an_entity_without_permission_is_named_with_the_fix(org: EmulatedPipeline) -> None:
+    org.org.unreadable_objects.add("Account")
+    result = sfcdc("sync", "--until-caught-up")
+    assert result.exit_code == 1
+    said = result.stderr.strip().splitlines()[-1]
+    assert "job snapshot failed" in said
+    assert "The entity Account cannot be read" in said
+    assert "SFCDC_ENTITIES" in said
+    assert not (org.warehouse / "current_state").exists()
+
+
+def test_an_entity_filter_that_matches_nothing_is_told(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_ENTITIES", "Acount")
+    said = refusal(sfcdc("verify", "--entity", "Account"))
+    assert "Account" in said
+
+
+@pytest.mark.parametrize("command", ["sync", "verify"])
+def test_a_warehouse_that_cannot_be_written_is_named(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    Path("file").touch()
+    monkeypatch.setenv("SFCDC_WAREHOUSE", "file/warehouse")
+    said = refusal(sfcdc(command))
+    assert "SFCDC_WAREHOUSE" in said
+    assert "cannot be written" in said
+    assert org.server.meter.total == 0
+
+
+@pytest.mark.parametrize("command", [("sync",), ("demo",), ("dev",)])
+def test_a_missing_java_is_told_with_the_fix_before_anything_is_done(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    said = refusal(sfcdc(*command))
+    assert "no java is on PATH" in said
+    assert "apt-get install openjdk-17" in said
+    assert not org.warehouse.exists()
+    assert not Path(".sfcdc").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("echo 'openjdk version \"11.0.22\" 2024-01-16' >&2", "is version 11"),
+        ("echo 'java version \"1.8.0_402\"' >&2", "is version 8"),
+        ("echo 'something else' >&2", "is version unknown"),
+        ("exit 3", "does not run"),
+    ],
+)
+def test_a_java_that_spark_cannot_use_is_told_with_its_version(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, told: str
+) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    for name, value in (("JAVA_HOME", str(tmp_path / "jdk")), ("PATH", str(java.parent))):
+        with monkeypatch.context() as patch:
+            patch.delenv("JAVA_HOME", raising=False)
+            patch.setenv(name, value)
+            said = refusal(sfcdc("sync"))
+        assert told in said
+        assert "Spark needs Java 17 or newer" in said
+    assert not org.warehouse.exists()
+
+
+def test_the_console_script_says_the_same(org: EmulatedPipeline) -> None:
+    result = console_script("sync", SFCDC_CLIENT_SECRET="wr0ng-s3cret")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("sfcdc: ")
+    assert "SFCDC_CLIENT_SECRET" in line
+    assert "wr0ng-s3cret" not in line
+
+
+@pytest.mark.parametrize("arguments", [("snyc",), ("sync", "--until-caught-upp"), ("verify", "--entity")])
+def test_a_mistyped_command_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+    result = sfcdc(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,72 @@
+"""`sfcdc emulator`: the console script serves, its settings are read by a shell and by dotenv, and SIGTERM ends it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import requests
+from dotenv import dotenv_values
+
+from sfcdc_assets_tests.cli.command import SCRIPT, console_script
+
+SECONDS = 30
+
+
+def test_the_emulator_serves_writes_its_settings_and_stops_on_sigterm(tmp_path: Path) -> None:
+    folder = tmp_path / "my org"
+    command = [str(SCRIPT), "emulator", "--dir", str(folder), "--records", "3", "--seed", "4", "--traffic", "5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            settings = folder / "org.env"
+            deadline = time.monotonic() + SECONDS
+            answered = None
+            while answered is None and time.monotonic() < deadline and process.poll() is None:
+                answered = versions_of(settings)
+            assert answered == 200, process.poll()
+            assert by_a_shell(settings) == {name: str(value) for name, value in dotenv_values(settings).items()}
+        finally:
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    assert output.strip().endswith("Stopped.")
+    secret = dotenv_values(settings)["SFCDC_CLIENT_SECRET"]
+    assert secret
+    assert secret not in output
+
+
+def versions_of(settings: Path) -> int | None:
+    """The status of the org's list of versions; None while it does not answer."""
+    told = dotenv_values(settings)
+    if "SFCDC_CA_FILE" not in told:
+        return None
+    try:
+        return requests.get(
+            f"{told['SFCDC_INSTANCE_URL']}/services/data", verify=told["SFCDC_CA_FILE"], timeout=SECONDS
+        ).status_code
+    except requests.ConnectionError:
+        return None
+
+
+def by_a_shell(settings: Path) -> dict[str, str]:
+    """The SFCDC_* variables after a shell has read the file."""
+    script = f"set -a; . {shlex.quote(str(settings))}; set +a; env -0"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
+    told = subprocess.run(
+        ["sh", "-c", script], capture_output=True, check=True, env=environment, timeout=SECONDS
+    ).stdout
+    pairs = [entry.decode().partition("=") for entry in told.split(b"\0") if entry]
+    return {name: value for name, _, value in pairs if name.startswith("SFCDC_")}
+
+
+def test_a_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = console_script("emulator", "--dir", str(tmp_path / "file" / "org"))
+    assert result.returncode == 1
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("sfcdc: ")
+    assert "--dir" in line
