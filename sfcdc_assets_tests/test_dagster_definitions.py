@@ -1,0 +1,131 @@
+"""What Dagster loads: valid, described, and with the defaults that the architecture fixes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from sfcdc_assets.definitions import defs
+
+ROOT = Path(__file__).parents[1]
+SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+LAYERS = {"salesforce/raw_events", "salesforce/snapshot", "salesforce/current_state"}
+
+
+def test_dagster_validates_the_workspace(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
+    result = subprocess.run(
+        [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"],
+        cwd=ROOT,
+        env={**environment, "DAGSTER_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    # Dagster's own advice to use another of its tools is no complaint about the definitions.
+    said = "".join(line for line in (result.stdout + result.stderr).splitlines(True) if "SupersessionW" not in line)
+    assert result.returncode == 0, said
+    assert "Validation successful" in said
+    for problem in ("Warning", "WARNING", "ERROR", "Traceback"):
+        assert problem not in said, said
+
+
+def test_loading_the_definitions_needs_no_settings_and_no_java_and_writes_nothing(tmp_path: Path) -> None:
+    script = "import sfcdc_assets.definitions; print('ok')"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
+    environment |= {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment.pop("JAVA_HOME", None)
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (0, "ok\n"), result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_asset_keys_of_the_contract_are_there() -> None:
+    assert SPECS.keys() >= LAYERS | {"salesforce/ChangeEvents"}
+
+
+@pytest.mark.parametrize("key", sorted(SPECS))
+def test_every_asset_is_described(key: str) -> None:
+    spec = SPECS[key]
+    assert spec.description
+    assert spec.description.endswith(".")
+    assert spec.group_name not in (None, "default")
+    assert spec.kinds
+    assert list(spec.owners)
+
+
+def test_the_layers_hang_together_from_the_channel_to_the_tables() -> None:
+    graph = defs.resolve_asset_graph()
+    current_state = dg.AssetKey(["salesforce", "current_state"])
+    assert graph.get_ancestor_asset_keys(current_state) >= {
+        dg.AssetKey(["salesforce", name]) for name in ("ChangeEvents", "raw_events", "snapshot")
+    }
+    assert not graph.get(dg.AssetKey(["salesforce", "ChangeEvents"])).is_materializable
+
+
+@pytest.mark.parametrize("key", sorted(LAYERS))
+def test_each_layer_is_partitioned_by_entity_and_backfilled_in_one_run(key: str) -> None:
+    node = defs.resolve_asset_graph().get(dg.AssetKey.from_user_string(key))
+    assert isinstance(node.partitions_def, dg.DynamicPartitionsDefinition)
+    assert node.partitions_def.name == "salesforce_entity"
+    assert node.backfill_policy == dg.BackfillPolicy.single_run()
+
+
+def test_jobs_run_in_one_process() -> None:
+    assert defs.executor is dg.in_process_executor
+    for name in ("sync", "snapshot"):
+        assert defs.resolve_job_def(name).executor_def is dg.in_process_executor
+
+
+def test_sensors_are_on_and_the_schedule_is_off() -> None:
+    assert [sensor.name for sensor in defs.sensors or []] == ["poll_ChangeEvents"]
+    sensor = defs.resolve_sensor_def("poll_ChangeEvents")
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    assert sensor.minimum_interval_seconds == 30
+    assert {target.job_name for target in sensor.targets} == {"sync", "snapshot"}
+    schedule = defs.resolve_schedule_def("sync_every_ten_minutes")
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+    assert schedule.job_name == "sync"
+
+
+def test_no_sensor_would_start_a_jvm_in_the_code_server() -> None:
+    for sensor in defs.sensors or []:
+        assert "spark" not in defs.resolve_sensor_def(sensor.name).required_resource_keys
+
+
+def test_the_resources_show_no_setting_in_the_ui() -> None:
+    for name in ("lake", "org"):
+        assert (defs.resources or {})[name].model_dump() == {}
+
+
+def test_pyproject_leaves_the_code_location_to_the_workspace_file() -> None:
+    assert "dagster" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    (location,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
+    assert location["python_module"]["module_name"] == "sfcdc_assets.definitions"
+
+
+def test_the_instance_of_make_dev_sends_nothing_and_runs_one_run_a_lane() -> None:
+    instance = yaml.safe_load((ROOT / "dagster.yaml").read_text())
+    assert instance["telemetry"] == {"enabled": False}
+    assert instance["run_monitoring"]["enabled"]
+    (limit,) = instance["concurrency"]["runs"]["tag_concurrency_limits"]
+    assert (limit["key"], limit["limit"]) == ("sfcdc/lane", 1)
