@@ -12,6 +12,7 @@ from sfcdc_assets.cli.demo import demo
 from sfcdc_assets.cli.dev import dev
 from sfcdc_assets.cli.emulator import emulator
 from sfcdc_assets.cli.explain import explain
+from sfcdc_assets.cli.rebuild import rebuild
 from sfcdc_assets.cli.status import status
 from sfcdc_assets.cli.sync import sync
 from sfcdc_assets.cli.verify import verify
@@ -43,6 +44,7 @@ app.command()(sync)
 app.command()(status)
 app.command()(verify)
 app.command()(explain)
+app.command()(rebuild)
 app.command()(cut)
 app.command()(demo)
 app.command()(dev)

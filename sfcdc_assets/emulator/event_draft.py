@@ -61,6 +61,8 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
     CREATE and UNDELETE carry every field, DELETE none, UPDATE the changed ones; a changed field that is now null is
     both a changed and a nulled field.
     """
+    if change.is_silent:
+        return None
     after = change.after or {}
     base = EventDraft(
         change.entity,

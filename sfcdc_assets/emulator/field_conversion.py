@@ -1,28 +1,107 @@
-"""Conversions of a field's type that keep values in another form: a gap for each record (facts section 7)."""
+"""What becomes of a field's values when its type changes, and what the stream says of it (facts section 7).
+
+Compatible and truncating conversions raise no event, a picklist that becomes a checkbox or a multi-select one raises a
+gap for each record that has a value, and all others null the field and raise one event for all records.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from enum import StrEnum
 
-from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.avro.event_body import date_to_milliseconds
+from sfcdc_assets.emulator.field_value import datetime_text
+from sfcdc_assets.emulator.object_definition import FieldDefinition
+from sfcdc_assets.emulator.transaction import StoredValue
+
+_TEXTS = frozenset(
+    {"string", "textarea", "picklist", "combobox", "phone", "email", "url", "encryptedstring", "multipicklist"}
+)
+_NUMBERS = frozenset({"int", "double", "currency", "percent"})
+_INT_RANGE = 2**31
+_TRUE = frozenset({"true", "yes", "1"})
 
 
-def convert_to_multi_select(org: Org, entity: str, name: str) -> int:
-    """Make a picklist a multi-select one; returns how many records a GAP_UPDATE event tells of.
+class Notice(StrEnum):
+    """How events tell of a conversion."""
 
-    Incompatible conversions null the field instead: `UnitOfWork.clear_field`. Raises RecordError for a field that is no
-    picklist.
-    """
-    definition = org.definitions[entity]
-    field = definition.field(name)
-    if field is None or field.type != "picklist":
-        raise RecordError("INVALID_OPERATION", f"{entity} has no picklist {name}", (name,))
-    converted = replace(field, type="multipicklist")
-    with org.database.transaction():
-        org.replace_definition(
-            definition.with_fields(tuple(converted if one is field else one for one in definition.fields))
-        )
-        with org.transaction() as unit_of_work:
-            unit_of_work.convert_field(entity, field.name)
-    return len(unit_of_work.committed.changes) if unit_of_work.committed else 0
+    NONE = "none"
+    GAPS = "gaps"
+    WILDCARD = "wildcard"
+
+
+@dataclass(frozen=True)
+class FieldConversion:
+    """`convert` is asked for values that are not null, and for all of a field that becomes a checkbox."""
+
+    notice: Notice
+    convert: Callable[[StoredValue], StoredValue]
+
+
+def field_conversion(old: FieldDefinition, new: FieldDefinition) -> FieldConversion:
+    """The conversion from one type, or length or scale, to another."""
+    if old.type == "picklist" and new.type in {"multipicklist", "boolean"}:
+        return FieldConversion(Notice.GAPS, _checked if new.type == "boolean" else _same)
+    convert = _compatible(old, new)
+    if convert is not None:
+        return FieldConversion(Notice.NONE, convert)
+    return FieldConversion(Notice.WILDCARD, _unchecked if new.type == "boolean" else _nothing)
+
+
+def is_number(field: FieldDefinition) -> bool:
+    """Whether formulas can calculate with the field."""
+    return field.type in _NUMBERS
+
+
+def _compatible(old: FieldDefinition, new: FieldDefinition) -> Callable[[StoredValue], StoredValue] | None:
+    if new.type in _TEXTS:
+        is_other_choice = new.type != old.type and "multipicklist" in (new.type, old.type)
+        if is_other_choice and new.type in {"picklist", "multipicklist"}:
+            return None
+        return lambda value: _text(old, value)[: new.length or None].strip() or None
+    if old.type in _NUMBERS and new.type in _NUMBERS:
+        return lambda value: _number(new, value)
+    if old.type == new.type:
+        return _same
+    if (old.type, new.type) == ("date", "datetime"):
+        return lambda value: date_to_milliseconds(str(value))
+    if (old.type, new.type) == ("datetime", "date"):
+        return lambda value: datetime_text(int(value or 0), "")[:10]
+    return None
+
+
+def _same(value: StoredValue) -> StoredValue:
+    return value
+
+
+def _nothing(value: StoredValue) -> StoredValue:
+    return None
+
+
+def _unchecked(value: StoredValue) -> StoredValue:
+    return False
+
+
+def _checked(value: StoredValue) -> StoredValue:
+    return str(value).lower() in _TRUE
+
+
+def _text(old: FieldDefinition, value: StoredValue) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if old.type == "datetime":
+        return datetime_text(int(value or 0), "Z")
+    if isinstance(value, int | float):
+        plain = f"{Decimal(str(value)):f}"
+        return plain.rstrip("0").rstrip(".") if "." in plain else plain
+    return str(value)
+
+
+def _number(new: FieldDefinition, value: StoredValue) -> StoredValue:
+    """Rounded half up to the new scale; what does not fit the new range is lost."""
+    number = Decimal(str(value)).quantize(Decimal(1).scaleb(-new.scale), rounding=ROUND_HALF_UP)
+    if new.type == "int":
+        return int(number) if -_INT_RANGE <= number < _INT_RANGE else None
+    return float(number) + 0.0 if abs(number) < Decimal(10) ** (new.precision - new.scale) else None

@@ -178,6 +178,16 @@ def field_definition(object_name: str, field_name: str, options: Mapping[str, An
     return next(_fields(object_name, field_name, options, f"{object_name}.{field_name}"))
 
 
+def field_definitions(object_name: str, field_name: str, options: Mapping[str, Any]) -> tuple[FieldDefinition, ...]:
+    """Like `field_definition`, with the components of a compound after it. Raises ObjectDefinitionError."""
+    return tuple(_fields(object_name, field_name, options, f"{object_name}.{field_name}"))
+
+
+def custom_field_id(object_name: str, field_name: str, generation: int) -> str:
+    """15 characters, 00N...; a field that was dropped and made again is another field, of a later generation."""
+    return _field_id(object_name, f"{field_name}#{generation}" if generation else field_name)
+
+
 def _fields(object_name: str, name: str, options: Mapping[str, Any], source: Path | str) -> Iterator[FieldDefinition]:
     kind = str(options.get("type"))
     if kind not in _TYPES:

@@ -59,7 +59,10 @@ class RecordStore:
         """Give an existing table the columns of a new definition; rows keep what both have. `renamed`: old name ->
         new name."""
         new_name = {field.name: renamed.get(field.name, field.name) for field in old.stored_fields}
-        kept = {field.name for field in new.stored_fields}
+        # What was no checkbox may hold nulls, which a checkbox cannot.
+        become = {field.name for field in new.stored_fields if field.type == "boolean"}
+        become -= {new_name[field.name] for field in old.stored_fields if field.type == "boolean"}
+        kept = {field.name for field in new.stored_fields} - become
         pairs = [(source, target) for source, target in new_name.items() if target in kept]
         if not old.deletable and not new.deletable:
             pairs.append(("IsDeleted", "IsDeleted"))
@@ -134,6 +137,22 @@ class RecordStore:
         column = quoted(field.name)
         sql = f"UPDATE {quoted(definition.name)} SET {column} = NULL WHERE {column} IS NOT NULL"
         return self._database.execute(sql)
+
+    def values(self, definition: ObjectDefinition, field: FieldDefinition) -> dict[str, StoredValue]:
+        """A field's values by record id, of all rows that have one, deleted ones too."""
+        column = quoted(field.name)
+        sql = f'SELECT "Id", {column} FROM {quoted(definition.name)} WHERE {column} IS NOT NULL ORDER BY "Id"'
+        is_checkbox = field.type == "boolean"
+        return {row[0]: bool(row[1]) if is_checkbox else row[1] for row in self._database.rows(sql)}
+
+    def set_values(
+        self, definition: ObjectDefinition, field: FieldDefinition, values: Mapping[str, StoredValue]
+    ) -> None:
+        """Set a field of many rows by record id; nothing else of them changes."""
+        self._database.execute_many(
+            f'UPDATE {quoted(definition.name)} SET {quoted(field.name)} = ? WHERE "Id" = ?',
+            [(value, record_id) for record_id, value in values.items()],
+        )
 
     def deleted_ids(self, definition: ObjectDefinition) -> list[str]:
         """Ids of the rows in the recycle bin."""

@@ -32,6 +32,8 @@ class RecordChange:
     master_record_id: str | None = None
     is_conversion: bool = False
     """The type of a field changed under the record, so that its event is a gap."""
+    is_silent: bool = False
+    """The org changed the record and raises no event for it."""
 
 
 @dataclass(frozen=True)

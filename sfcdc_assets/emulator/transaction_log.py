@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sfcdc_assets.emulator.database import Database
@@ -63,14 +63,25 @@ class TransactionLog:
         )
         return transaction
 
-    def transactions(self, definitions: Mapping[str, ObjectDefinition], after: int = 0) -> Iterator[Transaction]:
-        """Transactions with a commit number greater than `after`, in commit order, with memory for a block of them."""
+    @property
+    def has_any(self) -> bool:
+        """Whether a transaction was committed yet."""
+        return self._database.row("SELECT 1 FROM _transaction LIMIT 1") is not None
+
+    def transactions(
+        self, definitions_at: Callable[[int], Mapping[str, ObjectDefinition]], after: int = 0
+    ) -> Iterator[Transaction]:
+        """Transactions with a commit number greater than `after`, in commit order, with memory for a block of them.
+
+        `definitions_at` gives the definitions in force at a commit number: records are read with the fields of then.
+        """
         while True:
             rows = self._database.rows(
                 f"SELECT * FROM _transaction WHERE commit_number > ? ORDER BY commit_number LIMIT {_READ_BLOCK}",
                 (after,),
             )
             for number, key, timestamp, user, origin, changes in rows:
+                definitions = definitions_at(number)
                 items = tuple(_from_json(item, definitions.get(item["e"])) for item in json.loads(changes))
                 yield Transaction(key, number, timestamp, user, origin, items)
             if len(rows) < _READ_BLOCK:
@@ -80,7 +91,7 @@ class TransactionLog:
 
 def _to_json(change: RecordChange) -> dict[str, Any]:
     """Keys: e entity, i id, t type, a/b non-null values after/before, o old values of what differs, c changed, m
-    master, v conversion."""
+    master, v conversion, s silent."""
     item: dict[str, Any] = {"e": change.entity, "i": change.record_id, "t": change.change_type}
     if change.after is not None:
         item["a"] = {name: value for name, value in change.after.items() if value is not None}
@@ -94,6 +105,8 @@ def _to_json(change: RecordChange) -> dict[str, Any]:
         item["m"] = change.master_record_id
     if change.is_conversion:
         item["v"] = True
+    if change.is_silent:
+        item["s"] = True
     return item
 
 
@@ -108,5 +121,13 @@ def _from_json(item: Mapping[str, Any], definition: ObjectDefinition | None) -> 
     elif "b" in item:
         before = {**dict.fromkeys(names), **item["b"]}
     return RecordChange(
-        item["e"], item["i"], item["t"], before, after, tuple(item.get("c", ())), item.get("m"), item.get("v", False)
+        item["e"],
+        item["i"],
+        item["t"],
+        before,
+        after,
+        tuple(item.get("c", ())),
+        item.get("m"),
+        item.get("v", False),
+        item.get("s", False),
     )

@@ -31,5 +31,5 @@ class UnreadableTable(SfcdcError):
         self.table = table
         super().__init__(
             f"Table {table} uses {features}, which change what its files mean. "
-            "Rebuild it with `sfcdc rebuild`, or drop the feature."
+            "Make it anew with `sfcdc rebuild`, and do not set such features on it."
         )

@@ -167,6 +167,13 @@ class Table:
         if fields:
             self._delta.alter.add_columns(list(Schema.from_arrow(pa.schema(list(fields))).fields))
 
+    def mark_columns(self, names: Sequence[str], metadata: Mapping[str, str]) -> None:
+        """Set metadata of columns that do not have it yet; each is a commit of its own."""
+        for name in names:
+            present = {key.decode(): value.decode() for key, value in (self.schema.field(name).metadata or {}).items()}
+            if not metadata.items() <= present.items():
+                self._delta.alter.set_column_metadata(name, {**present, **metadata})
+
     def append(self, rows: pa.Table, transactions: Mapping[str, int], metadata: Mapping[str, str]) -> None:
         """Append rows (none is fine) with the transaction versions and metadata, in one commit.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow_schema
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.lake.schemas import EventSchema, Schemas
 
 
 class SchemaMissing(SfcdcError):
@@ -22,6 +24,19 @@ class SchemaMissing(SfcdcError):
         )
 
 
+RETIRED = {"salesforce.retired": "true"}
+"""Metadata of a column whose field the object no longer has; its last values stay."""
+
+
+def retired_columns(schemas: Schemas, entity: str, table: Sequence[Column]) -> frozenset[str]:
+    """Names of table columns that the object, as it was last described, no longer has (or hides from the user)."""
+    describe = _newest_describe(schemas.of_entity(entity))
+    if describe is None:
+        return frozenset()
+    fields = {field["name"] for field in describe["fields"]}
+    return frozenset(column.name for column in table if column.name not in fields and column.name != "Id")
+
+
 def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tuple[Column, ...]:
     """The readable fields that any known schema carries, in describe's order, then the table's retired columns.
 
@@ -31,7 +46,7 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tu
     known = schemas.of_entity(entity)
     if not known:
         raise SchemaMissing(entity)
-    describe = next((schema.describe for schema in reversed(known) if schema.describe_json), None)
+    describe = _newest_describe(known)
     found = {column.name: column for schema in known for column in columns(json.loads(schema.schema_json), describe)}
     if describe is not None:
         order = {field["name"]: number for number, field in enumerate(describe["fields"])}
@@ -40,3 +55,7 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tu
     for column in columns_of_arrow_schema(table) if table is not None else ():
         found.setdefault(column.name, column)
     return tuple(found.values())
+
+
+def _newest_describe(known: Sequence[EventSchema]) -> Mapping[str, Any] | None:
+    return next((schema.describe for schema in reversed(known) if schema.describe_json), None)

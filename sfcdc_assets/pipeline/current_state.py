@@ -32,7 +32,7 @@ from sfcdc_assets.lake.table import NewFile
 from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.batch import Batch, read_batch
-from sfcdc_assets.pipeline.columns import entity_columns
+from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
 from sfcdc_assets.state.apply import EventRange, apply_events
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask, Reads, TextTarget
@@ -127,16 +127,38 @@ class _Application:
         self._taken = taken
         self._snapshot: CompleteSnapshot = snapshot
         self._schemas = Schemas(warehouse)
+        self._ledger = Ledger.open_or_create(warehouse, entity)
         present = CurrentState.open(warehouse, entity)
+        if present is not None:
+            self._doubt_new_fields(present)
         self._table = CurrentState.open_with(
             warehouse, entity, entity_columns(self._schemas, entity, present.schema if present else None)
         )
         self._columns: tuple[Column, ...] = entity_columns(self._schemas, entity, self._table.schema)
-        self._ledger = Ledger.open_or_create(warehouse, entity)
+        self._unread = retired_columns(self._schemas, entity, self._columns)
+        self._table.table.mark_columns(sorted(self._unread), RETIRED)
         self._texts = TextFields.open_or_create(warehouse, entity)
         self._history = History.open_with(warehouse, entity, self._columns)
-        self._rebuild = snapshot.number > self._table.snapshot_number()
-        self._reads: Refetches = taken.refetches(self._table.has(REFETCH))
+        built_from = min(each.has(SNAPSHOT) for each in (self._table, self._texts, self._history))
+        self._rebuild = snapshot.number > built_from
+        # Where a layer was removed (or never was) all are made anew: one reading of a row gives them together.
+        self._anew = built_from == 0
+        self._refetched = 0 if self._anew else self._table.has(REFETCH)
+        self._reads: Refetches = taken.refetches(self._refetched)
+
+    def _doubt_new_fields(self, present: CurrentState) -> None:
+        """Records may have values in a new field that no event told of: the entity is read again.
+
+        Noted before the columns are added, so that a crash between the two forgets nothing.
+        """
+        progress = self._taken.progress()
+        read = set(progress.fields) if progress and progress.snapshot_number == self._snapshot.number else set()
+        known = {*present.schema.names, *read}
+        new = [c.name for c in entity_columns(self._schemas, self._entity, present.schema) if c.name not in known]
+        if new and present.files():
+            position = max(present.applied(self._channel) or 0, self._snapshot.position) + 1
+            doubt = {"record_id": ENTITY, "reason": Doubt.NEW_FIELD, "position": position, "detail": ", ".join(new)}
+            self._ledger.note([doubt], self._channel, position, _now_ms())
 
     def run(self) -> ApplyReport:
         batch, all_in_doubt = self._batch()
@@ -182,8 +204,8 @@ class _Application:
         return read_batch(self._raw_events, self._entity, self._channel, after, found.position - 1), True
 
     def _leaves(self) -> tuple[Leaf, ...]:
-        present = id_ranges(list(self._table.files().values()))
-        versions = id_ranges(list(self._history.open_files().values()))
+        present = [] if self._anew else id_ranges(list(self._table.files().values()))
+        versions = [] if self._anew else id_ranges(list(self._history.open_files().values()))
         if not self._rebuild:
             return leaves_of_table(present, versions)
         pages = id_ranges(self._snapshot.files)
@@ -212,9 +234,10 @@ class _Application:
             history=self._warehouse.filesystem(history.name_of(self._entity)),
             snapshot=Reads(pages_root, (), None) if self._rebuild else None,
             pin=self._snapshot.position,
-            reads=Reads(pages_root, tuple(file.path for file in self._reads.files), self._table.has(REFETCH))
+            reads=Reads(pages_root, tuple(file.path for file in self._reads.files), self._refetched)
             if self._reads.files
             else None,
+            unread=self._unread,
             all_in_doubt=all_in_doubt,
         )
 
@@ -275,7 +298,11 @@ class _Application:
         replaced = {path for leaf in leaves if leaf.number in rewritten for path in leaf.versions}
         self._history.commit(
             [_new_file(file) for result in results for file in result["versions"]],
-            list(opened.values()) if self._rebuild else [opened[path] for path in sorted(replaced)],
+            self._history.table.files()
+            if self._anew
+            else list(opened.values())
+            if self._rebuild
+            else [opened[path] for path in sorted(replaced)],
             versions,
         )
 

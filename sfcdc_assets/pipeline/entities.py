@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sfcdc_assets.lake.current_state import REFETCH, CurrentState
+from sfcdc_assets.lake import history, text_fields
+from sfcdc_assets.lake.current_state import REFETCH, SNAPSHOT, CurrentState
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger, due
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
 
@@ -106,7 +108,7 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         applied=table.applied(channel) if table else None,
         snapshot_complete=(taken.table.transaction_version("complete") or 0) if taken else 0,
         snapshot_position=pin,
-        snapshot_applied=table.snapshot_number() if table else 0,
+        snapshot_applied=min(table.has(SNAPSHOT), *_layers(warehouse, entity)) if table else 0,
         refetched=(taken.table.transaction_version("refetch") or 0) if taken else 0,
         refetch_applied=table.has(REFETCH) if table else 0,
         doubts_open=len(doubts),
@@ -115,3 +117,9 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
             (d.opened_position for d in doubts if d.record_id == ENTITY and d.opened_position > pin), default=None
         ),
     )
+
+
+def _layers(warehouse: Warehouse, entity: str) -> list[int]:
+    """The snapshot that each layer beside `current_state` was last built from; 0 for one that is not there."""
+    tables = [Table.open(warehouse, f"{layer}/{entity}") for layer in (text_fields.LAYER, history.LAYER)]
+    return [(table.transaction_version(SNAPSHOT) or 0) if table else 0 for table in tables]

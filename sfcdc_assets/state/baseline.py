@@ -23,7 +23,10 @@ the org has no such record any more."""
 
 
 def table_rows(reads: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:
-    """Reads (Id, columns, `READ_COLUMNS`; the last of an Id counts) as rows of the table, in `like`'s columns."""
+    """Reads (Id, columns, `READ_COLUMNS`; the last of an Id counts) as rows of the table, in `like`'s columns.
+
+    `like` are the table's rows before; a column that was not read (a retired one) keeps its value from there.
+    """
     deleted = pl.col("_is_deleted").fill_null(False)
     reason = (
         pl.when(pl.col("_system_modstamp").is_null())
@@ -42,11 +45,15 @@ def table_rows(reads: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:
         "_transaction_key": pl.lit(None, pl.String),
     }
     unread = {name: pl.lit(None, dtype) for name, dtype in like.schema.items() if name not in {*reads.columns, *made}}
-    return (
+    rows = (
         reads.unique("Id", keep="last", maintain_order=True)
         .with_columns(**made, **unread)
         .select(pl.col(name).cast(dtype) for name, dtype in like.schema.items())
     )
+    if not unread or like.is_empty():
+        return rows
+    kept = like.select("Id", *unread)
+    return rows.drop(list(unread)).join(kept, on="Id", how="left", maintain_order="left").select(like.columns)
 
 
 def apply_reads(base: pl.DataFrame, reads: pl.DataFrame) -> pl.DataFrame:

@@ -36,6 +36,8 @@ class Doubt(StrEnum):
     """A change type this package does not know, or whose content Salesforce does not document."""
     LOST_PLACE = "lost_place"
     """The stream's place was refused or the org changed; speaks of the entity."""
+    NEW_FIELD = "new_field"
+    """A field appeared that records may have had values in before any event told of it; speaks of the entity."""
     DRIFT = "drift"
     """An audit found the row to differ from the org."""
 

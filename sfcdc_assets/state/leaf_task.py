@@ -97,6 +97,8 @@ class LeafTask:
     """The snapshot's position."""
     reads: Reads | None = None
     """Rows read back for records in doubt."""
+    unread: frozenset[str] = frozenset()
+    """Columns that the org no longer has: reads say nothing about them."""
     all_in_doubt: bool = False
     """The whole entity is in doubt: every living row is marked."""
 
@@ -155,7 +157,8 @@ class LeafTask:
         return rows.filter(pl.col("_refetch") > self.reads.after).sort("_refetch")
 
     def _read_schema(self) -> pa.Schema:
-        return pa.schema([*arrow_schema(self.columns), *READ_COLUMNS])
+        read = [column for column in self.columns if column.name not in self.unread]
+        return pa.schema([*arrow_schema(read), *READ_COLUMNS])
 
 
 def _rows(filesystem: fs.FileSystem, paths: Sequence[str], leaf: Leaf, schema: pa.Schema) -> pl.DataFrame:

@@ -1,0 +1,203 @@
+"""What an administrator changes while the org lives: fields and objects.
+
+Each change shows in describe, SOQL and REST at once, and the object's next event has a new schema; events that are on
+the bus keep theirs. What becomes of records raises no event, except where facts section 7 says that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sfcdc_assets.emulator.database import quoted
+from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.field_conversion import Notice, field_conversion, is_number
+from sfcdc_assets.emulator.field_value import stored_value
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.object_file import custom_field_id, field_definitions
+from sfcdc_assets.emulator.transaction import StoredValue
+
+if TYPE_CHECKING:
+    from sfcdc_assets.emulator.org import Org
+
+Values = Mapping[str, object] | Callable[[Mapping[str, StoredValue]], object]
+"""Values of a new field: by record id, or made from each record."""
+_NEVER_RETYPED = frozenset({"id", "reference", "address", "location"})
+_SYSTEM = frozenset(
+    {"Id", "IsDeleted", "CreatedDate", "CreatedById", "LastModifiedDate", "LastModifiedById", "SystemModstamp"}
+)
+
+
+@dataclass(frozen=True)
+class TypeChange:
+    """What a change of type did: how events told of it, and of how many records."""
+
+    notice: Notice
+    records: int
+
+
+class Setup:
+    """The administrator of one org. Raises RecordError for what cannot be done, and then has changed nothing."""
+
+    def __init__(self, org: Org) -> None:
+        self._org = org
+
+    def add_field(
+        self, entity: str, name: str, options: Mapping[str, Any], *, values: Values | None = None
+    ) -> FieldDefinition:
+        """Add a field in the short form of `object_file`, behind all others; events list it behind the other `__c`.
+
+        Records that exist have nothing in it (a checkbox its default), or `values`: the org has them and no event
+        tells of them. Raises ObjectDefinitionError for wrong options.
+        """
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            if not name.endswith("__c"):
+                raise RecordError("INVALID_NAME", f"a new field's name ends with __c, which {name} does not", (name,))
+            generation = self._org.field_generation(entity, name)
+            added = field_definitions(entity, name, {"field_id": custom_field_id(entity, name, generation), **options})
+            for field in added:
+                if definition.field(field.name) is not None:
+                    message = f"There is already a field named {field.name} on {entity}."
+                    raise RecordError("DUPLICATE_DEVELOPER_NAME", message, (field.name,))
+            if values is not None and not added[0].is_stored:
+                raise RecordError("INVALID_OPERATION", f"{entity}.{name} holds no value of its own", (name,))
+            chosen = self._values(definition, added[0], values)
+            self._org.replace_definition(definition.with_fields((*definition.fields, *added)))
+            if chosen:
+                self._org.store.set_values(self._org.definitions[entity], added[0], chosen)
+            return added[0]
+
+    def drop_field(self, entity: str, name: str) -> None:
+        """Remove a custom field and its values, with the components of a compound. No event tells of it."""
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            field = self._custom(definition, name)
+            gone = {field.name} | {part.name for part in definition.components.get(field.name, ())}
+            for one in gone:
+                self._check_unused(definition, one)
+            self._org.replace_definition(
+                definition.with_fields(tuple(one for one in definition.fields if one.name not in gone))
+            )
+
+    def rename_field(self, entity: str, name: str, new_name: str) -> None:
+        """Give a custom field another API name: to clients one field is gone and another has come, with its values."""
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            field = self._custom(definition, name)
+            if not new_name.endswith("__c") or definition.field(new_name) is not None:
+                raise RecordError("INVALID_NAME", f"{new_name} is no name for a field of {entity}", (new_name,))
+            names = {field.name: new_name}
+            for part in definition.components.get(field.name, ()):
+                names[part.name] = new_name.removesuffix("__c") + part.name.removeprefix(name.removesuffix("__c"))
+            for one in names:
+                self._check_unused(definition, one)
+            fields = tuple(
+                replace(
+                    one,
+                    name=names.get(one.name, one.name),
+                    compound_field_name=names.get(one.compound_field_name or "", one.compound_field_name),
+                )
+                for one in definition.fields
+            )
+            self._org.replace_definition(definition.with_fields(fields), names)
+
+    def change_type(self, entity: str, name: str, options: Mapping[str, Any]) -> TypeChange:
+        """Change a field's type, length or scale; `options` are those of a new field, names of a picklist's values are
+        kept if none are given. See `field_conversion` for what becomes of values and what events tell."""
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            old = self._retypeable(definition, name)
+            given = (
+                {"values": list(old.picklist_values), **options} if "picklist" in str(options.get("type")) else options
+            )
+            shape = field_definitions(entity, old.name, given)[0]
+            if shape.type in _NEVER_RETYPED or shape.auto_number or shape.is_formula or shape.roll_up:
+                raise RecordError("INVALID_OPERATION", f"{entity}.{name} cannot become a {given.get('type')}", (name,))
+            new = replace(
+                shape, label=old.label, custom=old.custom, field_id=old.field_id, nillable=shape.type != "boolean"
+            )
+            conversion = field_conversion(old, new)
+            if conversion.notice is not Notice.NONE or not is_number(new):
+                self._check_unused(definition, old.name)
+            before = self._org.store.values(definition, old)
+            after = {record_id: conversion.convert(value) for record_id, value in before.items()}
+            self._org.replace_definition(
+                definition.with_fields(tuple(new if one is old else one for one in definition.fields)),
+                replaced={old.name: before},
+            )
+            self._org.store.set_values(self._org.definitions[entity], new, after)
+            records = self._announce(entity, old.name, conversion.notice, before)
+            return TypeChange(conversion.notice, records)
+
+    def add_object(self, definition: ObjectDefinition, *, selected: bool = True) -> None:
+        """Add an object to the running org and, if `selected`, to change data capture: its events appear on the
+        channel of all, and on one of its own."""
+        with self._org.database.transaction():
+            if definition.name in self._org.definitions:
+                raise RecordError("DUPLICATE_DEVELOPER_NAME", f"There is already an object named {definition.name}.")
+            for other in self._org.definitions.values():
+                if other.key_prefix == definition.key_prefix:
+                    raise RecordError("INVALID_OPERATION", f"key prefix {other.key_prefix} is that of {other.name}")
+            self._org.replace_definition(definition)
+            if selected:
+                self._org.selected_entities.append(definition.name)
+
+    def _announce(self, entity: str, name: str, notice: Notice, before: Mapping[str, StoredValue]) -> int:
+        if notice is Notice.NONE:
+            return 0
+        with self._org.transaction() as unit_of_work:
+            if notice is Notice.WILDCARD:
+                unit_of_work.clear_field(entity, name, is_retyped=True)
+            else:
+                unit_of_work.convert_field(entity, name, before)
+        return len(unit_of_work.committed.changes) if unit_of_work.committed else 0
+
+    def _values(
+        self, definition: ObjectDefinition, field: FieldDefinition, values: Values | None
+    ) -> dict[str, StoredValue]:
+        if values is None:
+            return {}
+        records = self._org.store.records(definition, include_deleted=True)
+        made = {str(row["Id"]): values(row) if callable(values) else values.get(str(row["Id"])) for row in records}
+        return {record_id: stored_value(field, value) for record_id, value in made.items()}
+
+    def _definition(self, entity: str) -> ObjectDefinition:
+        if entity not in self._org.definitions:
+            raise RecordError("NOT_FOUND", f"there is no object {entity}", status=404)
+        return self._org.definitions[entity]
+
+    def _custom(self, definition: ObjectDefinition, name: str) -> FieldDefinition:
+        field = definition.fields_by_name.get(name)
+        if field is None or not name.endswith("__c"):
+            raise RecordError("INVALID_FIELD", f"{definition.name} has no custom field {name}", (name,))
+        return field
+
+    def _retypeable(self, definition: ObjectDefinition, name: str) -> FieldDefinition:
+        field = definition.field(name)
+        if field is None:
+            raise RecordError("INVALID_FIELD", f"{definition.name} has no field {name}", (name,))
+        if (
+            field.name in _SYSTEM
+            or field.type in _NEVER_RETYPED
+            or not field.is_stored
+            or field.compound_field_name
+            or field.roll_up
+            or field.auto_number
+        ):
+            raise RecordError("INVALID_OPERATION", f"the type of {definition.name}.{name} cannot be changed", (name,))
+        return field
+
+    def _check_unused(self, definition: ObjectDefinition, name: str) -> None:
+        """Formulas and roll-ups hold on to the fields they are made from."""
+        for other in self._org.definitions.values():
+            for field in other.fields:
+                roll_up = field.roll_up
+                is_summed = (
+                    roll_up and roll_up.child == definition.name and name in (roll_up.field, roll_up.parent_field)
+                )
+                is_in_formula = other is definition and quoted(name) in (field.sql_expression or "")
+                if is_summed or is_in_formula:
+                    message = f"{definition.name}.{name} is used by {other.name}.{field.name}"
+                    raise RecordError("DEPENDENCY_EXISTS", message, (name,))
