@@ -10,15 +10,19 @@ from pathlib import Path
 
 from sfcdc_assets.emulator.clock import Clock, system_clock, whole_second
 from sfcdc_assets.emulator.database import Database
+from sfcdc_assets.emulator.definition_versions import DefinitionVersions
 from sfcdc_assets.emulator.directory_lock import DirectoryLock
 from sfcdc_assets.emulator.errors import NestedTransactionError
 from sfcdc_assets.emulator.ids import id_suffix, instance_characters, to_18
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import built_in_definitions
+from sfcdc_assets.emulator.org_setup import Setup
 from sfcdc_assets.emulator.population import populate
+from sfcdc_assets.emulator.record_history import undo_since
 from sfcdc_assets.emulator.rest_view import RestView
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.silent_changes import Records, SilentChange, SilentChanges
 from sfcdc_assets.emulator.standard_users import StandardUsers, create_standard_users
 from sfcdc_assets.emulator.store import RecordStore
 from sfcdc_assets.emulator.transaction import StoredValue, Transaction
@@ -69,6 +73,9 @@ class Org:
                 "CREATE TABLE IF NOT EXISTS _object (name TEXT PRIMARY KEY, definition TEXT NOT NULL)"
             )
             self.definitions: dict[str, ObjectDefinition] = self._open_definitions(objects)
+            self._versions = DefinitionVersions(self.database)
+            self._versions.begin(self.definitions)
+            self._silent_changes = SilentChanges(self.database)
             self._roll_ups = self._open_roll_ups()
             self.users: StandardUsers = create_standard_users(self)
             kept = self.database.setting("selected_entities")
@@ -136,6 +143,8 @@ class Org:
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)
+                for silent in unit_of_work.silent_changes(self.last_commit_number):
+                    self._silent_changes.add(silent)
                 if changes:
                     unit_of_work.committed = self._log.append(
                         commit_timestamp=unit_of_work.timestamp,
@@ -158,7 +167,7 @@ class Org:
 
     def transactions(self, after: int = 0) -> Iterator[Transaction]:
         """The oracle: committed transactions with a commit number greater than `after`, in commit order."""
-        return self._log.transactions(self.definitions, after)
+        return self._log.transactions(self._versions.at, after)
 
     @property
     def last_commit_number(self) -> int:
@@ -174,6 +183,44 @@ class Org:
     def records(self, entity: str, include_deleted: bool = False) -> Iterator[dict[str, StoredValue]]:
         """The truth of all records in order of Id; for one consistent state hold `database.lock` meanwhile."""
         return self._store.records(self.definitions[entity], include_deleted=include_deleted)
+
+    def field_generation(self, entity: str, name: str) -> int:
+        """How many versions of an object have had a field of that name: greater than 0 if one was dropped."""
+        return self._versions.had_field(entity, name)
+
+    def definitions_at(self, commit_number: int) -> Mapping[str, ObjectDefinition]:
+        """The objects, with their fields, as they were when that transaction was committed; 0: as the org began."""
+        with self.database.lock:
+            return self._versions.at(commit_number)
+
+    def state_at(self, commit_number: int) -> dict[str, Records]:
+        """The oracle's past: object -> id -> stored values of all live records right after that transaction.
+
+        0 is the state before the first transaction: the day-0 data. Fields are those of that time; fields added,
+        dropped or retyped before the next transaction are not yet. Costs what has happened since, and the memory of
+        all records.
+        """
+        with self.database.lock:
+            return self._past(commit_number, list(self.definitions))
+
+    def records_at(self, entity: str, commit_number: int) -> Records:
+        """`state_at` of one object; nothing if the object did not exist."""
+        with self.database.lock:
+            return self._past(commit_number, [entity]).get(entity, {})
+
+    def _past(self, commit_number: int, entities: Sequence[str]) -> dict[str, Records]:
+        present = {
+            entity: {
+                str(record["Id"]): record
+                for record in self._store.records(
+                    self.definitions[entity], include_deleted=False, fields=self.definitions[entity].stored_fields
+                )
+            }
+            for entity in entities
+        }
+        transactions = self.transactions(after=commit_number)
+        silent = self._silent_changes.since(commit_number)
+        return undo_since(present, transactions, silent, self._versions.at(commit_number))
 
     def count(self, entity: str, include_deleted: bool = False) -> int:
         """Number of records."""
@@ -192,24 +239,70 @@ class Org:
         with self.database.transaction():
             added = populate(self, counts, self.seed if seed is None else seed)
             self._roll_ups.recalculate_all()
+            if self._log.has_any:
+                for entity, count in added.items():
+                    self._note_loaded(self.definitions[entity], count)
         return added
 
-    def replace_definition(self, definition: ObjectDefinition, renamed: Mapping[str, str] | None = None) -> None:
+    def _note_loaded(self, definition: ObjectDefinition, count: int) -> None:
+        """Records loaded in mid-life were not there before, though no transaction says so."""
+        if count:
+            end = self._store.reserve(definition, 0)
+            ids = (self._store.record_id(definition, end - count), self._store.record_id(definition, end - 1))
+            self._silent_changes.add(SilentChange(definition.name, self.last_commit_number, loaded=ids))
+
+    @property
+    def setup(self) -> Setup:
+        """What an administrator changes while the org runs: fields, objects, who sees what."""
+        return Setup(self)
+
+    def replace_definition(
+        self,
+        definition: ObjectDefinition,
+        renamed: Mapping[str, str] | None = None,
+        *,
+        replaced: Mapping[str, Mapping[str, StoredValue]] | None = None,
+    ) -> None:
         """Add an object, or change one while the org runs: rows keep the fields both definitions have.
 
-        `renamed` maps old field names to new ones; a retyped field keeps its values as they are stored.
+        `renamed` maps old field names to new ones; a retyped field keeps its values as they are stored. `replaced`:
+        old values, by field and record id, that the caller is about to overwrite; the oracle keeps them.
+        Raises NestedTransactionError inside a transaction of the org.
         """
         with self.database.transaction():
+            if self._in_transaction:
+                raise NestedTransactionError
             old = self.definitions.get(definition.name)
             if old is None:
                 self._store.create_table(definition)
             else:
+                self._silent_changes.add(self._silent_change(old, definition, renamed or {}, replaced or {}))
                 self._store.replace_table(old, definition, renamed or {})
             self._save_definition(definition)
-            self._note_modified()
+            self._versions.add(definition, self.last_commit_number)
+            self.note_modified()
             self.rest_view.forget()
             self.definitions = {**self.definitions, definition.name: definition}
             self._roll_ups = self._open_roll_ups()
+
+    def _silent_change(
+        self,
+        old: ObjectDefinition,
+        new: ObjectDefinition,
+        renamed: Mapping[str, str],
+        replaced: Mapping[str, Mapping[str, StoredValue]],
+    ) -> SilentChange:
+        before = {renamed.get(field.name, field.name) for field in old.stored_fields}
+        after = {field.name for field in new.stored_fields}
+        dropped = [field for field in old.stored_fields if renamed.get(field.name, field.name) not in after]
+        values = {field.name: self._store.values(old, field) for field in dropped}
+        return SilentChange(
+            new.name,
+            self.last_commit_number,
+            added=tuple(sorted(after - before)),
+            renamed=dict(renamed),
+            replaced={**values, **replaced},
+        )
 
     def close(self) -> None:
         """Close the database and free the folder."""
@@ -234,7 +327,7 @@ class Org:
         for definition in definitions.values():
             self._store.create_table(definition)
             self._save_definition(definition)
-        self._note_modified()
+        self.note_modified()
         return definitions
 
     def _save_definition(self, definition: ObjectDefinition) -> None:
@@ -243,7 +336,8 @@ class Org:
             (definition.name, json.dumps(definition.to_json())),
         )
 
-    def _note_modified(self) -> None:
+    def note_modified(self) -> None:
+        """Say that what describe answers has changed."""
         before = int(self.database.setting("definitions_modified") or 0)
         self.database.set_setting("definitions_modified", str(max(self.clock() // 1000, before + 1)))
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.ids import to_18
+from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS, ConvertedLead, convert_lead
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.rest_view import ReplacedRow
 from sfcdc_assets.emulator.roll_up import RollUps
+from sfcdc_assets.emulator.silent_changes import SilentChange
 from sfcdc_assets.emulator.store import RecordStore
 from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue, Transaction
 
@@ -50,6 +52,7 @@ class UnitOfWork:
         self._store = store
         self._touched: dict[str, _TouchedRecord] = {}
         self._cleared: RecordChange | None = None
+        self._cleared_values: dict[str, StoredValue] = {}
         self._converted: tuple[RecordChange, ...] = ()
 
     def create(self, entity: str, values: Mapping[str, object]) -> str:
@@ -122,10 +125,11 @@ class UnitOfWork:
         self._store.purge(definition, to_18(record_id), self.timestamp)
         record.now = None
 
-    def clear_field(self, entity: str, name: str) -> None:
+    def clear_field(self, entity: str, name: str, *, is_retyped: bool = False) -> None:
         """Null a field of all records, deleted ones too, as a change to an incompatible type does (facts section 7).
 
         It is one change, of the record id `001*`, and must be the transaction's only one. Audit fields stay.
+        `is_retyped`: the type has been changed and the values with it; only the change is left to be told.
         """
         definition = self._definition(entity)
         field = definition.field(name)
@@ -133,22 +137,47 @@ class UnitOfWork:
             raise RecordError("INVALID_FIELD", f"No such column '{name}' on sobject of type {definition.name}", (name,))
         if self._touched or self._cleared or self._converted:
             raise RecordError("INVALID_OPERATION", "a field is cleared in a transaction of its own")
-        if not field.is_stored or not field.updateable or not field.nillable or field.type in {"boolean", "reference"}:
-            raise RecordError("INVALID_OPERATION", f"{entity}.{field.name} cannot be cleared for all records", (name,))
-        self._store.clear_column(definition, field)
+        if not is_retyped:
+            if (
+                not field.is_stored
+                or not field.updateable
+                or not field.nillable
+                or field.type in {"boolean", "reference"}
+            ):
+                raise RecordError(
+                    "INVALID_OPERATION", f"{entity}.{field.name} cannot be cleared for all records", (name,)
+                )
+            self._cleared_values = self._store.values(definition, field)
+            self._store.clear_column(definition, field)
         self._cleared = RecordChange(entity, definition.key_prefix + "*", UPDATE, None, None, (field.name,))
 
-    def convert_field(self, entity: str, name: str) -> None:
-        """Say of all live records with a value in a field that its type changed and the value with it, as Salesforce
-        does where it converts values (facts section 7). Must be the transaction's only DML; audit fields stay."""
+    def convert_field(self, entity: str, name: str, old_values: Mapping[str, StoredValue]) -> None:
+        """Say of the live records among `old_values` that the type of a field changed and the value with it, as
+        Salesforce does where it converts values (facts section 7). Must be the transaction's only DML; audit fields
+        stay."""
         definition = self._definition(entity)
         if self._touched or self._cleared or self._converted:
             raise RecordError("INVALID_OPERATION", "a field is converted in a transaction of its own")
         self._converted = tuple(
-            RecordChange(entity, str(row["Id"]), UPDATE, row, row, (name,), is_conversion=True)
+            RecordChange(
+                entity,
+                str(row["Id"]),
+                UPDATE,
+                {**row, name: old_values[str(row["Id"])]},
+                row,
+                (name,),
+                is_conversion=True,
+            )
             for row in self._store.records(definition, include_deleted=False, fields=definition.stored_fields)
-            if row[name] is not None
+            if row["Id"] in old_values
         )
+
+    def silent_changes(self, after_commit: int) -> list[SilentChange]:
+        """What the changes of the transaction do not say: the values that a cleared field had."""
+        if self._cleared is None or not self._cleared_values:
+            return []
+        replaced = {self._cleared.changed_fields[0]: self._cleared_values}
+        return [SilentChange(self._cleared.entity, after_commit, replaced=replaced)]
 
     def merge(self, entity: str, master_id: str, loser_ids: tuple[str, ...], *, reparent: bool = False) -> None:
         """Merge records into the master: losers go to the recycle bin with MasterRecordId set, the master is
@@ -172,6 +201,40 @@ class UnitOfWork:
             if reparent:
                 self._reparent(entity, loser_id, master)
         self.update(entity, master, {})
+
+    def convert_lead(
+        self,
+        lead_id: str,
+        *,
+        account_id: str | None = None,
+        contact_id: str | None = None,
+        opportunity: bool = True,
+        opportunity_name: str | None = None,
+        status: str = CONVERTED_STATUS,
+    ) -> ConvertedLead:
+        """Make an account, a contact and (unless `opportunity` is false) an opportunity of a lead, in this order, then
+        mark the lead; an account or contact that is named is used instead of a new one."""
+        return convert_lead(
+            self,
+            lead_id,
+            account_id=account_id,
+            contact_id=contact_id,
+            opportunity=opportunity,
+            opportunity_name=opportunity_name,
+            status=status,
+        )
+
+    def live_record(self, entity: str, record_id: str) -> Mapping[str, StoredValue]:
+        """The stored fields of a live record as the transaction sees it; reading is no change. Raises RecordError."""
+        was_touched = set(self._touched)
+        record = self._live(self._definition(entity), record_id)
+        if record.now is not None and record.now["Id"] not in was_touched:
+            del self._touched[str(record.now["Id"])]  # changes are in the order of the first one of each record
+        return dict(record.now or {})
+
+    def fields(self, entity: str) -> Mapping[str, FieldDefinition]:
+        """An object's fields by name. Raises RecordError."""
+        return self._definition(entity).fields_by_name
 
     def replaced_rows(self) -> list[ReplacedRow]:
         """What the transaction found, for whoever wants to see the records as they were."""

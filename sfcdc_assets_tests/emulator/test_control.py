@@ -204,3 +204,27 @@ def test_the_body_of_a_control_request_is_a_json_object(served: EmulatorServer, 
 def test_a_picklist_is_converted(control: Control) -> None:
     rated = sum(record["Rating"] is not None for record in control.org.records("Lead"))
     assert control.post("/records/Lead/convert-field", {"field": "Rating"}) == {"records": rated}
+
+
+def test_fields_and_objects_are_changed_from_another_process(control: Control) -> None:
+    added = control.post("/objects/Lead/fields", {"name": "Tier__c", "type": "picklist", "picklist": ["A", "B"],
+                                                  "sample": True})  # fmt: skip
+    assert added["field_id"].startswith("00N")
+    assert {record["Tier__c"] for record in control.org.records("Lead")} == {"A", "B", None}
+    control.post("/objects/Lead/fields/Tier__c/rename", {"to": "Level__c"})
+    assert control.post("/objects/Lead/fields/Level__c/retype", {"type": "multipicklist"})["notice"] == "gaps"
+    assert control.post("/objects/Lead/fields/Level__c/retype", {"type": "date"})["notice"] == "wildcard"
+    control.send("DELETE", "/objects/Lead/fields/Level__c")
+    assert "Level__c" not in control.org.definitions["Lead"].fields_by_name
+    fields = [{"Name": {"type": "string"}}]
+    parcel = {"name": "Parcel__c", "label": "Parcel", "key_prefix": "a0p", "fields": fields, "records": 3}
+    assert "Parcel__c" in control.post("/objects", parcel)["selected_entities"]
+    assert control.org.count("Parcel__c") == 3
+    for path, body in (
+        ("/objects", parcel),
+        ("/objects", {"name": "X__c"}),
+        ("/objects/Lead/fields", {"name": "X__c", "type": "nonsense"}),
+        ("/objects/Lead/fields", {"name": "X__c", "type": "string", "values": 3}),
+        ("/objects/Lead/fields/Nonsense/retype", {"type": "string"}),
+    ):
+        control.send("POST", path, status=400, json=body)

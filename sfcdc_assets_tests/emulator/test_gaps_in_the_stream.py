@@ -8,7 +8,6 @@ import pytest
 
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.field_conversion import convert_to_multi_select
 from sfcdc_assets.emulator.ids import EMPTY_ID, id_suffix
 from sfcdc_assets_tests.emulator.decoded_events import DecodedEvent, WatchedOrg
 
@@ -167,7 +166,8 @@ def test_a_conversion_that_keeps_values_is_a_gap_for_each_record_that_has_one() 
     watched = WatchedOrg()
     ids = [watched.create(Industry=industry) for industry in ("Banking", "Banking", None)]
     schema = watched.events()[0].stored.schema_id
-    assert convert_to_multi_select(watched.org, "Account", "Industry") == 2
+    change = watched.org.setup.change_type("Account", "Industry", {"type": "multipicklist"})
+    assert (change.notice, change.records) == ("gaps", 2)
     events = watched.events()
     told = [(event.header["changeType"], event.header["recordIds"]) for event in events]
     assert told == [("GAP_UPDATE", [one]) for one in ids[:2]]
@@ -176,8 +176,6 @@ def test_a_conversion_that_keeps_values_is_a_gap_for_each_record_that_has_one() 
         assert event.stored.schema_id == schema  # only the field's doc is another, and that is no part of the id
     assert watched.org.definitions["Account"].fields_by_name["Industry"].type == "multipicklist"
     assert all(change.is_conversion for change in list(watched.org.transactions())[-1].changes)
-    with pytest.raises(RecordError, match="picklist"):
-        convert_to_multi_select(watched.org, "Account", "Phone")
 
 
 def test_a_lost_change_leaves_no_trace_in_the_stream() -> None:

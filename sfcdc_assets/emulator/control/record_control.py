@@ -8,7 +8,6 @@ from typing import Any
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text, whole_number
-from sfcdc_assets.emulator.field_conversion import convert_to_multi_select
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org import Org
 
@@ -64,7 +63,10 @@ def record_routes(org: Org) -> list[Route]:
 
     def convert_field(parameters: Parameters) -> Any:
         definition = _definition(org, parameters)
-        return {"records": convert_to_multi_select(org, definition.name, text(parameters, "field"))}
+        field = definition.field(text(parameters, "field"))
+        if field is None or field.type != "picklist":
+            raise ControlError(f"{definition.name} has no picklist {parameters['field']}")
+        return {"records": org.setup.change_type(definition.name, field.name, {"type": "multipicklist"}).records}
 
     return [
         control_route("/records/{entity}", "GET", records),
