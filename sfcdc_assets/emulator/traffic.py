@@ -45,7 +45,8 @@ class TrafficMix:
     `bulk_update` sets the same values on several records of one object, `geocode` is the org filling in coordinates,
     `several_objects` does two to four operations at once. `text_edit` changes some lines of a large text, `merge` makes
     one record of two or three, `hard_delete` removes live records for good, `empty_bin` deleted ones, which raises no
-    event: these four are 0 by default, see FULL_MIX.
+    event: these four are 0 by default, see FULL_MIX. `convert_lead` converts a lead, with an opportunity or without,
+    and is 0 in FULL_MIX too.
     """
 
     create: float = 20
@@ -59,6 +60,7 @@ class TrafficMix:
     merge: float = 0
     hard_delete: float = 0
     empty_bin: float = 0
+    convert_lead: float = 0
 
 
 FULL_MIX = TrafficMix(text_edit=25, merge=3, hard_delete=2, empty_bin=1)
@@ -101,6 +103,7 @@ class TrafficGenerator:
             "text_edit": self._text_edit,
             "merge": self._merge,
             "hard_delete": self._hard_delete,
+            "convert_lead": self._convert_lead,
         }
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -252,6 +255,18 @@ class TrafficGenerator:
         for record_id in self._records.choose(definition.name, self._dice):
             touched.add(record_id)
             unit_of_work.hard_delete(definition.name, record_id)
+
+    def _convert_lead(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        """Now and then into an account that is there already."""
+        if not {"Lead", "Account", "Contact", "Opportunity"} <= self._org.definitions.keys():
+            return
+        leads = self._records.choose("Lead", self._dice)
+        accounts = self._records.choose("Account", self._dice) if self._dice.random() < 0.2 else []
+        for lead_id in leads:
+            touched.add(lead_id)
+            unit_of_work.convert_lead(
+                lead_id, account_id=accounts[0] if accounts else None, opportunity=self._dice.random() < 0.7
+            )
 
     def _empty_bin(self) -> None:
         """Some deleted records are gone for good; no change is committed, so it is no transaction."""

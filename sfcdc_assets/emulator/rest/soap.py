@@ -1,4 +1,5 @@
-"""Calls of the SOAP partner API that REST has no word for: `login` without a connected app, `undelete` and `merge`."""
+"""Calls of the SOAP partner API that REST has no word for: `login` without a connected app, `undelete`, `merge` and
+`convertLead`."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
 from sfcdc_assets.emulator.ids import to_15, to_18
+from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS
 from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
@@ -23,11 +25,11 @@ _PARTNER = "{urn:partner.soap.sforce.com}"
 _MAX_RECORDS = 200
 
 Change = Callable[[UnitOfWork], str]
-"""Makes one record's change and returns its id; raises ApiError."""
+"""Makes one record's change and returns what the result says of it, as XML; raises ApiError."""
 
 
 def soap_routes(context: RestContext) -> list[Route]:
-    """`POST /services/Soap/u/{version}`; anything but `login`, `undelete` and `merge` is a fault."""
+    """`POST /services/Soap/u/{version}`; anything but the calls above is a fault."""
 
     async def endpoint(request: Request) -> Response:
         version = request.path_params["version"]
@@ -56,7 +58,7 @@ def _answer(context: RestContext, body: bytes, version: str, server: str) -> Res
     context.usage.add()
     client = envelope.findtext(f"{_SOAP}Header/{_PARTNER}CallOptions/{_PARTNER}client", "").strip()
     origin = f"com/salesforce/api/soap/{version};client={client}"
-    for name, read in (("undelete", _restorations), ("merge", _merges)):
+    for name, read in (("undelete", _restorations), ("merge", _merges), ("convertLead", _conversions)):
         call = envelope.find(f"{_SOAP}Body/{_PARTNER}{name}")
         if call is None:
             continue
@@ -66,7 +68,9 @@ def _answer(context: RestContext, body: bytes, version: str, server: str) -> Res
         with context.org.transaction(user_id=user_id, change_origin=origin) as unit_of_work:
             results = "".join(_result(unit_of_work, change) for change in changes)
         return _envelope(f'<{name}Response xmlns="urn:partner.soap.sforce.com">{results}</{name}Response>', 200)
-    return _fault("UNSUPPORTED_API", "this org answers the SOAP calls login, undelete and merge, and no other")
+    return _fault(
+        "UNSUPPORTED_API", "this org answers the SOAP calls login, undelete, merge and convertLead, and no other"
+    )
 
 
 def _login(context: RestContext, login: Element, server_url: str) -> Response:
@@ -94,7 +98,7 @@ def _restorations(context: RestContext, call: Element) -> list[Change]:
     def restoration(record_id: str) -> Change:
         def change(unit_of_work: UnitOfWork) -> str:
             unit_of_work.undelete(_entity(context, record_id), record_id)
-            return to_18(record_id)
+            return f"<id>{to_18(record_id)}</id>"
 
         return change
 
@@ -113,16 +117,42 @@ def _merges(context: RestContext, call: Element) -> list[Change]:
             unit_of_work.merge(context.definition(entity).name, record_id, losers, reparent=True)
             if values:
                 unit_of_work.update(context.definition(entity).name, record_id, values)
-            return to_18(record_id)
+            return f"<id>{to_18(record_id)}</id>"
 
         return change
 
     return [merge(request) for request in call.findall(f"{_PARTNER}request")]
 
 
+def _conversions(context: RestContext, call: Element) -> list[Change]:
+    """`leadConverts` elements."""
+
+    def conversion(request: Element) -> Change:
+        def text(name: str) -> str | None:
+            return request.findtext(f"{_PARTNER}{name}", "").strip() or None
+
+        def change(unit_of_work: UnitOfWork) -> str:
+            lead = unit_of_work.convert_lead(
+                text("leadId") or "",
+                account_id=text("accountId"),
+                contact_id=text("contactId"),
+                opportunity=text("doNotCreateOpportunity") != "true",
+                opportunity_name=text("opportunityName"),
+                status=text("convertedStatus") or CONVERTED_STATUS,
+            )
+            return (
+                f"<accountId>{lead.account_id}</accountId><contactId>{lead.contact_id}</contactId>"
+                f"<leadId>{lead.lead_id}</leadId><opportunityId>{lead.opportunity_id or ''}</opportunityId>"
+            )
+
+        return change
+
+    return [conversion(request) for request in call.findall(f"{_PARTNER}leadConverts")]
+
+
 def _result(unit_of_work: UnitOfWork, change: Change) -> str:
     try:
-        return f"<result><id>{change(unit_of_work)}</id><success>true</success></result>"
+        return f"<result>{change(unit_of_work)}<success>true</success></result>"
     except ApiError as error:
         return (
             f"<result><errors><message>{escape(error.message)}</message>"

@@ -1,8 +1,8 @@
-"""Single records: read, create, update, delete, and the extensions `undelete` and `merge`.
+"""Single records: read, create, update, delete, and the extensions `undelete`, `merge` and `convert`.
 
-Salesforce's REST API can neither restore nor merge records (its SOAP API can); `POST .../sobjects/X/{id}/undelete` and
-`POST .../sobjects/X/{winner}/merge` are this org's own additions, so that tests and demonstrations can do so with a
-plain REST call.
+Salesforce's REST API can neither restore nor merge records nor convert leads (its SOAP API can);
+`POST .../sobjects/X/{id}/undelete`, `POST .../sobjects/X/{winner}/merge` and `POST .../sobjects/Lead/{id}/convert` are
+this org's own additions, so that tests and demonstrations can do so with a plain REST call.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
 from sfcdc_assets.emulator.ids import is_id, to_18
+from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.record_fields import chosen_fields, read_records
 from sfcdc_assets.emulator.rest.rest_context import RestContext
@@ -26,6 +27,7 @@ def add_sobjects(context: RestContext) -> None:
     context.add(record, {"GET": resource.read, "PATCH": resource.update, "DELETE": resource.delete})
     context.add(f"{record}/undelete", {"POST": resource.undelete})
     context.add(f"{record}/merge", {"POST": resource.merge})
+    context.add("/sobjects/Lead/{id}/convert", {"POST": resource.convert})
     context.add("/sobjects/{object}/{field}/{value}", {"GET": resource.read_by_external_id})
 
 
@@ -108,6 +110,27 @@ class _RecordResource:
         with self._context.transaction(request) as unit_of_work:
             unit_of_work.merge(definition.name, request.path["id"], tuple(losers), reparent=reparent is True)
         return JSONResponse({"id": to_18(request.path["id"]), "success": True, "errors": []})
+
+    def convert(self, request: ApiRequest) -> Response:
+        """200 with the ids; the body may name `accountId`, `contactId`, `opportunityName`, `convertedStatus`, and
+        `createOpportunity` may be false."""
+        document = request.json_object() if request.body.strip() else {}
+        texts = {}
+        for name in ("accountId", "contactId", "opportunityName", "convertedStatus"):
+            texts[name] = document.get(name)
+            if not isinstance(texts[name], str | None):
+                raise ApiError("JSON_PARSER_ERROR", f"{name} must be a text")
+        with self._context.transaction(request) as unit_of_work:
+            lead = unit_of_work.convert_lead(
+                request.path["id"],
+                account_id=texts["accountId"],
+                contact_id=texts["contactId"],
+                opportunity=document.get("createOpportunity", True) is True,
+                opportunity_name=texts["opportunityName"],
+                status=texts["convertedStatus"] or CONVERTED_STATUS,
+            )
+        ids = {"accountId": lead.account_id, "contactId": lead.contact_id, "opportunityId": lead.opportunity_id}
+        return JSONResponse({"leadId": lead.lead_id, **ids, "success": True, "errors": []})
 
 
 def record_values(document: dict[str, Any]) -> dict[str, Any]:
