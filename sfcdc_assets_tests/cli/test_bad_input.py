@@ -27,6 +27,13 @@ def org(make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline:
     return pipeline
 
 
+@pytest.fixture
+def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where tables would be, for what is refused before the org is asked anything."""
+    monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "warehouse"))
+    return tmp_path / "warehouse"
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "told"),
     [
@@ -43,17 +50,17 @@ def org(make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline:
 )
 @pytest.mark.parametrize("command", ["sync", "verify", "status"])
 def test_a_wrong_setting_is_named(
-    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: str, setting: str, value: str, told: str
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, command: str, setting: str, value: str, told: str
 ) -> None:
     monkeypatch.setenv(setting, value)
     said = refusal(sfcdc(command))
     assert said.startswith(f"sfcdc: {setting}: ")
     assert told in said
     assert "Correct it in the environment or in .env" in said
-    assert not org.warehouse.exists()
+    assert not warehouse.exists()
 
 
-def test_a_wrong_setting_in_a_dotenv_file_is_named_too(org: EmulatedPipeline) -> None:
+def test_a_wrong_setting_in_a_dotenv_file_is_named_too(warehouse: Path) -> None:
     Path(".env").write_text("SFCDC_ENTITIES=Account\nSFCDC_PRIVATE_KEY_FILE=/no/such/key.pem\n")
     assert refusal(sfcdc("status")).startswith("sfcdc: SFCDC_PRIVATE_KEY_FILE: ")
 
@@ -203,7 +210,7 @@ def test_a_warehouse_that_cannot_be_written_is_named(
 
 @pytest.mark.parametrize("command", [("sync",), ("demo",), ("dev",)])
 def test_a_missing_java_is_told_with_the_fix_before_anything_is_done(
-    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -211,7 +218,7 @@ def test_a_missing_java_is_told_with_the_fix_before_anything_is_done(
     said = refusal(sfcdc(*command))
     assert "no java is on PATH" in said
     assert "apt-get install openjdk-17" in said
-    assert not org.warehouse.exists()
+    assert not warehouse.exists()
     assert not Path(".sfcdc").exists()
 
 
@@ -225,7 +232,7 @@ def test_a_missing_java_is_told_with_the_fix_before_anything_is_done(
     ],
 )
 def test_a_java_that_spark_cannot_use_is_told_with_its_version(
-    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, told: str
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, told: str
 ) -> None:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -238,7 +245,7 @@ def test_a_java_that_spark_cannot_use_is_told_with_its_version(
             said = refusal(sfcdc("sync"))
         assert told in said
         assert "Spark needs Java 17 or newer" in said
-    assert not org.warehouse.exists()
+    assert not warehouse.exists()
 
 
 def test_the_console_script_says_the_same(org: EmulatedPipeline) -> None:
