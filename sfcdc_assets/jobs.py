@@ -2,8 +2,6 @@
 
 import dagster as dg
 
-from sfcdc_assets.partitions import ENTITY
-
 SYNC = dg.define_asset_job(
     "sync",
     selection=dg.AssetSelection.assets(
@@ -13,7 +11,6 @@ SYNC = dg.define_asset_job(
         ["salesforce", "current_state"],
         ["salesforce", "history"],
     ),
-    partitions_def=ENTITY,
     description="Drain the channel into raw_events and bring the tables of the chosen entities up to its last complete "
     "transaction. Safe at any time: what is already applied is not applied again.",
 )
@@ -21,7 +18,6 @@ SYNC = dg.define_asset_job(
 SNAPSHOT = dg.define_asset_job(
     "snapshot",
     selection=dg.AssetSelection.assets(["salesforce", "snapshot"]),
-    partitions_def=ENTITY,
     description="Read the chosen entities whole from the org by Bulk API 2.0, pinned to the stream; the next `sync` "
     "builds current_state from it. An unfinished snapshot goes on where it stopped.",
 )

@@ -25,15 +25,15 @@ def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str
     events = RawEvents.open(warehouse)
     newest = events.newest(entity, report.channel, SAMPLE_ROWS)
     return {
-        **table_metadata(
-            warehouse.uri(raw_events.NAME), raw_events.NAME, events.count(entity), events.table.schema, newest
-        ),
         "channel": report.channel,
         "events_landed": report.events.get(entity, 0),
         "events_quarantined_in_channel": report.quarantined,
         "position": report.position,
         "complete_position": report.complete_position,
         "at_tip": report.at_tip,
+        **table_metadata(
+            warehouse.uri(raw_events.NAME), raw_events.NAME, events.count(entity), events.table.schema, newest
+        ),
     }
 
 
@@ -43,9 +43,9 @@ def text_fields_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
     sample = table.head(f"position <= {report.to_position}", SAMPLE_ROWS)
     name = text_fields.name_of(report.entity)
     return {
-        **table_metadata(warehouse.uri(name), name, table.count(), table.schema, sample),
         "values_added": report.texts,
         "to_position": report.to_position,
+        **table_metadata(warehouse.uri(name), name, table.count(), table.schema, sample),
     }
 
 
@@ -56,13 +56,13 @@ def gap_reconciliation_metadata(
     table = Ledger.open_or_create(warehouse, report.entity).table
     name = gap_reconciliation.name_of(report.entity)
     metadata: Metadata = {
-        **table_metadata(
-            warehouse.uri(name), name, table.count(), table.schema, table.head("status = 'open'", SAMPLE_ROWS)
-        ),
         "doubts_opened": dict(report.doubts_opened),
         "doubts_healed": report.doubts_healed,
         "doubts_open": dict(report.open_doubts),
         "changes_waiting": report.waiting,
+        **table_metadata(
+            warehouse.uri(name), name, table.count(), table.schema, table.head("status = 'open'", SAMPLE_ROWS)
+        ),
     }
     if read is not None:
         metadata |= {"records_asked_for": read.asked, "records_gone": read.gone, "api_requests": read.calls}
@@ -85,9 +85,9 @@ def history_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
     sample = table.head(f"_valid_to is null and _position <= {report.to_position}", SAMPLE_ROWS)
     name = history.name_of(report.entity)
     return {
-        **table_metadata(warehouse.uri(name), name, table.count(), table.schema, sample),
         "versions_added": report.versions,
         "to_position": report.to_position,
+        **table_metadata(warehouse.uri(name), name, table.count(), table.schema, sample),
     }
 
 
@@ -98,11 +98,11 @@ def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
         return {}
     uri = warehouse.uri(consistent_cuts.NAME)
     return {
-        **table_metadata(uri, consistent_cuts.NAME, table.count(), table.schema),
         "channel": cut.channel,
         "position": cut.position,
         "commit_timestamp": str(cut.commit_timestamp),
         "tables": dict(cut.tables),
+        **table_metadata(uri, consistent_cuts.NAME, table.count(), table.schema),
     }
 
 
@@ -113,7 +113,6 @@ def current_state_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadat
     sample = table.newest_rows(SAMPLE_ROWS) if table else pa.table({})
     newest = sample["_commit_timestamp"][0].as_py() if sample.num_rows else None
     return {
-        **table_metadata(warehouse.uri(name), name, report.rows, report.schema, sample),
         "channel": report.channel,
         "from_position": report.from_position,
         "to_position": report.to_position,
@@ -130,4 +129,5 @@ def current_state_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadat
         "snapshot": report.snapshot,
         **lag_seconds(newest, int(time.time() * 1000)),
         "seconds": round(report.seconds, 3),
+        **table_metadata(warehouse.uri(name), name, report.rows, report.schema, sample),
     }

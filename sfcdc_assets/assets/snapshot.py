@@ -78,9 +78,9 @@ def snapshot_metadata(warehouse: Warehouse, report: SnapshotReport) -> Metadata:
     assert table is not None
     told = {key: value for key, value in asdict(report).items() if key not in ("rows", "entity", "seconds")}
     return {
-        **table_metadata(warehouse.uri(name), name, report.rows, table.table.schema, table.sample(SAMPLE_ROWS)),
         **told,
         "seconds": round(report.seconds, 3),
+        **table_metadata(warehouse.uri(name), name, report.rows, table.table.schema, table.sample(SAMPLE_ROWS)),
     }
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tenacity
 
+from sfcdc_assets.change_events.header import HeaderError, read_header
 from sfcdc_assets.change_events.landing import StreamPlace, hold_back_last_replay_id, land
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
@@ -66,6 +67,8 @@ class LandingReport:
     position: int = 0
     complete_position: int = 0
     at_tip: bool = False
+    has_place: bool = False
+    """False while a start at LATEST has not shown where it was: nothing can be pinned to the channel yet."""
     lost_place: str | None = None
     """Why the channel's place was lost, if it was: its entities are read again."""
 
@@ -91,7 +94,8 @@ class Lander:
     def land(self, channel: str, *, settle: float, budget: float, stop_after: int | None = None) -> LandingReport:
         """Land from the durable place to the stream's tip, or until `budget` seconds or `stop_after` events are over.
 
-        The tip is `settle` seconds of silence or a keepalive. A place that the org refuses, or that is another org's,
+        The tip is `settle` seconds of silence or a keepalive. On a stream that never rests, reading ends with the first
+        event that was committed after it began. A place that the org refuses, or that is another org's,
         is lost: see `lost_place`. When another process lands the same channel at the same time, one of the two commits
         and the other starts again from there.
         """
@@ -123,8 +127,23 @@ class Lander:
             # Only a keepalive tells where LATEST was; until then silence is not a place.
             settle = max(settle, KEEPALIVE_SECONDS)
         waiting: list[DeliveredEvent] = []
+        began = self._clock_ms()
+
+        def committed_after_we_began(event: DeliveredEvent) -> bool:
+            # Only a rule for when to stop: whatever the clocks say, the next reading goes on from here.
+            try:
+                return read_header(event.payload).commit_timestamp >= began
+            except HeaderError:
+                return False
+
         reading = deliveries(
-            self._org.pubsub, place.channel, start, settle=settle, budget=budget, stop_after=stop_after
+            self._org.pubsub,
+            place.channel,
+            start,
+            settle=settle,
+            budget=budget,
+            stop_after=stop_after,
+            stop_at=committed_after_we_began,
         )
         with contextlib.closing(reading):
             for delivery in reading:
@@ -134,6 +153,7 @@ class Lander:
                     waiting = self._commit(raw_events, schemas, report, waiting, delivery.at_tip, tip)
         if waiting:
             self._commit(raw_events, schemas, report, waiting, False, None)
+        report.has_place = start == ReplayStart.EARLIEST or raw_events.place(place.channel).replay_id is not None
         return report
 
     def _first_start(self) -> ReplayStart:

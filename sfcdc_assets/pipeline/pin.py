@@ -19,23 +19,23 @@ WAITS = 100
 """The most pauses for one position; each lasts until the newest event is old enough, so one or two are usual."""
 
 
-class TipNotReached(SfcdcError):
-    """The stream could not be read to its tip, so a read of the org has nothing to be pinned to."""
+class NothingToPinTo(SfcdcError):
+    """The stream's place, or a position in it, is not known yet, so a read of the org has nothing to be pinned to."""
 
-    def __init__(self, channel: str, position: int, seconds: float) -> None:
+    def __init__(self, channel: str, position: int, reason: str) -> None:
         self.channel = channel
         self.position = position
         super().__init__(
-            f"{channel}: the stream's tip was not reached within {seconds:.0f} s (landed up to position {position}). "
-            "The next attempt goes on from there; if it stays behind, more events arrive than are read."
+            f"{channel}: a read of the org cannot be pinned to the stream yet ({reason}; landed up to position "
+            f"{position}). The next attempt goes on from there."
         )
 
 
 class Pins:
     """Positions of channels that reads begun now stand for.
 
-    A channel is landed to its tip once, when it is first asked for. A later read may use the same pin: the events after
-    it apply on top of whatever the read saw.
+    A channel is landed once, when it is first asked for. A later read may use the same pin: the events after it apply
+    on top of whatever the read saw.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class Pins:
     def of(self, channel: str, at_least: int = 0) -> int:
         """The pin of a read that begins now; waits until it is `at_least` a position, which must be landed already.
 
-        Raises `TipNotReached`.
+        Raises `NothingToPinTo`.
         """
         if channel not in self._landed:
             report = self._lander.land(channel, settle=self._settle, budget=self._budget)
-            if not report.at_tip:
-                raise TipNotReached(channel, report.position, self._budget)
+            if not report.has_place:
+                raise NothingToPinTo(channel, report.position, "no keepalive has told where LATEST is")
             self._landed[channel] = report.position
         for _ in range(WAITS):
             position = self._visible(channel)
             if position >= at_least:
                 return position
             self._sleep(self._visibility_seconds / 4)
-        raise TipNotReached(channel, position, self._visibility_seconds * WAITS / 4)
+        raise NothingToPinTo(channel, position, f"position {at_least} was received too short a time ago, or not at all")
 
     def _visible(self, channel: str) -> int:
         """The last landed position all of whose events, and those before, were received long enough ago."""

@@ -60,6 +60,7 @@ def deliveries(
     settle: float = 2.0,
     budget: float,
     stop_after: int | None = None,
+    stop_at: Callable[[DeliveredEvent], bool] | None = None,
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
     batch: int = MOST_OUTSTANDING,
@@ -68,7 +69,8 @@ def deliveries(
 
     The tip is a keepalive, or `settle` seconds of silence on a connection that was just shown to work. No more events
     are asked for than `batch` (at most 100) or than `stop_after` leaves: every delivered event counts against the org's
-    allowance. When the budget ends, what has arrived already is delivered too.
+    allowance. When the budget ends, what has arrived already is delivered too; so it is when `stop_at` says of the last
+    event of a response that it is far enough, which is how a reading of a stream that never rests comes to an end.
 
     Close the generator (`contextlib.closing`) when it is left early, so that its call ends at once.
 
@@ -82,6 +84,7 @@ def deliveries(
         settle=settle,
         deadline=clock() + budget,
         stop_after=math.inf if stop_after is None else stop_after,
+        stop_at=stop_at,
         clock=clock,
         wall_clock=wall_clock,
         batch=max(1, min(batch, MOST_OUTSTANDING)),
@@ -100,6 +103,7 @@ class _Reading:
         settle: float,
         deadline: float,
         stop_after: float,
+        stop_at: Callable[[DeliveredEvent], bool] | None,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         batch: int,
@@ -110,6 +114,7 @@ class _Reading:
         self._settle = settle
         self._deadline = deadline
         self._left = stop_after
+        self._stop_at = stop_at
         self._clock = clock
         self._wall_clock = wall_clock
         self._batch = batch
@@ -184,6 +189,8 @@ class _Reading:
                     return
             events = tuple(event for event in map(self._event, response.events) if self._place.admit(event))
             self._left -= len(events)
+            if events and self._stop_at is not None and self._stop_at(events[-1]):
+                self._deadline = min(self._deadline, self._clock())
             self._top_up(stream)
             if events:
                 yield Delivery(events, self._place.resume.replay_id, at_tip=False)
