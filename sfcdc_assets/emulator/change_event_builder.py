@@ -45,6 +45,9 @@ class ChangeEvent:
     event_id: str | None = None
     beside_previous: bool = False
     copy_after: int | None = None
+    is_selected: bool = True
+    channel_payloads: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
+    """Custom channels, and the payloads published on them: several if it is taken apart there."""
 
 
 class ChangeEventBuilder:
@@ -96,6 +99,19 @@ class ChangeEventBuilder:
         return [self._event(transaction, each) for each in drafts]
 
     def _event(self, transaction: Transaction, each: EventDraft) -> ChangeEvent:
+        event = self._whole_or_gap(transaction, each)
+        if not each.channel_parts:
+            return event
+        payloads = tuple(
+            (
+                channel,
+                tuple(self._whole_or_gap(transaction, replace(part, damage=each.damage)).payload for part in parts),
+            )
+            for channel, parts in each.channel_parts
+        )
+        return replace(event, channel_payloads=payloads)
+
+    def _whole_or_gap(self, transaction: Transaction, each: EventDraft) -> ChangeEvent:
         event = self._encoded(transaction, each)
         if self._max_event_bytes is not None and len(event.payload) > self._max_event_bytes():
             return self._encoded(transaction, as_gap(each))
@@ -135,4 +151,5 @@ class ChangeEventBuilder:
             each.event_id,
             each.beside_previous,
             each.copy_after,
+            each.is_selected,
         )

@@ -13,7 +13,7 @@ from threading import Condition
 
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
-from sfcdc_assets.emulator.event_store import EventStore, StoredEvent
+from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEvent
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.org_events import org_events
@@ -71,12 +71,18 @@ class EventBus:
         state = self._store.state()
         number = state.last_number
         if transaction.commit_number > state.commit_number:
-            events = self._builder.events(transaction, self._org.selected_entities)
+            events = self._builder.events(transaction, self._org.channels.published_entities)
             for schema_id, schema_json in {event.schema_id: event.schema_json for event in events}.items():
                 self._store.keep_schema(schema_id, schema_json)
             now = self._org.clock()
             published = list(self._copies.among(events))
-            number = self._store.append(published, commit_number=transaction.commit_number, stored_at=now)
+            number = self._store.append(
+                published,
+                commit_number=transaction.commit_number,
+                stored_at=now,
+                shared_counters=self._org.settings.channels_share_replay_ids,
+                shared_ids=self._org.settings.siblings_share_event_id,
+            )
             self._purge(now)
         # Whatever was noted before may have been rolled back, so what the database says replaces it unconditionally.
         self.last_number = number
@@ -154,13 +160,21 @@ class EventBus:
                 raise ReplayIdCorruptedError(replay)
             return self._store.number_at(counter)
 
-    def read(self, entities: Collection[str], *, after: int, max_events: int, max_bytes: int) -> Batch:
+    def read(
+        self,
+        entities: Collection[str],
+        *,
+        after: int,
+        max_events: int,
+        max_bytes: int,
+        channels: Collection[str] = (EVERYWHERE,),
+    ) -> Batch:
         """Events of `entities` after a number, oldest first: at most `max_events`, and no more payload than `max_bytes`
-        unless the first event alone is larger."""
+        unless the first event alone is larger. `channels` are those of a topic."""
         with self._org.database.lock:
             state = self._store.state()
             self.last_number = state.last_number
-            found = self._store.events(entities, after=after, limit=max_events + 1)
+            found = self._store.events(entities, after=after, limit=max_events + 1, channels=channels)
         events: list[StoredEvent] = []
         size = 0
         for event in found:

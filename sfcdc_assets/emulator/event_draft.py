@@ -53,6 +53,10 @@ class EventDraft:
     copy_after: int | None = None
     """Published a second time, under the same uuid, after so many other events."""
     damage: Damage | None = None
+    is_selected: bool = True
+    """On the channel of all; one that is not is on custom channels, and on its object's own."""
+    channel_parts: tuple[tuple[str, tuple[EventDraft, ...]], ...] = ()
+    """Custom channels, and what is published on them in this draft's place."""
 
 
 def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:

@@ -11,10 +11,15 @@ from sfcdc_assets.emulator.change_event_builder import ChangeEvent
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.replay_id import first_counter, next_counter, replay_id
 
+EVERYWHERE = ""
+"""Channel of an event on the channel of all objects and on its object's own."""
+OWN_TOPIC = "-"
+"""Channel of an event on its object's own only: an object that only custom channels have."""
+
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS _bus_event (number INTEGER PRIMARY KEY, counter INTEGER NOT NULL, "
     "event_id TEXT NOT NULL, entity TEXT NOT NULL, schema_id TEXT NOT NULL, payload BLOB NOT NULL, "
-    "stored_at INTEGER NOT NULL)",
+    "stored_at INTEGER NOT NULL, channel TEXT NOT NULL DEFAULT '')",
     "CREATE INDEX IF NOT EXISTS _bus_event_counter ON _bus_event (counter)",
     "CREATE INDEX IF NOT EXISTS _bus_event_stored_at ON _bus_event (stored_at)",
     "CREATE INDEX IF NOT EXISTS _bus_event_entity ON _bus_event (entity, number)",
@@ -64,6 +69,9 @@ class EventStore:
         self._seed = seed
         for statement in _TABLES:
             database.execute(statement)
+        if "channel" not in {row[1] for row in database.rows("PRAGMA table_info(_bus_event)")}:
+            database.execute("ALTER TABLE _bus_event ADD COLUMN channel TEXT NOT NULL DEFAULT ''")
+        database.execute("CREATE INDEX IF NOT EXISTS _bus_event_channel ON _bus_event (channel, number)")
         counter = first_counter(seed)
         database.execute(
             "INSERT OR IGNORE INTO _bus_state VALUES (1, 0, ?, ?, ?)", (counter, counter - 1, first_commit_number)
@@ -75,10 +83,20 @@ class EventStore:
         assert row is not None
         return BusState(*row)
 
-    def append(self, events: Sequence[ChangeEvent], *, commit_number: int, stored_at: int) -> int:
+    def append(
+        self,
+        events: Sequence[ChangeEvent],
+        *,
+        commit_number: int,
+        stored_at: int,
+        shared_counters: bool = True,
+        shared_ids: bool = True,
+    ) -> int:
         """Store a transaction's events, each with a uuid and the next replay counter; returns the newest number.
 
-        An event that comes beside the previous one shares its counter.
+        An event that comes beside the previous one shares its counter. On custom channels an event has the same uuid
+        and, with `shared_counters`, the same counter; without `shared_ids`, all but the first of those into which it is
+        taken apart there have uuids of their own.
         """
         state = self.state()
         number, counter = state.last_number, state.counter
@@ -88,8 +106,16 @@ class EventStore:
             if not event.beside_previous:
                 counter = self._next(counter)
             event_id = event.event_id or self._event_id(number)
-            rows.append((number, counter, event_id, event.entity, event.schema_id, event.payload, stored_at))
-        self._database.execute_many("INSERT INTO _bus_event VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            what, channel = (event.entity, event.schema_id), EVERYWHERE if event.is_selected else OWN_TOPIC
+            rows.append((number, counter, event_id, *what, event.payload, stored_at, channel))
+            for name, payloads in event.channel_payloads:
+                if not shared_counters:
+                    counter = self._next(counter)
+                for place, payload in enumerate(payloads):
+                    number += 1
+                    part_id = event_id if shared_ids or place == 0 else self._event_id(number)
+                    rows.append((number, counter, part_id, *what, payload, stored_at, name))
+        self._database.execute_many("INSERT INTO _bus_event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         # One more jump after the last event: other orgs' events make the newest id run ahead of the last delivered one.
         self._database.execute(
             "UPDATE _bus_state SET last_number = ?, counter = ?, commit_number = ?",
@@ -115,15 +141,20 @@ class EventStore:
         state = self.state()
         return state.lost_through < counter <= state.counter and self._left(counter) is None
 
-    def events(self, entities: Collection[str], *, after: int, limit: int) -> list[StoredEvent]:
-        """Events of `entities` with a number greater than `after`, oldest first."""
+    def events(
+        self, entities: Collection[str], *, after: int, limit: int, channels: Collection[str] = (EVERYWHERE,)
+    ) -> list[StoredEvent]:
+        """Events of `entities` on any of `channels` with a number greater than `after`, oldest first."""
         names = sorted(entities)
-        # The unary plus keeps SQLite from reading one index per entity and sorting, which reads everything stored.
-        column = "entity" if len(names) == 1 else "+entity"
+        # A unary plus keeps SQLite from an index that would make it read everything stored and sort.
+        entity, channel = ("entity", "+channel") if len(names) == 1 else ("+entity", "channel")
+        if len(channels) > 1:
+            channel = "+channel"
         rows = self._database.rows(
             "SELECT number, counter, event_id, entity, schema_id, payload FROM _bus_event"
-            f" WHERE number > ? AND {column} IN ({','.join('?' * len(names))}) ORDER BY number LIMIT ?",
-            (after, *names, limit),
+            f" WHERE number > ? AND {entity} IN ({','.join('?' * len(names))})"
+            f" AND {channel} IN ({','.join('?' * len(channels))}) ORDER BY number LIMIT ?",
+            (after, *names, *channels, limit),
         )
         return [StoredEvent(*row) for row in rows]
 

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sfcdc_assets.emulator.channels import Channels
 from sfcdc_assets.emulator.clock import Clock, system_clock, whole_second
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.definition_versions import DefinitionVersions
 from sfcdc_assets.emulator.directory_lock import DirectoryLock
 from sfcdc_assets.emulator.errors import NestedTransactionError
+from sfcdc_assets.emulator.field_security import FieldSecurity
 from sfcdc_assets.emulator.ids import id_suffix, instance_characters, to_18
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import built_in_definitions
@@ -83,6 +85,8 @@ class Org:
             self.selected_entities: list[str] = json.loads(kept) if kept else list(self.definitions)
             """Objects enabled for change data capture; change the list (or set it) at any time. It is kept with the
             next commit and when the org is closed."""
+            self.channels = Channels(self)
+            self.field_security = FieldSecurity(self)
 
     @property
     def settings(self) -> OrgSettings:
@@ -123,11 +127,14 @@ class Org:
         return self._store
 
     @contextmanager
-    def transaction(self, *, user_id: str | None = None, change_origin: str = "") -> Iterator[UnitOfWork]:
+    def transaction(
+        self, *, user_id: str | None = None, change_origin: str = "", as_client: bool = False
+    ) -> Iterator[UnitOfWork]:
         """All DML inside is one transaction: committed at the end, rolled back if an exception leaves the block.
 
         Listeners hear of it inside the lock and inside the database transaction, so what they write to `database`
-        commits with it. A transaction that changes nothing is not logged. Raises NestedTransactionError inside
+        commits with it. A transaction that changes nothing is not logged. `as_client`: what field-level security
+        hides cannot be set. Raises NestedTransactionError inside
         another one.
         """
         with self.database.transaction():
@@ -140,6 +147,7 @@ class Org:
                     self._store,
                     user_id=user_id or self.users.integration,
                     timestamp=whole_second(self.clock()),
+                    hidden_fields=self.field_security.hidden if as_client else None,
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)

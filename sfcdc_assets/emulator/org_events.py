@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.event_draft import EventDraft
+from sfcdc_assets.emulator.event_steps.custom_channels import CustomChannels
 from sfcdc_assets.emulator.event_steps.enrichment import Enrichment
 from sfcdc_assets.emulator.event_steps.gaps import DatabaseChanges, InternalErrors
+from sfcdc_assets.emulator.event_steps.hidden_fields import HiddenFields
 from sfcdc_assets.emulator.event_steps.large_texts import LargeTexts
 from sfcdc_assets.emulator.event_steps.losses import Losses
 from sfcdc_assets.emulator.event_steps.overflow import Overflow
@@ -20,10 +22,11 @@ def org_events(org: Org, faults: Faults) -> ChangeEventBuilder:
 
     def is_exposed(each: EventDraft) -> bool:
         """Only changes that raise events use faults up; a wildcard stands for an object and is no record's change."""
-        return each.entity in org.selected_entities and not each.record_ids[0].endswith("*")
+        return each.entity in org.channels.published_entities and not each.record_ids[0].endswith("*")
 
     builder = ChangeEventBuilder(lambda: org.definitions, max_event_bytes=lambda: org.settings.max_event_bytes)
     builder.steps = (
+        HiddenFields(org),
         LargeTexts(org, builder.codec),
         Wildcards(org),
         Losses(faults, is_exposed),
@@ -31,5 +34,9 @@ def org_events(org: Org, faults: Faults) -> ChangeEventBuilder:
         InternalErrors(faults, is_exposed),
         Overflow(org, faults, is_exposed),
     )
-    builder.last_steps = (Enrichment(org, faults, builder.codec), PublishingFaults(org, faults))
+    builder.last_steps = (
+        CustomChannels(org, builder.codec),
+        Enrichment(org, faults, builder.codec),
+        PublishingFaults(org, faults),
+    )
     return builder

@@ -80,6 +80,7 @@ class Setup:
             self._org.replace_definition(
                 definition.with_fields(tuple(one for one in definition.fields if one.name not in gone))
             )
+            self._org.field_security.follow(entity, dict.fromkeys(gone))
 
     def rename_field(self, entity: str, name: str, new_name: str) -> None:
         """Give a custom field another API name: to clients one field is gone and another has come, with its values."""
@@ -102,6 +103,8 @@ class Setup:
                 for one in definition.fields
             )
             self._org.replace_definition(definition.with_fields(fields), names)
+            self._org.channels.rename_fields(entity, names)
+            self._org.field_security.follow(entity, names)
 
     def change_type(self, entity: str, name: str, options: Mapping[str, Any]) -> TypeChange:
         """Change a field's type, length or scale; `options` are those of a new field, names of a picklist's values are

@@ -182,7 +182,8 @@ class PubSubService(pb_grpc.PubSubServicer):
     def _topic(self, name: str) -> Topic:
         if not name.strip():
             raise topic_empty()
-        topic = find_topic(name, [name for name in self._org.definitions if name not in self._org.hidden_objects])
+        visible = [entity for entity in self._org.definitions if entity not in self._org.hidden_objects]
+        topic = find_topic(name, visible, [channel.name for channel in self._org.channels.all()])
         if topic is None:
             raise topic_not_found(name, self._tenant_guid)
         return topic

@@ -60,6 +60,10 @@ class OrgSettings:
     """Flat API names by object: its update and delete events carry them too, and come ungrouped (facts section 7)."""
     siblings_share_event_id: bool = True
     """Whether the events into which a merged one is taken apart have one event uuid, beside the one replay id."""
+    channels_share_replay_ids: bool = True
+    """Whether an event on several channels has one replay id on all of them; its uuid is the same anyway."""
+    hidden_fields_in_bitmaps: bool = False
+    """Whether changedFields names fields that field-level security hides; they have no value in events anyway."""
     rest_delay: int = 0
     """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now."""
     most_ids_in_retrieve: int = 2_000

@@ -178,7 +178,13 @@ class Subscription:
         assert self._topic is not None
         entities = self._readable(self._topic)
         most = max(0, min(self.pending, self._allowance()))
-        batch = self._bus.read(entities, after=self._read_through, max_events=max(1, most), max_bytes=MAX_PAYLOAD_BYTES)
+        batch = self._bus.read(
+            entities,
+            after=self._read_through,
+            max_events=max(1, most),
+            max_bytes=MAX_PAYLOAD_BYTES,
+            channels=self._topic.channels,
+        )
         if batch.events and most == 0:
             raise delivery_limit_exceeded()
         return batch

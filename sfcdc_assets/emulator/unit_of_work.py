@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from sfcdc_assets.emulator.errors import RecordError
@@ -41,9 +41,17 @@ class UnitOfWork:
     """The open transaction. Each method writes its record whole or raises RecordError having written nothing."""
 
     def __init__(
-        self, definitions: Mapping[str, ObjectDefinition], store: RecordStore, *, user_id: str, timestamp: int
+        self,
+        definitions: Mapping[str, ObjectDefinition],
+        store: RecordStore,
+        *,
+        user_id: str,
+        timestamp: int,
+        hidden_fields: Callable[[str], Collection[str]] | None = None,
     ) -> None:
-        """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records."""
+        """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records. `hidden_fields`: by object,
+        what whoever makes the changes does not know."""
+        self._hidden_fields = hidden_fields or (lambda entity: ())
         self.user_id = user_id
         self.timestamp = timestamp
         self.committed: Transaction | None = None
@@ -326,7 +334,7 @@ class UnitOfWork:
         given: dict[str, StoredValue] = {}
         for name, value in values.items():
             field = definition.field(name)
-            if field is None:
+            if field is None or field.name in self._hidden_fields(definition.name):
                 raise RecordError(
                     "INVALID_FIELD", f"No such column '{name}' on sobject of type {definition.name}", (name,)
                 )

@@ -214,6 +214,8 @@ def test_fields_and_objects_are_changed_from_another_process(control: Control) -
     control.post("/objects/Lead/fields/Tier__c/rename", {"to": "Level__c"})
     assert control.post("/objects/Lead/fields/Level__c/retype", {"type": "multipicklist"})["notice"] == "gaps"
     assert control.post("/objects/Lead/fields/Level__c/retype", {"type": "date"})["notice"] == "wildcard"
+    assert control.post("/objects/Lead/fields/Level__c/hide")["hidden"] == ["Level__c"]
+    assert control.post("/objects/Lead/fields/Level__c/show")["hidden"] == []
     control.send("DELETE", "/objects/Lead/fields/Level__c")
     assert "Level__c" not in control.org.definitions["Lead"].fields_by_name
     fields = [{"Name": {"type": "string"}}]

@@ -490,3 +490,18 @@ def test_a_silent_stream_sends_neither_events_nor_keepalives(serve: Callable[...
     assert emulated.service.meter.total == 1
     stream.cancel()
     wait_for(lambda: emulated.service.open_streams == 1)
+
+
+def test_a_custom_channel_has_no_schema_id_and_carries_its_members_only(emulated: Emulated) -> None:
+    emulated.org.channels.create("Sales__chn")
+    emulated.org.channels.add_member("Sales__chn", "Contact")
+    topic = emulated.stub.GetTopic(pb.TopicRequest(topic_name="/data/Sales__chn"), metadata=emulated.metadata)
+    assert (topic.schema_id, topic.can_subscribe, topic.can_publish) == ("", True, False)
+    emulated.create(2)
+    with emulated.org.transaction() as work:
+        work.create("Contact", {"LastName": "c"})
+    stream = emulated.subscribe(10, "/data/Sales__chn")
+    (event,) = stream.events(1)
+    assert event.event.id == emulated.subscribe(10).events(3)[2].event.id
+    contact = emulated.stub.GetTopic(pb.TopicRequest(topic_name="/data/ContactChangeEvent"), metadata=emulated.metadata)
+    assert event.event.schema_id == contact.schema_id

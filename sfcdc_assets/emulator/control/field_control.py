@@ -35,6 +35,7 @@ def field_routes(org: Org) -> list[Route]:
     or those of `values` (by record id), or some made by chance with `"sample": true`; no event tells of them.
     `DELETE .../fields/{field}` drops one, `POST .../fields/{field}/rename {"to": name}` renames one, and
     `POST .../fields/{field}/retype {"type": ...}` changes its type and answers how events told of it.
+    `POST .../fields/{field}/hide` and `/show` are field-level security; both answer the object's hidden fields.
     """
 
     def add_object(parameters: Parameters) -> Any:
@@ -74,6 +75,14 @@ def field_routes(org: Org) -> list[Route]:
             raise ControlError(str(error)) from None
         return {"notice": change.notice, "records": change.records}
 
+    def hide(parameters: Parameters) -> Any:
+        org.field_security.hide(text(parameters, "entity"), text(parameters, "field"))
+        return {"hidden": sorted(org.field_security.hidden(parameters["entity"]))}
+
+    def show(parameters: Parameters) -> Any:
+        org.field_security.show(text(parameters, "entity"), text(parameters, "field"))
+        return {"hidden": sorted(org.field_security.hidden(parameters["entity"]))}
+
     field = "/objects/{entity}/fields/{field}"
     return [
         control_route("/objects", "POST", add_object),
@@ -81,6 +90,8 @@ def field_routes(org: Org) -> list[Route]:
         control_route(field, "DELETE", drop_field),
         control_route(f"{field}/rename", "POST", rename_field),
         control_route(f"{field}/retype", "POST", change_type),
+        control_route(f"{field}/hide", "POST", hide),
+        control_route(f"{field}/show", "POST", show),
     ]
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from random import Random
 
 from sfcdc_assets.emulator.avro.event_body import EventCodec
+from sfcdc_assets.emulator.channels import CHANGE_EVENTS
 from sfcdc_assets.emulator.event_draft import EventDraft
 from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.org import Org
@@ -35,11 +36,12 @@ class Enrichment:
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
         result: list[EventDraft] = []
         for each in drafts:
-            # Not of gap and overflow events, and a wildcard names no record.
-            if each.change_type.startswith("GAP_") or each.record_ids[0].endswith("*"):
+            if not may_be_enriched(each):
                 result.append(each)
                 continue
             names: Sequence[str] | None = self._org.settings.enriched_fields.get(each.entity)
+            if names is None:
+                names = self._org.channels.enriched_fields(CHANGE_EVENTS, each.entity) or None
             if names is None and self._faults.take(Fault.ENRICHED):
                 option = str(self._faults.option(Fault.ENRICHED, "fields", ""))
                 names = [name.strip() for name in option.split(",") if name.strip()] or self._first_fields(each)
@@ -52,25 +54,16 @@ class Enrichment:
         event_id = self._event_id(transaction, each) if shared else None
         return [
             replace(
-                self._enriched(part, names),
+                enriched(part, names, self._codec(part.entity)),
                 sequence_number=each.sequence_number,
                 event_id=event_id,
                 beside_previous=number > 0,
                 is_sibling=len(parts) > 1,
+                is_selected=each.is_selected,
+                channel_parts=each.channel_parts if number == 0 else (),
             )
             for number, part in enumerate(parts)
         ]
-
-    def _enriched(self, part: EventDraft, names: Sequence[str]) -> EventDraft:
-        if part.change_type not in (UPDATE, DELETE) or part.record is None:
-            return part
-        codec, record = self._codec(part.entity), part.record
-        extra = {
-            name: record[name]
-            for name in names
-            if name in codec.paths and name not in part.changed_fields and record.get(name) is not None
-        }
-        return replace(part, values={**part.values, **extra})
 
     def _first_fields(self, each: EventDraft) -> list[str]:
         record = each.record or {}
@@ -81,3 +74,21 @@ class Enrichment:
     def _event_id(self, transaction: Transaction, each: EventDraft) -> str:
         dice = Random(f"{self._org.seed}:siblings:{transaction.commit_number}:{each.sequence_number}")
         return str(uuid.UUID(int=dice.getrandbits(128), version=4))
+
+
+def may_be_enriched(each: EventDraft) -> bool:
+    """Gap and overflow events are not, and a wildcard names no record."""
+    return not each.change_type.startswith("GAP_") and not each.record_ids[0].endswith("*")
+
+
+def enriched(part: EventDraft, names: Sequence[str], codec: EventCodec) -> EventDraft:
+    """An update or delete of one record with those of the fields it does not change anyway and that are not empty."""
+    if part.change_type not in (UPDATE, DELETE) or part.record is None:
+        return part
+    record = part.record
+    extra = {
+        name: record[name]
+        for name in names
+        if name in codec.paths and name not in part.changed_fields and record.get(name) is not None
+    }
+    return replace(part, values={**part.values, **extra})

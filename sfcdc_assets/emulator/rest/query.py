@@ -32,7 +32,11 @@ def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> Co
     """A query as the client may ask it. Raises ApiError, INSUFFICIENT_ACCESS for an object the client may not read."""
     org = context.org
     compiled = compile_query(
-        text, org.definitions, now=org.clock(), include_deleted=include_deleted, hidden=org.hidden_objects
+        text,
+        org.field_security.visible_definitions,
+        now=org.clock(),
+        include_deleted=include_deleted,
+        hidden=org.hidden_objects,
     )
     context.check_readable(compiled.definition)
     for parent in compiled.parents:

@@ -39,6 +39,6 @@ def read_records(
         return {}
     id_list = ", ".join(f"'{record_id}'" for record_id in sorted(wanted))
     text = f"SELECT {', '.join(fields)} FROM {definition.name} WHERE Id IN ({id_list})"
-    compiled = compile_query(text, context.org.definitions, now=context.org.clock())
+    compiled = compile_query(text, context.org.field_security.visible_definitions, now=context.org.clock())
     rows = context.org.rest_view.rows(compiled.sql, compiled.parameters)
     return {row[0]: record_json(compiled, row, data_path) for row in rows}

@@ -62,7 +62,9 @@ class RestContext:
         if ambient is not None:
             yield ambient
             return
-        with self.org.transaction(user_id=request.user_id, change_origin=request.change_origin) as unit_of_work:
+        with self.org.transaction(
+            user_id=request.user_id, change_origin=request.change_origin, as_client=True
+        ) as unit_of_work:
             yield unit_of_work
 
     @contextmanager
@@ -82,7 +84,7 @@ class RestContext:
             if definition.name.lower() == name.lower() and definition.name not in self.org.hidden_objects:
                 if to_read:
                     self.check_readable(definition)
-                return definition
+                return self.org.field_security.visible(definition)
         raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
 
     def check_readable(self, definition: ObjectDefinition) -> None:

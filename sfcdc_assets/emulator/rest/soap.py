@@ -65,7 +65,7 @@ def _answer(context: RestContext, body: bytes, version: str, server: str) -> Res
         changes = read(context, call)
         if len(changes) > _MAX_RECORDS:
             return _fault("EXCEEDED_ID_LIMIT", f"at most {_MAX_RECORDS} records can be changed in one call")
-        with context.org.transaction(user_id=user_id, change_origin=origin) as unit_of_work:
+        with context.org.transaction(user_id=user_id, change_origin=origin, as_client=True) as unit_of_work:
             results = "".join(_result(unit_of_work, change) for change in changes)
         return _envelope(f'<{name}Response xmlns="urn:partner.soap.sforce.com">{results}</{name}Response>', 200)
     return _fault(

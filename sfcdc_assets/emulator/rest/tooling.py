@@ -1,89 +1,251 @@
-"""tooling/query for PlatformEventChannelMember: which objects the ChangeEvents channel carries (facts section 8,
-Tooling)."""
+"""The Tooling API's channels of change events: PlatformEventChannel, PlatformEventChannelMember, EnrichedField.
+
+`tooling/query` reads all three; `tooling/sobjects` makes, changes and removes the first two (facts section 8, Tooling).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from starlette.responses import JSONResponse, Response
 
+from sfcdc_assets.emulator.avro.event_schema import change_event_name
+from sfcdc_assets.emulator.channels import Channel, ChannelMember
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import object_definition
+from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.store import columns_of
 
-_MEMBER = object_definition(
-    {
-        "name": "PlatformEventChannelMember",
-        "label": "Platform Event Channel Member",
-        "key_prefix": "0v8",
-        "name_field": "DeveloperName",
-        "fields": [
-            {"DeveloperName": {"type": "string", "length": 80}},
-            {"MasterLabel": {"type": "string", "length": 80}},
-            {"EventChannel": {"type": "string"}},
-            {"SelectedEntity": {"type": "string"}},
-        ],
-    },
-    "PlatformEventChannelMember",
+
+def _tooling_object(name: str, prefix: str, fields: Sequence[str], name_field: str | None) -> ObjectDefinition:
+    document = {
+        "name": name,
+        "label": name,
+        "key_prefix": prefix,
+        "name_field": name_field,
+        "fields": [{field: {"type": "string"}} for field in fields],
+    }
+    return object_definition(document, name)
+
+
+_CHANNEL = _tooling_object(
+    "PlatformEventChannel", "0YL", ("DeveloperName", "MasterLabel", "ChannelType"), "DeveloperName"
 )
+_MEMBER = _tooling_object(
+    "PlatformEventChannelMember",
+    "0v8",
+    ("DeveloperName", "MasterLabel", "EventChannel", "SelectedEntity"),
+    "DeveloperName",
+)
+_ENRICHED = _tooling_object("EnrichedField", "0v9", ("ChannelMemberId", "Field"), None)
+_OBJECTS = {definition.name: definition for definition in (_CHANNEL, _MEMBER, _ENRICHED)}
+_CREATED = {"success": True, "errors": [], "warnings": [], "infos": []}
 
 
 def add_tooling(context: RestContext) -> None:
-    """The query resource of the Tooling API, with this one object."""
+    """The routes."""
+    resource = _ToolingResource(context)
+    context.add("/tooling/query", {"GET": resource.query})
+    channel, member = f"/tooling/sobjects/{_CHANNEL.name}", f"/tooling/sobjects/{_MEMBER.name}"
+    context.add(channel, {"POST": resource.create_channel})
+    context.add(
+        channel + "/{id}",
+        {"GET": resource.read_channel, "PATCH": resource.update_channel, "DELETE": resource.delete_channel},
+    )
+    context.add(member, {"POST": resource.create_member})
+    context.add(
+        member + "/{id}",
+        {"GET": resource.read_member, "PATCH": resource.update_member, "DELETE": resource.delete_member},
+    )
 
-    def query(request: ApiRequest) -> Response:
+
+class _ToolingResource:
+    def __init__(self, context: RestContext) -> None:
+        self._org = context.org
+
+    def query(self, request: ApiRequest) -> Response:
+        """SOQL over the three objects."""
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        database = context.org.database
-        compiled = compile_query(text, {_MEMBER.name: _MEMBER}, now=context.org.clock())
+        database = self._org.database
+        compiled = compile_query(text, _OBJECTS, now=self._org.clock())
+        definition = compiled.definition
+        columns = [quoted(field.name) for field in columns_of(definition)]
         with database.lock:
             # Made anew for each query, because the objects of the channel are a plain list that anyone may change.
-            database.execute(f"CREATE TEMP TABLE {quoted(_MEMBER.name)} ({', '.join(_columns(_MEMBER))})")
+            database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(columns)})")
             try:
-                rows = [_member(context, number, name) for number, name in enumerate(context.org.selected_entities, 1)]
-                marks = ", ".join("?" * len(_columns(_MEMBER)))
-                database.execute_many(f"INSERT INTO {quoted(_MEMBER.name)} VALUES ({marks})", rows)
+                rows = [
+                    tuple(row[field.name] for field in columns_of(definition)) for row in _rows(self._org, definition)
+                ]
+                marks = ", ".join("?" * len(columns))
+                database.execute_many(f"INSERT INTO {quoted(definition.name)} VALUES ({marks})", rows)
                 found = database.rows(compiled.sql, compiled.parameters)
             finally:
-                database.execute(f"DROP TABLE {quoted(_MEMBER.name)}")
+                database.execute(f"DROP TABLE {quoted(definition.name)}")
         if compiled.query.is_count:
             return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
         records = [record_json(compiled, row, f"{request.data_path}/tooling") for row in found]
         body = {"size": len(records), "totalSize": len(records), "done": True, "queryLocator": None}
-        return JSONResponse(body | {"entityTypeName": _MEMBER.name, "records": records})
+        return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
 
-    context.add("/tooling/query", {"GET": query})
+    def create_channel(self, request: ApiRequest) -> Response:
+        """201 with the id."""
+        document = request.json_object()
+        metadata = _metadata(document)
+        if metadata.get("channelType") != "data":
+            raise ApiError("FIELD_INTEGRITY_EXCEPTION", "this org has no channels but those of channelType data")
+        channel = self._org.channels.create(_text(document, "FullName"), _optional_text(metadata, "label"))
+        return JSONResponse({"id": channel.id, **_CREATED}, status_code=201)
+
+    def read_channel(self, request: ApiRequest) -> Response:
+        """The channel with its metadata."""
+        channel = self._org.channels.channel(request.path["id"])
+        facts = {"FullName": channel.name, "Metadata": {"channelType": "data", "label": channel.label}}
+        return JSONResponse(_attributes(_CHANNEL, channel.id, request) | _channel_row(self._org, channel) | facts)
+
+    def update_channel(self, request: ApiRequest) -> Response:
+        """204; only the label can change."""
+        label = _optional_text(_metadata(request.json_object()), "label")
+        self._org.channels.rename_label(request.path["id"], label or "")
+        return Response(status_code=204)
+
+    def delete_channel(self, request: ApiRequest) -> Response:
+        """204; a channel that has members stays."""
+        self._org.channels.delete(request.path["id"])
+        return Response(status_code=204)
+
+    def create_member(self, request: ApiRequest) -> Response:
+        """201 with the id."""
+        document = request.json_object()
+        _text(document, "FullName")
+        metadata = _metadata(document)
+        channel, entity = _text(metadata, "eventChannel"), self._entity(_text(metadata, "selectedEntity"))
+        member = self._org.channels.add_member(channel, entity, _enriched(metadata))
+        return JSONResponse({"id": member.id, **_CREATED}, status_code=201)
+
+    def read_member(self, request: ApiRequest) -> Response:
+        """The member with its metadata."""
+        member = self._org.channels.member(request.path["id"])
+        row = _member_row(self._org, member)
+        metadata = {
+            "eventChannel": member.channel,
+            "selectedEntity": row["SelectedEntity"],
+            "enrichedFields": [{"name": name} for name in member.enriched_fields],
+            "filterExpression": None,
+        }
+        facts = {"FullName": member.developer_name, "Metadata": metadata}
+        return JSONResponse(_attributes(_MEMBER, member.id, request) | row | facts)
+
+    def update_member(self, request: ApiRequest) -> Response:
+        """204; enriched fields are replaced, channel and object cannot change."""
+        member = self._org.channels.member(request.path["id"])
+        metadata = _metadata(request.json_object())
+        names = {"eventChannel": member.channel, "selectedEntity": change_event_name(member.entity)}
+        for name, known in names.items():
+            if metadata.get(name, known) != known:
+                raise ApiError("FIELD_INTEGRITY_EXCEPTION", f"{name} of a member cannot be changed", (name,))
+        self._org.channels.enrich(member.id, _enriched(metadata))
+        return Response(status_code=204)
+
+    def delete_member(self, request: ApiRequest) -> Response:
+        """204."""
+        self._org.channels.remove_member(request.path["id"])
+        return Response(status_code=204)
+
+    def _entity(self, event_name: str) -> str:
+        for entity in self._org.definitions:
+            if change_event_name(entity) == event_name and entity not in self._org.hidden_objects:
+                return entity
+        raise ApiError("INVALID_CROSS_REFERENCE_KEY", f"there are no events {event_name}", ("selectedEntity",))
 
 
-def event_entity(name: str) -> str:
-    """Account -> AccountChangeEvent, Invoice_Statement__c -> Invoice_Statement__ChangeEvent."""
-    return f"{name[:-1]}ChangeEvent" if name.endswith("__c") else f"{name}ChangeEvent"
+def _rows(org: Org, definition: ObjectDefinition) -> list[dict[str, str | int]]:
+    if definition is _CHANNEL:
+        return [_channel_row(org, channel) for channel in org.channels.all()]
+    members = org.channels.members()
+    if definition is _MEMBER:
+        return [_member_row(org, member) for member in members]
+    pairs = [(member, name) for member in members for name in member.enriched_fields]
+    return [_enriched_row(org, number, member, name) for number, (member, name) in enumerate(pairs, 1)]
 
 
-def _columns(definition: ObjectDefinition) -> list[str]:
-    return [quoted(field.name) for field in columns_of(definition)]
+def _channel_row(org: Org, channel: Channel) -> dict[str, str | int]:
+    name = channel.name.replace("__", "_")
+    facts = {"DeveloperName": name, "MasterLabel": channel.label, "ChannelType": "data"}
+    return _audit(org, channel.id, channel.created) | facts
 
 
-def _member(context: RestContext, number: int, name: str) -> tuple[str | int, ...]:
-    org, entity = context.org, event_entity(name)
-    changed = int(org.definitions_modified.timestamp()) * 1000
-    values: dict[str, str | int] = {
-        "Id": new_id("0v8", instance_characters(org.seed), number),
-        "IsDeleted": 0,
-        "DeveloperName": f"ChangeEvents_{entity}".replace("__", "_"),
+def _member_row(org: Org, member: ChannelMember) -> dict[str, str | int]:
+    entity = change_event_name(member.entity)
+    return _audit(org, member.id, member.created) | {
+        "DeveloperName": member.developer_name,
         "MasterLabel": entity,
-        "EventChannel": "ChangeEvents",
+        "EventChannel": member.channel,
         "SelectedEntity": entity,
-        "CreatedDate": changed,
-        "CreatedById": org.users.integration,
-        "LastModifiedDate": changed,
-        "LastModifiedById": org.users.integration,
-        "SystemModstamp": changed,
     }
-    return tuple(values[field.name] for field in columns_of(_MEMBER))
+
+
+def _enriched_row(org: Org, number: int, member: ChannelMember, name: str) -> dict[str, str | int]:
+    """A standard field is named, a custom one is given by its id."""
+    field = org.definitions[member.entity].field(name)
+    facts = {"ChannelMemberId": member.id, "Field": (field.field_id if field else None) or name}
+    return _audit(org, new_id("0v9", instance_characters(org.seed), number), member.created) | facts
+
+
+def _audit(org: Org, record_id: str, created: int) -> dict[str, str | int]:
+    moment = created // 1000 * 1000
+    return {
+        "Id": record_id,
+        "IsDeleted": 0,
+        "CreatedDate": moment,
+        "CreatedById": org.users.integration,
+        "LastModifiedDate": moment,
+        "LastModifiedById": org.users.integration,
+        "SystemModstamp": moment,
+    }
+
+
+def _attributes(definition: ObjectDefinition, record_id: str, request: ApiRequest) -> dict[str, Any]:
+    url = f"{request.data_path}/tooling/sobjects/{definition.name}/{record_id}"
+    return {"attributes": {"type": definition.name, "url": url}}
+
+
+def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = document.get("Metadata")
+    if not isinstance(metadata, dict):
+        raise ApiError("REQUIRED_FIELD_MISSING", "Required fields are missing: [Metadata]", ("Metadata",))
+    return metadata
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise ApiError("REQUIRED_FIELD_MISSING", f"Required fields are missing: [{name}]", (name,))
+    return value
+
+
+def _optional_text(document: Mapping[str, Any], name: str) -> str | None:
+    return _text(document, name) if document.get(name) is not None else None
+
+
+def _enriched(metadata: Mapping[str, Any]) -> list[str]:
+    if metadata.get("filterExpression"):
+        raise ApiError(
+            "FIELD_INTEGRITY_EXCEPTION",
+            "this org does not filter events; leave filterExpression out",
+            ("filterExpression",),
+        )
+    fields = metadata.get("enrichedFields") or []
+    if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
+        raise ApiError("JSON_PARSER_ERROR", "enrichedFields must be a list of objects with a name")
+    return [_text(one, "name") for one in fields]

@@ -1,0 +1,225 @@
+"""Channels of change events and their members, as the Tooling API makes them (facts section 8, Tooling).
+
+`ChangeEvents` is there in every org and no record of its own; its members are `Org.selected_entities`. Custom channels
+`Name__chn` have the members given to them here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfcdc_assets.emulator.avro.event_schema import change_event_name
+from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.ids import instance_characters, new_id
+
+if TYPE_CHECKING:
+    from sfcdc_assets.emulator.org import Org
+
+CHANGE_EVENTS = "ChangeEvents"
+MAX_CHANNELS = 100
+MAX_ENRICHED_FIELDS = 10
+_CUSTOM_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*__chn")
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A custom channel. Its topic is `/data/` and its name."""
+
+    id: str
+    name: str
+    label: str
+    created: int
+
+
+@dataclass(frozen=True)
+class ChannelMember:
+    """An object on a channel. `enriched_fields` are flat API names, or those of compounds."""
+
+    id: str
+    channel: str
+    entity: str
+    enriched_fields: tuple[str, ...]
+    created: int
+
+    @property
+    def developer_name(self) -> str:
+        """`SalesEvents_chn_AccountChangeEvent`: double underscores are single in it."""
+        return f"{self.channel}_{change_event_name(self.entity)}".replace("__", "_")
+
+
+class Channels:
+    """The channels of one org, kept in its database. Raises RecordError for what cannot be done."""
+
+    def __init__(self, org: Org) -> None:
+        self._org = org
+        self._database = org.database
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS _channel (number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE NOT NULL, "
+            "label TEXT NOT NULL, created INTEGER NOT NULL)"
+        )
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS _channel_member (number INTEGER PRIMARY KEY AUTOINCREMENT, "
+            "channel TEXT NOT NULL, entity TEXT NOT NULL, enriched TEXT NOT NULL, created INTEGER NOT NULL, "
+            "UNIQUE (channel, entity))"
+        )
+        self._enriched: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._of_entity: dict[str, tuple[str, ...]] = {}
+        self._read()
+
+    @property
+    def published_entities(self) -> frozenset[str]:
+        """Objects that raise events: those of any channel."""
+        return frozenset(self._org.selected_entities) | self._of_entity.keys()
+
+    def custom_channels_of(self, entity: str) -> Sequence[str]:
+        """The custom channels an object is on."""
+        return self._of_entity.get(entity, ())
+
+    def enriched_fields(self, channel: str, entity: str) -> tuple[str, ...]:
+        """Stored fields that the object's events carry on a channel beside what changed; compounds are their parts."""
+        definition = self._org.definitions[entity]
+        names: dict[str, None] = {}
+        for name in self._enriched.get((channel, entity), ()):
+            names.update(dict.fromkeys(part.name for part in definition.components.get(name, ())) or {name: None})
+        return tuple(names)
+
+    def all(self) -> list[Channel]:
+        """The custom channels, the oldest first."""
+        rows = self._database.rows("SELECT number, name, label, created FROM _channel ORDER BY number")
+        return [Channel(self._id("0YL", number), *rest) for number, *rest in rows]
+
+    def members(self) -> list[ChannelMember]:
+        """Members of all channels: those of ChangeEvents first, in the order of `Org.selected_entities`."""
+        with self._database.transaction():
+            selected = list(dict.fromkeys(self._org.selected_entities))
+            self._database.execute_many(
+                "INSERT OR IGNORE INTO _channel_member (channel, entity, enriched, created) VALUES (?, ?, '[]', ?)",
+                [(CHANGE_EVENTS, entity, self._org.clock()) for entity in selected],
+            )
+            rows = self._database.rows(
+                "SELECT number, channel, entity, enriched, created FROM _channel_member ORDER BY number"
+            )
+        members = [
+            ChannelMember(self._id("0v8", number), channel, entity, tuple(json.loads(enriched)), created)
+            for number, channel, entity, enriched, created in rows
+            if channel != CHANGE_EVENTS or entity in selected
+        ]
+        places = {entity: place for place, entity in enumerate(selected)}
+        last = len(places)
+        return sorted(members, key=lambda one: places[one.entity] if one.channel == CHANGE_EVENTS else last)
+
+    def create(self, name: str, label: str | None = None) -> Channel:
+        """A new custom channel, without members."""
+        if not _CUSTOM_NAME.fullmatch(name):
+            raise RecordError("INVALID_NAME", f"{name!r} is no channel name: letters, digits and __chn at the end")
+        channels = self.all()
+        if any(channel.name.lower() == name.lower() for channel in channels):
+            raise RecordError("DUPLICATE_DEVELOPER_NAME", f"there is already a channel {name}")
+        if len(channels) >= MAX_CHANNELS:
+            raise RecordError("LIMIT_EXCEEDED", f"an org has at most {MAX_CHANNELS} channels")
+        self._database.execute(
+            "INSERT INTO _channel (name, label, created) VALUES (?, ?, ?)", (name, label or name, self._org.clock())
+        )
+        return next(channel for channel in self.all() if channel.name == name)
+
+    def rename_label(self, channel_id: str, label: str) -> None:
+        """Change a channel's label; its name is for ever."""
+        self._database.execute("UPDATE _channel SET label = ? WHERE name = ?", (label, self.channel(channel_id).name))
+
+    def delete(self, channel_id: str) -> None:
+        """Remove a channel that has no members."""
+        channel = self.channel(channel_id)
+        if any(member.channel == channel.name for member in self.members()):
+            raise RecordError("DEPENDENCY_EXISTS", f"{channel.name} has members; delete them first")
+        self._database.execute("DELETE FROM _channel WHERE name = ?", (channel.name,))
+
+    def add_member(self, channel: str, entity: str, enriched_fields: Sequence[str] = ()) -> ChannelMember:
+        """Put an object on a channel, custom or ChangeEvents: its events are there from the next commit on."""
+        if channel != CHANGE_EVENTS and channel not in {one.name for one in self.all()}:
+            raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no channel {channel}", ("EventChannel",))
+        if entity not in self._org.definitions:
+            raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no object {entity}", ("SelectedEntity",))
+        if any((one.channel, one.entity) == (channel, entity) for one in self.members()):
+            raise RecordError("DUPLICATE_VALUE", f"{entity} is on {channel} already", ("SelectedEntity",))
+        names = self._checked(entity, enriched_fields)
+        with self._database.transaction():
+            if channel == CHANGE_EVENTS:
+                self._org.selected_entities.append(entity)
+            self._database.execute(
+                "INSERT INTO _channel_member (channel, entity, enriched, created) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (channel, entity) DO UPDATE SET enriched = excluded.enriched",
+                (channel, entity, json.dumps(names), self._org.clock()),
+            )
+            self._read()
+        return next(one for one in self.members() if (one.channel, one.entity) == (channel, entity))
+
+    def enrich(self, member_id: str, enriched_fields: Sequence[str]) -> None:
+        """Replace a member's enriched fields."""
+        member = self.member(member_id)
+        names = self._checked(member.entity, enriched_fields)
+        self._database.execute(
+            "UPDATE _channel_member SET enriched = ? WHERE channel = ? AND entity = ?",
+            (json.dumps(names), member.channel, member.entity),
+        )
+        self._read()
+
+    def remove_member(self, member_id: str) -> None:
+        """Take an object off a channel; events that are there stay."""
+        member = self.member(member_id)
+        with self._database.transaction():
+            if member.channel == CHANGE_EVENTS:
+                self._org.selected_entities.remove(member.entity)
+            self._database.execute(
+                "DELETE FROM _channel_member WHERE channel = ? AND entity = ?", (member.channel, member.entity)
+            )
+            self._read()
+
+    def rename_fields(self, entity: str, names: Mapping[str, str]) -> None:
+        """Follow fields that were given other names."""
+        for member in self.members():
+            if member.entity == entity and set(member.enriched_fields) & names.keys():
+                self.enrich(member.id, [names.get(name, name) for name in member.enriched_fields])
+
+    def channel(self, channel_id: str) -> Channel:
+        """A channel by its id of 15 or 18 characters. Raises RecordError NOT_FOUND."""
+        found = next((one for one in self.all() if one.id[:15] == channel_id[:15]), None)
+        if found is None:
+            raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
+        return found
+
+    def member(self, member_id: str) -> ChannelMember:
+        """A member by its id of 15 or 18 characters. Raises RecordError NOT_FOUND."""
+        found = next((one for one in self.members() if one.id[:15] == member_id[:15]), None)
+        if found is None:
+            raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
+        return found
+
+    def _checked(self, entity: str, names: Sequence[str]) -> list[str]:
+        definition = self._org.definitions[entity]
+        if len(names) > MAX_ENRICHED_FIELDS:
+            raise RecordError("LIMIT_EXCEEDED", f"at most {MAX_ENRICHED_FIELDS} fields of an object can be enriched")
+        checked: dict[str, None] = {}
+        for name in names:
+            field = definition.field(name)
+            if field is None or not field.in_change_events:
+                raise RecordError(
+                    "INVALID_FIELD", f"{entity}.{name} is no field that events carry", ("EnrichedFields",)
+                )
+            checked[field.name] = None
+        return list(checked)
+
+    def _read(self) -> None:
+        rows = self._database.rows("SELECT channel, entity, enriched FROM _channel_member ORDER BY number")
+        self._enriched = {(channel, entity): tuple(json.loads(enriched)) for channel, entity, enriched in rows}
+        of_entity: dict[str, tuple[str, ...]] = {}
+        for channel, entity, _ in rows:
+            if channel != CHANGE_EVENTS:
+                of_entity[entity] = (*of_entity.get(entity, ()), channel)
+        self._of_entity = of_entity
+
+    def _id(self, prefix: str, number: int) -> str:
+        return new_id(prefix, instance_characters(self._org.seed), number)

@@ -1,0 +1,44 @@
+"""What of an event goes to custom channels: the event itself, or taken apart and enriched (facts section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sfcdc_assets.emulator.avro.event_body import EventCodec
+from sfcdc_assets.emulator.event_draft import EventDraft
+from sfcdc_assets.emulator.event_steps.enrichment import enriched, may_be_enriched
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.transaction import Transaction
+
+
+class CustomChannels:
+    """Gives each draft its form on every custom channel its object is on."""
+
+    def __init__(self, org: Org, codec: Callable[[str], EventCodec]) -> None:
+        self._org = org
+        self._codec = codec
+
+    def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        selected = frozenset(self._org.selected_entities)
+        return [
+            replace(
+                each,
+                is_selected=each.entity in selected,
+                channel_parts=tuple(
+                    (channel, self._parts(channel, each))
+                    for channel in self._org.channels.custom_channels_of(each.entity)
+                ),
+            )
+            for each in drafts
+        ]
+
+    def _parts(self, channel: str, each: EventDraft) -> tuple[EventDraft, ...]:
+        names = self._org.channels.enriched_fields(channel, each.entity)
+        if not names or not may_be_enriched(each):
+            return (each,)
+        codec = self._codec(each.entity)
+        return tuple(
+            replace(enriched(part, names, codec), sequence_number=each.sequence_number)
+            for part in each.parts or (each,)
+        )
