@@ -2,8 +2,11 @@
 
 import time
 
+import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from sfcdc_assets.assets.channels import channel_key
 from sfcdc_assets.lake import consistent_cuts, current_state, gap_reconciliation, history, raw_events, text_fields
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.current_state import CurrentState
@@ -15,9 +18,27 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.current_state import ApplyReport
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.read_back import ReadBackReport
-from sfcdc_assets.table_metadata import Metadata, lag_seconds, table_metadata
+from sfcdc_assets.table_metadata import Metadata, lag_seconds, table_metadata, timestamp
 
 SAMPLE_ROWS = 5
+
+
+def channel_observation(warehouse: Warehouse, report: LandingReport) -> dg.AssetObservation:
+    """Where a channel stands after a poll; if its place was lost, why, and which time is bridged by reading the org."""
+    metadata: Metadata = {
+        "position": report.position,
+        "complete_position": report.complete_position,
+        "events_landed": report.count,
+        "at_tip": report.at_tip,
+        "polled_at": timestamp(int(time.time() * 1000)),
+    }
+    lost = RawEvents.open(warehouse).last_lost_place(report.channel) if report.lost_place else None
+    if lost is not None:
+        metadata["lost_place"] = lost["reason"]
+        metadata["bridged_to"] = timestamp(lost["lost_at"])
+        if lost["last_landed_at"]:
+            metadata["bridged_from"] = timestamp(lost["last_landed_at"])
+    return dg.AssetObservation(channel_key(report.channel), metadata=metadata)
 
 
 def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str) -> Metadata:
@@ -31,6 +52,7 @@ def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str
         "position": report.position,
         "complete_position": report.complete_position,
         "at_tip": report.at_tip,
+        **_lag(newest["commit_timestamp"] if newest.num_rows else None),
         **table_metadata(
             warehouse.uri(raw_events.NAME), raw_events.NAME, events.count(entity), events.table.schema, newest
         ),
@@ -87,6 +109,7 @@ def history_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
     return {
         "versions_added": report.versions,
         "to_position": report.to_position,
+        **_lag(sample["_valid_from"] if sample.num_rows else None),
         **table_metadata(warehouse.uri(name), name, table.count(), table.schema, sample),
     }
 
@@ -111,7 +134,6 @@ def current_state_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadat
     name = current_state.name_of(report.entity)
     table = CurrentState.open(warehouse, report.entity)
     sample = table.newest_rows(SAMPLE_ROWS) if table else pa.table({})
-    newest = sample["_commit_timestamp"][0].as_py() if sample.num_rows else None
     return {
         "channel": report.channel,
         "from_position": report.from_position,
@@ -127,7 +149,13 @@ def current_state_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadat
         "bytes_written": report.bytes_written,
         "delta_version": report.version,
         "snapshot": report.snapshot,
-        **lag_seconds(newest, int(time.time() * 1000)),
+        **_lag(sample["_commit_timestamp"] if sample.num_rows else None),
         "seconds": round(report.seconds, 3),
         **table_metadata(warehouse.uri(name), name, report.rows, report.schema, sample),
     }
+
+
+def _lag(committed: pa.ChunkedArray | None) -> Metadata:
+    """Seconds from the newest of these commits to now."""
+    newest = None if committed is None else pc.max(committed).as_py()
+    return dict(lag_seconds(newest, int(time.time() * 1000)))

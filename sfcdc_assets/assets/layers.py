@@ -13,6 +13,7 @@ import dagster as dg
 from sfcdc_assets.assets.channels import OWNERS, channel_key
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
 from sfcdc_assets.assets.layer_metadata import (
+    channel_observation,
     consistent_cuts_metadata,
     current_state_metadata,
     gap_reconciliation_metadata,
@@ -181,6 +182,7 @@ class LayerRun:
             # Short of the tip only the clocks say that all before the beginning was drained; they may differ.
             self._drained[channel] = (report.complete_position, began if report.at_tip else began - CLOCKS_DIFFER_MS)
             self._context.log.info(f"{channel}: {report.count} events landed, position {report.position}")
+            self._context.log_event(channel_observation(self._warehouse, report))
             if report.lost_place:
                 self._context.log.warning(f"{channel}: place lost, its entities are read again: {report.lost_place}")
             for entity, of in self._scope.entities.items():

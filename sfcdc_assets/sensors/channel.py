@@ -5,13 +5,11 @@ for twice. What work there is comes from the tables: a run that failed, or an in
 nothing about what the next tick finds to do.
 """
 
-import time
 from collections.abc import Sequence
 
 import dagster as dg
 
-from sfcdc_assets.assets.channels import channel_key
-from sfcdc_assets.assets.layer_metadata import raw_events_metadata
+from sfcdc_assets.assets.layer_metadata import channel_observation, raw_events_metadata
 from sfcdc_assets.assets.layers import RAW_EVENTS_KEY
 from sfcdc_assets.assets.run_scope import CHANNEL_TAG, LANE_TAG, TRIGGER_TAG, lane
 from sfcdc_assets.config import load_settings
@@ -22,7 +20,6 @@ from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_
 from sfcdc_assets.pipeline.landing import POLL_SECONDS, SETTLE_SECONDS, Lander, LandingReport
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.table_metadata import Metadata
 
 INTERVAL_SECONDS = 30
 UNFINISHED = [
@@ -75,7 +72,7 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
         run_requests=requests,
         skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),
         dynamic_partitions_requests=[ENTITY.build_add_request(new)] if new else [],
-        asset_events=[*_materializations(warehouse, report), _observation(channel, report)],
+        asset_events=[*_materializations(warehouse, report), channel_observation(warehouse, report)],
     )
 
 
@@ -133,15 +130,3 @@ def _materializations(warehouse: Warehouse, report: LandingReport) -> list[dg.As
         )
         for entity in report.events
     ]
-
-
-def _observation(channel: str, report: LandingReport) -> dg.AssetObservation:
-    metadata: Metadata = {
-        "position": report.position,
-        "complete_position": report.complete_position,
-        "events_landed": report.count,
-        "at_tip": report.at_tip,
-        **({"lost_place": report.lost_place} if report.lost_place else {}),
-        "polled_at": dg.MetadataValue.timestamp(time.time()),
-    }
-    return dg.AssetObservation(channel_key(channel), metadata=metadata)
