@@ -308,7 +308,7 @@ class Org:
             new.name,
             self.last_commit_number,
             added=tuple(sorted(after - before)),
-            renamed=dict(renamed),
+            renamed={name: new_name for name, new_name in renamed.items() if new_name in before},
             replaced={**values, **replaced},
         )
 
