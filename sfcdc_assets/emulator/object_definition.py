@@ -63,6 +63,8 @@ class FieldDefinition:
     """15 characters, `00N...`; custom fields only."""
     cdc_type: str | None = None
     """Overrides the type in the event schema's `doc`, e.g. `StaticEnum`."""
+    bit_group: str | None = None
+    """Of a preference: the field of the events that lists the true ones of its group of at most 32."""
 
     @property
     def is_compound(self) -> bool:

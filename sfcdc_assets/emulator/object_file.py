@@ -18,8 +18,8 @@ Types are describe's, and four short forms: `person_name` (Name with Salutation,
 `long_text` (textarea of 32,000), `rich_text`. `address` brings its components under the field's prefix (BillingAddress:
 BillingStreet, BillingCity ...). Other keys: `label`, `length`, `precision`, `scale`, `required`, `unique`,
 `external_id`, `default`, `readonly` (the org fills it in), `insert_only`, `derived` (readonly, and not in change
-events), `roll_up` ({child, parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`. Several files in
-a folder make the org.
+events), `roll_up` ({child, parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`, `bit_group`. Several
+files in a folder make the org.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _READ_ONLY = {"createable": False, "updateable": False}
 _KEYS = {
     "type", "label", "length", "precision", "scale", "required", "unique", "external_id", "default", "readonly",
     "insert_only", "derived", "formula", "sql", "roll_up", "values", "restricted", "to", "relationship", "format",
-    "field_id", "cdc_type",
+    "field_id", "cdc_type", "bit_group",
 }  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def _fields(object_name: str, name: str, options: Mapping[str, Any], source: Pat
     if unknown:
         raise ObjectDefinitionError(source, f"field {name}: unknown key {', '.join(sorted(unknown))}")
     facts: dict[str, Any] = {"type": kind, "label": options.get("label", _label(name)), **_TYPES[kind]}
-    for key in ("length", "precision", "scale", "unique", "external_id", "default", "cdc_type"):
+    for key in ("length", "precision", "scale", "unique", "external_id", "default", "cdc_type", "bit_group"):
         if key in options:
             facts[key] = options[key]
     facts["custom"] = name.endswith("__c")

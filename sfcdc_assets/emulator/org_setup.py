@@ -27,6 +27,23 @@ _NEVER_RETYPED = frozenset({"id", "reference", "address", "location"})
 _SYSTEM = frozenset(
     {"Id", "IsDeleted", "CreatedDate", "CreatedById", "LastModifiedDate", "LastModifiedById", "SystemModstamp"}
 )
+_PREFERENCES = {
+    "EmailPreferences": (
+        "EmailPreferencesAutoBcc",
+        "EmailPreferencesAutoBccStayInTouch",
+        "EmailPreferencesStayInTouchReminder",
+    ),
+    "UserPreferences": (
+        "UserPreferencesActivityRemindersPopup",
+        "UserPreferencesEventRemindersCheckboxDefault",
+        "UserPreferencesTaskRemindersCheckboxDefault",
+        "UserPreferencesReminderSoundOff",
+        "UserPreferencesDisableAllFeedsEmail",
+        "UserPreferencesApexPagesDeveloperMode",
+    ),
+    "UserPreferences2": ("UserPreferencesLightningExperiencePreferred", "UserPreferencesHideS1BrowserUI"),
+}
+"""By the field of the events that lists the true ones; its name and form are not documented for Avro."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +163,23 @@ class Setup:
             self._org.replace_definition(definition)
             if selected:
                 self._org.selected_entities.append(definition.name)
+
+    def add_user_preferences(self) -> None:
+        """Give users the preferences of a real org: checkboxes in REST, and in events lists of the true ones of each
+        group that a change touches (facts section 7). Once is enough."""
+        with self._org.database.transaction():
+            definition = self._definition("User")
+            if "EmailPreferencesAutoBcc" in definition.fields_by_name:
+                return
+            added = tuple(
+                field
+                for group, names in _PREFERENCES.items()
+                for name in names
+                for field in field_definitions("User", name, {"type": "boolean", "bit_group": group})
+            )
+            place = next((n for n, field in enumerate(definition.fields) if field.custom), len(definition.fields))
+            fields = (*definition.fields[:place], *added, *definition.fields[place:])
+            self._org.replace_definition(definition.with_fields(fields))
 
     def _announce(self, entity: str, name: str, notice: Notice, before: Mapping[str, StoredValue]) -> int:
         if notice is Notice.NONE:

@@ -64,7 +64,9 @@ class EventCodec:
         self.paths: dict[str, str] = {}
         """Flat API name -> path in the event: `BillingCity` -> `BillingAddress.City`, `Phone` -> `Phone`."""
         self.whole_compounds: dict[str, frozenset[str]] = {}
-        """Flat name of a custom object's geolocation component -> all its components: any change publishes all."""
+        """Flat name of a custom object's geolocation component -> all its components: any change publishes all. The
+        same with preferences of one group."""
+        self._flags: set[str] = set()
         self.large_texts: set[str] = set()
         """Flat names of the fields that events may carry as differences."""
         self._conversions: dict[str, Callable[..., object]] = {}
@@ -76,7 +78,12 @@ class EventCodec:
             self._add(field, custom_object=definition.custom)
 
     def _add(self, field: EventField, *, custom_object: bool) -> None:
-        if field.record is None:
+        if field.flags:
+            self.paths.update({flag.name: field.name for flag in field.flags})
+            self._flags.update(flag.name for flag in field.flags)
+            whole = frozenset(flag.name for flag in field.flags)
+            self.whole_compounds.update(dict.fromkeys(whole, whole))
+        elif field.record is None:
             self.paths[field.name] = field.name
             self._conversions[field.name] = _CONVERSIONS.get(field.definition.type, _as_stored)
             if is_large_text(field.definition):
@@ -97,6 +104,11 @@ class EventCodec:
         for name in fields:
             path, value = self.paths.get(name), values.get(name)
             if path is None or value is None:
+                continue
+            if name in self._flags:
+                true_ones = body.setdefault(path, [])
+                assert isinstance(true_ones, list)
+                true_ones += [name] if value else []
                 continue
             compound, _, component = path.partition(".")
             converted = self._conversions[name](value)

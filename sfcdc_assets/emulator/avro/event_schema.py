@@ -85,6 +85,8 @@ class EventField:
     definition: FieldDefinition
     record: str | None = None
     components: tuple[tuple[str, FieldDefinition], ...] = ()
+    flags: tuple[FieldDefinition, ...] = ()
+    """Checkboxes of which the event lists the true ones: user preferences."""
 
 
 def change_event_name(entity: str) -> str:
@@ -95,8 +97,14 @@ def change_event_name(entity: str) -> str:
 def event_fields(definition: ObjectDefinition) -> tuple[EventField, ...]:
     """The event's fields after the header, in schema order; a compound's components appear inside it only."""
     result = []
+    groups: set[str] = set()
     for field in definition.fields:
-        if field.is_compound:
+        if field.bit_group is not None:
+            if field.bit_group not in groups:
+                groups.add(field.bit_group)
+                flags = tuple(one for one in definition.fields if one.bit_group == field.bit_group)
+                result.append(EventField(field.bit_group, field, flags=flags))
+        elif field.is_compound:
             parts = [part for part in definition.components[field.name] if part.in_change_events]
             if parts:
                 result.append(_compound(definition, field, parts))
@@ -118,7 +126,9 @@ def event_schema(definition: ObjectDefinition, more_change_types: Sequence[str] 
     body = []
     for field in fields:
         avro_type: object
-        if field.record is None:
+        if field.flags:
+            avro_type, doc = {"type": "array", "items": "string"}, "Data:BitVector"
+        elif field.record is None:
             avro_type, doc = _scalar(definition, field.definition)
         else:
             avro_type = _record(field.record, records[field.record], defined)
