@@ -9,8 +9,8 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -177,8 +177,7 @@ class Lander:
         """Commit what is known to be whole; returns the events held back."""
         whole, held = (waiting, []) if at_tip else hold_back_last_replay_id(waiting)
         place = raw_events.place(report.channel)
-        for event in whole:
-            self._know(schemas, event.schema_id)
+        self._know(schemas, [event.schema_id for event in whole])
         parsed: dict[str, Mapping[str, Any] | None] = {}
 
         def schema_of(schema_id: str) -> Mapping[str, Any] | None:
@@ -218,9 +217,24 @@ class Lander:
                 ledger.note([doubt], channel, row["position"], self._clock_ms())
         return quarantine(self._warehouse, rows, channel)
 
-    def _know(self, schemas: Schemas, schema_id: str) -> None:
-        """Fetch a schema the first time its id is seen. One that the org does not give out stays unknown: the events
-        keep their bytes and are in doubt until it is."""
+    def _know(self, schemas: Schemas, schema_ids: Sequence[str]) -> None:
+        """Fetch the schemas of events the first time their ids are seen, and describe an entity anew when its schema
+        changed, also back to one it had before (a field that was added and dropped).
+
+        A schema that the org does not give out stays unknown: its events keep their bytes and are in doubt until it is.
+        """
+        latest: dict[str, EventSchema] = {}
+        for schema_id in schema_ids:
+            self._fetch(schemas, schema_id)
+            schema = schemas.get(schema_id)
+            if schema is not None:
+                latest[schema.entity_name] = schema
+        for entity, schema in latest.items():
+            if schemas.of_entity(entity)[-1].schema_id != schema.schema_id:
+                described = self._org.describe_json(entity)
+                schemas.add(replace(schema, first_seen_at=self._clock_ms(), describe_json=described))
+
+    def _fetch(self, schemas: Schemas, schema_id: str) -> None:
         if schemas.get(schema_id) is not None:
             return
         try:
