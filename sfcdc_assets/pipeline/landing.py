@@ -188,7 +188,9 @@ class Lander:
 
         landed = land(place, whole, schema_of, at_tip=at_tip, tip_replay_id=tip)
         moved = landed.place.position > place.position or landed.place.complete_position > place.complete_position
-        if moved or (landed.place.replay_id != place.replay_id and self._resume_point_is_old(raw_events)):
+        # The first resume point is kept at once: a channel begun at LATEST would be begun there again, behind a hole.
+        resume_moved = landed.place.replay_id != place.replay_id
+        if moved or (resume_moved and (place.replay_id is None or self._resume_point_is_old(raw_events))):
             report.quarantined += self._quarantine(schemas, report.channel, landed.quarantined)
             raw_events.commit(landed.rows, landed.place, self._org.session.organization_id)
             for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():

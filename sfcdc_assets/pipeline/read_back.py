@@ -25,11 +25,14 @@ from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.reconciliation.read_back import read_back
 from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.state.doubt import Doubt
 
 SKEW = timedelta(seconds=2)
 """Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two (facts section 7)."""
 READS = 3
 """How often a record whose row is older than its last event is read before it waits for the next attempt."""
+SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
+"""Events after which a record is there."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ def read_back_doubts(
     try:
         position = pins.of(channel, max(doubt.opened_position for doubt in doubts))
         described = describe(org.session, entity).field_names
-        last_events = _last_events(RawEvents.open(warehouse), entity, channel, doubts, position)
+        events = _events(RawEvents.open(warehouse), entity, channel, doubts)
+        missed = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.reason == Doubt.DRIFT}
         fresh: list[pa.Table] = []
         wanted = record_ids
         for attempt in range(READS):
@@ -83,7 +87,8 @@ def read_back_doubts(
                 sleep(2.0**attempt)
             read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
             rows = read_back(org.session, entity, wanted, columns, described, position, read_at)
-            stale = _older_than_events(rows, last_events)
+            stale = _older_than_events(rows, events.filter(pl.col("position") <= position))
+            stale |= _missing_against_events(rows, events) - missed
             fresh.append(rows.filter(pa.array([record_id not in stale for record_id in rows["Id"].to_pylist()])))
             wanted = sorted(stale)
             if not wanted:
@@ -96,7 +101,7 @@ def read_back_doubts(
     if rows.num_rows:
         taken.add_refetch(rows)
     left = [doubt for doubt in doubts if doubt.record_id in set(wanted)]
-    ledger.failed(left, "the org's row was older than the record's last event", clock_ms())
+    ledger.failed(left, "the org's row was older than the record's last event, or not there yet", clock_ms())
     gone = rows["_system_modstamp"].null_count
     return ReadBackReport(
         entity,
@@ -109,24 +114,31 @@ def read_back_doubts(
     )
 
 
-def _last_events(
-    raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], position: int
-) -> pl.DataFrame:
-    """`record_id`, `commit_timestamp` of the last event of each record since its doubt, up to the pin."""
-    first = min(doubt.opened_position for doubt in doubts) - 1
-    headers = raw_events.headers(entity, channel, ["record_ids", "commit_timestamp"], after=first, up_to=position)
-    return (
-        pl.DataFrame(headers)
-        .explode("record_ids")
-        .group_by(pl.col("record_ids").alias("record_id"))
-        .agg(pl.col("commit_timestamp").max())
-    )
+def _events(raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt]) -> pl.DataFrame:
+    """`record_id`, `position`, `change_type`, `commit_timestamp` of each record's events since the first doubt."""
+    first, landed = min(doubt.opened_position for doubt in doubts), raw_events.place(channel).position
+    wanted = ["record_ids", "position", "change_type", "commit_timestamp"]
+    headers = raw_events.headers(entity, channel, wanted, after=first - 1, up_to=landed)
+    return pl.DataFrame(headers).explode("record_ids").rename({"record_ids": "record_id"}).sort("position")
 
 
-def _older_than_events(rows: pa.Table, last_events: pl.DataFrame) -> set[str]:
+def _older_than_events(rows: pa.Table, events: pl.DataFrame) -> set[str]:
     """Ids of rows the org modified, as it says, before an event that the pin says they contain."""
     read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
-    older = read.join(last_events, left_on="Id", right_on="record_id").filter(
+    last = events.group_by("record_id").agg(pl.col("commit_timestamp").max())
+    older = read.join(last, left_on="Id", right_on="record_id").filter(
         pl.col("_system_modstamp") + SKEW < pl.col("commit_timestamp")
     )
     return set(older["Id"].to_list())
+
+
+def _missing_against_events(rows: pa.Table, events: pl.DataFrame) -> set[str]:
+    """Ids of records that the org does not show, though their last event says that they are there.
+
+    The org may show a new record late, so the first look (an audit's counts as one) does not take it for gone; a later
+    one, after a pause that is much longer than any such delay, does.
+    """
+    missing = pl.DataFrame(rows.select(["Id", "_system_modstamp"])).filter(pl.col("_system_modstamp").is_null())
+    last = events.unique("record_id", keep="last", maintain_order=True)
+    alive = last.filter(pl.col("change_type").is_in(SAYS_ALIVE))
+    return set(missing["Id"].to_list()) & set(alive["record_id"].to_list())
