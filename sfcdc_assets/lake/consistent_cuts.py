@@ -13,6 +13,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -62,6 +63,7 @@ def latest_cut(warehouse: Warehouse, channel: str | None = None, at: datetime | 
     return None
 
 
+@decide_anew
 def add_cut(warehouse: Warehouse, cut: Cut, applied_at: datetime) -> bool:
     """Append a cut unless it is the newest one already. Raises `ConcurrentCommit`."""
     if latest_cut(warehouse, cut.channel) == cut:

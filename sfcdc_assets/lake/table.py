@@ -84,6 +84,9 @@ class Table:
                 configuration={"delta.dataSkippingStatsColumns": ",".join(statistics_on)} if statistics_on else None,
             )
         except (OSError, DeltaError) as error:
+            made_by_another = cls.open(warehouse, name)
+            if made_by_another is not None:
+                return made_by_another
             raise WarehouseNotWritable(warehouse.uri(name), str(error)) from error
         return cls(name, delta)
 
@@ -163,16 +166,22 @@ class Table:
         )
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
-        """Add nullable columns, in a commit of their own; older rows read null."""
+        """Add nullable columns, in a commit of their own; older rows read null. Raises `ConcurrentCommit`."""
         if fields:
-            self._delta.alter.add_columns(list(Schema.from_arrow(pa.schema(list(fields))).fields))
+            try:
+                self._delta.alter.add_columns(list(Schema.from_arrow(pa.schema(list(fields))).fields))
+            except CommitFailedError as error:
+                raise ConcurrentCommit(self.name, str(error)) from error
 
     def mark_columns(self, names: Sequence[str], metadata: Mapping[str, str]) -> None:
-        """Set metadata of columns that do not have it yet; each is a commit of its own."""
+        """Set metadata of columns that do not have it yet; each is a commit of its own. Raises `ConcurrentCommit`."""
         for name in names:
             present = {key.decode(): value.decode() for key, value in (self.schema.field(name).metadata or {}).items()}
             if not metadata.items() <= present.items():
-                self._delta.alter.set_column_metadata(name, {**present, **metadata})
+                try:
+                    self._delta.alter.set_column_metadata(name, {**present, **metadata})
+                except CommitFailedError as error:
+                    raise ConcurrentCommit(self.name, str(error)) from error
 
     def append(self, rows: pa.Table, transactions: Mapping[str, int], metadata: Mapping[str, str]) -> None:
         """Append rows (none is fine) with the transaction versions and metadata, in one commit.

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import tenacity
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.columns import Column
@@ -21,7 +20,7 @@ from sfcdc_assets.change_events.landing import QUARANTINE
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
 from sfcdc_assets.lake.current_state import READ_AT, REFETCH, SNAPSHOT, CurrentState, id_ranges
-from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.history import History
 from sfcdc_assets.lake.quarantine import quarantine
@@ -84,9 +83,7 @@ class ApplyReport:
     schema: pa.Schema
 
 
-@tenacity.retry(
-    retry=tenacity.retry_if_exception_type(ConcurrentCommit), stop=tenacity.stop_after_attempt(5), reraise=True
-)
+@decide_anew
 def apply_entity(
     warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str, up_to: int | None = None
 ) -> ApplyReport:

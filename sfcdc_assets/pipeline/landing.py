@@ -15,11 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import tenacity
 
 from sfcdc_assets.change_events.header import HeaderError, read_header
 from sfcdc_assets.change_events.landing import StreamPlace, hold_back_last_replay_id, land
-from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -88,9 +87,7 @@ class Lander:
         self._org = org
         self._clock_ms = clock_ms
 
-    @tenacity.retry(
-        retry=tenacity.retry_if_exception_type(ConcurrentCommit), stop=tenacity.stop_after_attempt(5), reraise=True
-    )
+    @decide_anew
     def land(self, channel: str, *, settle: float, budget: float, stop_after: int | None = None) -> LandingReport:
         """Land from the durable place to the stream's tip, or until `budget` seconds or `stop_after` events are over.
 

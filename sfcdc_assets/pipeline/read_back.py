@@ -17,6 +17,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.columns import columns_of_arrow_schema
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, due
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -50,6 +51,7 @@ class ReadBackReport:
     error: str | None = None
 
 
+@decide_anew
 def read_back_doubts(
     warehouse: Warehouse,
     org: Org,

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import columns_of_arrow_schema
 from sfcdc_assets.lake.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -86,6 +87,7 @@ def verify_entity(
     return report
 
 
+@decide_anew
 def open_drift_doubts(warehouse: Warehouse, report: VerifyReport, now_ms: int) -> int:
     """Open a doubt for each record that differs, so that the next run reads it back; returns how many are new."""
     if not report.differences:
