@@ -80,11 +80,13 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
     if change.change_type == "DELETE":
         return base
     if change.change_type != "UPDATE":
-        return replace(base, values=_values(after, codec.paths))
+        carried = _one_name(set(codec.paths), after, codec)
+        return replace(base, values=_values(after, [name for name in codec.paths if name in carried]))
 
     touched = set(change.changed_fields)
     for name in change.changed_fields:
         touched |= codec.whole_compounds.get(name, frozenset())
+    touched = _one_name(touched, after, codec)
     changed = tuple(name for name in codec.paths if name in touched)
     if not changed:
         return None
@@ -114,6 +116,13 @@ def _merged(group: list[EventDraft]) -> EventDraft:
         return group[0]
     record_ids = tuple(record_id for part in group for record_id in part.record_ids)
     return replace(group[0], record_ids=record_ids, parts=tuple(group))
+
+
+def _one_name(names: set[str], after: Mapping[str, object], codec: EventCodec) -> set[str]:
+    """A name that may be a person's is there once: as components for a person, as a text otherwise."""
+    if not codec.name_parts or not names & {"Name", *codec.name_parts}:
+        return names
+    return names - {"Name"} if after.get("LastName") is not None else names - codec.name_parts | {"Name"}
 
 
 def _values(values: Mapping[str, object], names: Iterable[str]) -> dict[str, object]:

@@ -16,6 +16,7 @@ from sfcdc_assets.emulator.field_conversion import Notice, field_conversion, is_
 from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.object_file import custom_field_id, field_definitions
+from sfcdc_assets.emulator.person_account import has_person_accounts, with_person_accounts
 from sfcdc_assets.emulator.transaction import StoredValue
 
 if TYPE_CHECKING:
@@ -180,6 +181,17 @@ class Setup:
             place = next((n for n, field in enumerate(definition.fields) if field.custom), len(definition.fields))
             fields = (*definition.fields[:place], *added, *definition.fields[place:])
             self._org.replace_definition(definition.with_fields(fields))
+
+    def enable_person_accounts(self) -> None:
+        """Let accounts be persons, as the setting of a real org does for ever; those that are there are businesses.
+
+        Custom fields of contacts show on accounts as `__pc`, those there are now. See `person_account`.
+        """
+        with self._org.database.transaction():
+            account, contact = self._definition("Account"), self._definition("Contact")
+            if not has_person_accounts(account):
+                for definition in with_person_accounts(account, contact):
+                    self._org.replace_definition(definition)
 
     def _announce(self, entity: str, name: str, notice: Notice, before: Mapping[str, StoredValue]) -> int:
         if notice is Notice.NONE:

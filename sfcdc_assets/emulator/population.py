@@ -7,12 +7,13 @@ gives varied records for the price of a list look-up a cell.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.clock import whole_second
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
 from sfcdc_assets.emulator.sample_values import sample_value
 from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.transaction import StoredValue
@@ -38,7 +39,12 @@ def _fill(org: Org, definition: ObjectDefinition, count: int, dice: random.Rando
     now = whole_second(org.clock())
     first = org.store.reserve(definition, count)
     fields = definition.stored_fields
-    pools = {field.name: _pool(org, field, dice, _PRIMES[n % len(_PRIMES)], now) for n, field in enumerate(fields)}
+    # Loaded accounts are businesses.
+    of_persons = {*contact_fields(definition), "RecordTypeId"} if has_person_accounts(definition) else set()
+    pools = {
+        field.name: _pool(org, field, dice, _PRIMES[n % len(_PRIMES)], now, of_persons)
+        for n, field in enumerate(fields)
+    }
     cursors = {name: cycle(pool) for name, pool in pools.items()}
     for start in range(0, count, _BLOCK):
         numbers = range(start, min(start + _BLOCK, count))
@@ -67,7 +73,11 @@ def _unique_value(field: FieldDefinition, number: int) -> str:
     return f"user{number}@emulator.example" if field.name == "Username" else f"K-{number:09d}"[: field.length]
 
 
-def _pool(org: Org, field: FieldDefinition, dice: random.Random, size: int, now: int) -> Sequence[StoredValue]:
+def _pool(
+    org: Org, field: FieldDefinition, dice: random.Random, size: int, now: int, of_persons: Collection[str]
+) -> Sequence[StoredValue]:
+    if field.name in of_persons:
+        return [False if field.type == "boolean" else None]
     if (
         field.name in {"IsDeleted", "IsArchived"}
         or (field.derived and field.type != "boolean")

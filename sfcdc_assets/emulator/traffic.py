@@ -17,6 +17,7 @@ from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
 from sfcdc_assets.emulator.sample_values import sample_value
 from sfcdc_assets.emulator.text_difference import LEAST_LENGTH
 from sfcdc_assets.emulator.text_edits import edited, long_text
@@ -194,6 +195,9 @@ class TrafficGenerator:
             if field.createable and (not field.nillable or self._dice.random() < 0.7)
         }
         wanted = {name: value for name, value in values.items() if value is not None}
+        if has_person_accounts(definition):
+            others = ("Name",) if self._dice.random() < 0.5 and "LastName" in wanted else contact_fields(definition)
+            wanted = {name: value for name, value in wanted.items() if name not in others}
         touched.add(unit_of_work.create(definition.name, wanted))
 
     def _update(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:

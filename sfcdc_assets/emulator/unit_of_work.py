@@ -10,6 +10,13 @@ from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS, ConvertedLead, convert_lead
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.person_account import (
+    after_create,
+    after_update,
+    created_values,
+    has_person_accounts,
+    on_both,
+)
 from sfcdc_assets.emulator.rest_view import ReplacedRow
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.silent_changes import SilentChange
@@ -27,6 +34,8 @@ class _TouchedRecord:
     modified: bool = False
     """A client updated it: LastModifiedDate is in the event even if its whole second is the same as before."""
     master_record_id: str | None = None
+    is_silent: bool = False
+    """The org itself changed it and raises no event."""
 
     @property
     def was_alive(self) -> bool:
@@ -66,6 +75,8 @@ class UnitOfWork:
     def create(self, entity: str, values: Mapping[str, object]) -> str:
         """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in."""
         definition = self._definition(entity)
+        if has_person_accounts(definition):
+            values = created_values(definition, values)
         given = self._validated(definition, values, creating=True)
         number = self._store.reserve(definition)
         record_id = self._store.record_id(definition, number)
@@ -86,6 +97,8 @@ class UnitOfWork:
         row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
         self._store.insert(definition, row)
         self._touched[record_id] = _TouchedRecord(definition, before=None, now=row)
+        if has_person_accounts(definition):
+            after_create(self, definition, record_id)
         return record_id
 
     def update(self, entity: str, record_id: str, values: Mapping[str, object], *, touch: bool = True) -> None:
@@ -100,6 +113,9 @@ class UnitOfWork:
                 raise RecordError("REQUIRED_FIELD_MISSING", f"Required fields are missing: [{name}]", (name,))
         self._write(record, {**given, **(self._modified() if touch else {"SystemModstamp": self.timestamp})})
         record.modified = record.modified or touch
+        account = self._definitions.get("Account")
+        if entity in ("Account", "Contact") and account is not None and has_person_accounts(account):
+            after_update(self, account, entity, record_id, set(given), touch=touch)
 
     def set_read_only(
         self, entity: str, record_id: str, values: Mapping[str, StoredValue], *, touch: bool = True
@@ -110,10 +126,41 @@ class UnitOfWork:
         self._write(record, {**values, **(self._modified() if touch else {"SystemModstamp": self.timestamp})})
         record.modified = record.modified or touch
 
+    def set_silently(self, entity: str, record_id: str, values: Mapping[str, StoredValue]) -> None:
+        """Set fields of a record without an event, unless it has one in this transaction anyway."""
+        record = self._live(self._definition(entity), record_id)
+        record.is_silent = record.before is record.now
+        self._write(record, {**values, "SystemModstamp": self.timestamp})
+
+    def referring_ids(self, entity: str, field: str, record_id: str) -> list[str]:
+        """Ids of an object's live records whose reference names a record."""
+        definition = self._definition(entity)
+        return self._store.referring_ids(definition, definition.fields_by_name[field], record_id)
+
     def delete(self, entity: str, record_id: str) -> None:
         """Move a live record to the recycle bin: IsDeleted and SystemModstamp change, nothing else; no cascade."""
         record = self._live(self._deletable(entity), record_id)
         self._write(record, {"IsDeleted": True, "SystemModstamp": self.timestamp})
+        self._with_contact(entity, record, self._move_to_bin)
+
+    def _move_to_bin(self, entity: str, record_id: str) -> None:
+        self._write(
+            self._live(self._definition(entity), record_id), {"IsDeleted": True, "SystemModstamp": self.timestamp}
+        )
+
+    def _take_back(self, entity: str, record_id: str) -> None:
+        record = self._existing(self._definition(entity), record_id)
+        self._write(record, {"IsDeleted": False, "SystemModstamp": self.timestamp})
+
+    def _purge(self, entity: str, record_id: str) -> None:
+        definition = self._definition(entity)
+        record = self._existing(definition, record_id)
+        self._store.purge(definition, record_id, self.timestamp)
+        record.now = None
+
+    def _with_contact(self, entity: str, record: _TouchedRecord, work: Callable[[str, str], None]) -> None:
+        """The same with the contact of a person account."""
+        on_both(entity, record.now or record.before or {}, work)
 
     def undelete(self, entity: str, record_id: str) -> None:
         """Take a record back from the recycle bin."""
@@ -125,11 +172,13 @@ class UnitOfWork:
         if "MasterRecordId" in definition.fields_by_name:
             values["MasterRecordId"] = None
         self._write(record, values)
+        self._with_contact(entity, record, self._take_back)
 
     def hard_delete(self, entity: str, record_id: str) -> None:
         """Remove a record for good. A live one raises a DELETE event; emptying the recycle bin raises none."""
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
+        self._with_contact(entity, record, self._purge)
         self._store.purge(definition, to_18(record_id), self.timestamp)
         record.now = None
 
@@ -200,6 +249,8 @@ class UnitOfWork:
         if len({master, *losers}) < 1 + len(losers):
             raise RecordError("INVALID_OPERATION", "the records of a merge must be different ones")
         for record_id in (master, *losers):
+            if (self._store.stored(definition, record_id) or {}).get("IsPersonAccount"):
+                raise RecordError("INVALID_OPERATION", "this org does not merge person accounts")
             if not self._store.exists(definition, record_id):
                 raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
         for loser_id in losers:
@@ -407,4 +458,7 @@ def _collapsed(record_id: str, record: _TouchedRecord) -> RecordChange | None:
             or (record.modified and field.name == "LastModifiedDate")
         )
     )
-    return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed) if changed else None
+    if not changed:
+        return None
+    is_silent = record.is_silent and not record.modified
+    return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed, is_silent=is_silent)

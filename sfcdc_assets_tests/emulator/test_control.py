@@ -230,3 +230,14 @@ def test_fields_and_objects_are_changed_from_another_process(control: Control) -
         ("/objects/Lead/fields/Nonsense/retype", {"type": "string"}),
     ):
         control.send("POST", path, status=400, json=body)
+
+
+def test_settings_of_a_real_org_that_are_for_ever_are_made_from_another_process(tmp_path: Path) -> None:
+    org = Org(clock=ManualClock())
+    with EmulatorServer(org, directory=tmp_path) as server:
+        control = Control(org, server)
+        control.post("/person-accounts")
+        control.post("/user-preferences")
+    assert "IsPersonAccount" in org.definitions["Account"].fields_by_name
+    assert "EmailPreferencesAutoBcc" in org.definitions["User"].fields_by_name
+    org.close()

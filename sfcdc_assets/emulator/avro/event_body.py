@@ -67,6 +67,8 @@ class EventCodec:
         """Flat name of a custom object's geolocation component -> all its components: any change publishes all. The
         same with preferences of one group."""
         self._flags: set[str] = set()
+        self.name_parts: frozenset[str] = frozenset()
+        """Components of a name that is either a text or a record of these."""
         self.large_texts: set[str] = set()
         """Flat names of the fields that events may carry as differences."""
         self._conversions: dict[str, Callable[..., object]] = {}
@@ -88,6 +90,10 @@ class EventCodec:
             self._conversions[field.name] = _CONVERSIONS.get(field.definition.type, _as_stored)
             if is_large_text(field.definition):
                 self.large_texts.add(field.name)
+        if field.is_switchable:
+            self.paths[field.name] = field.name
+            self._conversions[field.name] = _as_stored
+            self.name_parts = frozenset(component.name for _, component in field.components)
         for name, component in field.components:
             self.paths[component.name] = f"{field.name}.{name}"
             self._conversions[component.name] = _CONVERSIONS.get(component.type, _as_stored)

@@ -55,6 +55,7 @@ _SCALARS = {
     "url": ("string", "Url"),
 }
 _LONGEST_PLAIN_TEXT_AREA = 255
+SWITCHABLE_NAME = "switchablepersonname"
 LARGE_TEXT_TYPES = frozenset({"StringPlusClob", "HtmlStringPlusClob"})
 _COMPONENT_ORDER = {
     "Address": (
@@ -70,6 +71,7 @@ _COMPONENT_ORDER = {
         "GeocodeAccuracy",
     ),
     "Location": ("Latitude", "Longitude"),
+    "Switchable_PersonName": ("Salutation", "FirstName", "LastName", "MiddleName", "InformalName", "Suffix"),
     "PersonName": ("Salutation", "FirstName", "LastName", "MiddleName", "InformalName", "Suffix"),
 }
 
@@ -88,6 +90,11 @@ class EventField:
     flags: tuple[FieldDefinition, ...] = ()
     """Checkboxes of which the event lists the true ones: user preferences."""
 
+    @property
+    def is_switchable(self) -> bool:
+        """A text of its own or a record of components: the name of an account that may be a person."""
+        return self.definition.extra_type_info == SWITCHABLE_NAME
+
 
 def change_event_name(entity: str) -> str:
     """`AccountChangeEvent` for Account, `Invoice__ChangeEvent` for the custom object Invoice__c."""
@@ -104,11 +111,15 @@ def event_fields(definition: ObjectDefinition) -> tuple[EventField, ...]:
                 groups.add(field.bit_group)
                 flags = tuple(one for one in definition.fields if one.bit_group == field.bit_group)
                 result.append(EventField(field.bit_group, field, flags=flags))
+        elif field.extra_type_info == SWITCHABLE_NAME:
+            parts = [part for part in definition.fields if part.compound_field_name == field.name]
+            names = tuple((part.name, part) for part in parts)
+            result.append(EventField(field.name, field, "Switchable_PersonName", names))
         elif field.is_compound:
             parts = [part for part in definition.components[field.name] if part.in_change_events]
             if parts:
                 result.append(_compound(definition, field, parts))
-        elif field.in_change_events and field.compound_field_name not in definition.components:
+        elif field.in_change_events and not _is_part(definition, field):
             result.append(EventField(field.name, field))
     return tuple(sorted(result, key=lambda event_field: _custom_rank(event_field.name)))
 
@@ -133,7 +144,8 @@ def event_schema(definition: ObjectDefinition, more_change_types: Sequence[str] 
         else:
             avro_type = _record(field.record, records[field.record], defined)
             doc = f"Data:{field.record}{_custom_suffix(field.definition)}"
-        body.append({"name": field.name, "type": ["null", avro_type], "doc": doc, "default": None})
+        branches = ["null", "string", avro_type] if field.is_switchable else ["null", avro_type]
+        body.append({"name": field.name, "type": branches, "doc": doc, "default": None})
     return {
         "type": "record",
         "name": change_event_name(definition.name),
@@ -163,6 +175,12 @@ def schema_id(schema: dict[str, object]) -> str:
 
 def _custom_rank(name: str) -> int:
     return 2 if name.endswith("__pc") else 1 if name.endswith("__c") else 0
+
+
+def _is_part(definition: ObjectDefinition, field: FieldDefinition) -> bool:
+    """Whether the field is inside a compound of the event."""
+    parent = definition.fields_by_name.get(field.compound_field_name or "")
+    return parent is not None and (parent.is_compound or parent.extra_type_info == SWITCHABLE_NAME)
 
 
 def _compound(definition: ObjectDefinition, field: FieldDefinition, parts: Sequence[FieldDefinition]) -> EventField:

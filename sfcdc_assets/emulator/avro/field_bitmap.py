@@ -20,7 +20,7 @@ def field_positions(schema: Mapping[str, object]) -> dict[str, FieldPosition]:
         for branch in branches:
             if isinstance(branch, dict) and branch["type"] == "record":
                 records[branch["name"]] = [component["name"] for component in branch["fields"]]
-            record = branch.get("name") if isinstance(branch, dict) else branch
+            record = str(branch.get("name")) if isinstance(branch, dict) else branch
             for child_index, child in enumerate(records.get(record, ())):
                 positions[f"{field['name']}.{child}"] = (index, child_index)
     return positions

@@ -36,6 +36,8 @@ def field_routes(org: Org) -> list[Route]:
     `DELETE .../fields/{field}` drops one, `POST .../fields/{field}/rename {"to": name}` renames one, and
     `POST .../fields/{field}/retype {"type": ...}` changes its type and answers how events told of it.
     `POST .../fields/{field}/hide` and `/show` are field-level security; both answer the object's hidden fields.
+    `POST /emulator/person-accounts` lets accounts be persons, and `POST /emulator/user-preferences` gives users
+    preferences.
     """
 
     def add_object(parameters: Parameters) -> Any:
@@ -83,9 +85,19 @@ def field_routes(org: Org) -> list[Route]:
         org.field_security.show(text(parameters, "entity"), text(parameters, "field"))
         return {"hidden": sorted(org.field_security.hidden(parameters["entity"]))}
 
+    def person_accounts(parameters: Parameters) -> Any:
+        org.setup.enable_person_accounts()
+        return {}
+
+    def user_preferences(parameters: Parameters) -> Any:
+        org.setup.add_user_preferences()
+        return {}
+
     field = "/objects/{entity}/fields/{field}"
     return [
         control_route("/objects", "POST", add_object),
+        control_route("/person-accounts", "POST", person_accounts),
+        control_route("/user-preferences", "POST", user_preferences),
         control_route("/objects/{entity}/fields", "POST", add_field),
         control_route(field, "DELETE", drop_field),
         control_route(f"{field}/rename", "POST", rename_field),

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_sortable
@@ -42,13 +43,29 @@ def add_describe(context: RestContext) -> None:
                 {
                     "active": True, "available": True, "defaultRecordTypeMapping": True, "developerName": "Master",
                     "master": True, "name": "Master", "recordTypeId": "012000000000000AAA",
-                }
+                },
+                *(_record_types() if has_person_accounts(definition) else ()),
             ],
         }  # fmt: skip
         return _unless_known(context, request, body)
 
     context.add("/sobjects", {"GET": all_objects})
     context.add("/sobjects/{object}/describe", {"GET": one_object})
+
+
+def _record_types() -> list[dict[str, Any]]:
+    return [
+        {
+            "active": True,
+            "available": True,
+            "defaultRecordTypeMapping": False,
+            "developerName": name,
+            "master": False,
+            "name": name,
+            "recordTypeId": record_type,
+        }
+        for name, record_type in (("Business_Account", BUSINESS_TYPE), ("PersonAccount", PERSON_TYPE))
+    ]
 
 
 def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
