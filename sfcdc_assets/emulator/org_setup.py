@@ -16,7 +16,7 @@ from sfcdc_assets.emulator.field_conversion import Notice, field_conversion, is_
 from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.object_file import custom_field_id, field_definitions
-from sfcdc_assets.emulator.person_account import has_person_accounts, with_person_accounts
+from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts, with_person_accounts
 from sfcdc_assets.emulator.transaction import StoredValue
 
 if TYPE_CHECKING:
@@ -221,7 +221,18 @@ class Setup:
         field = definition.fields_by_name.get(name)
         if field is None or not name.endswith("__c"):
             raise RecordError("INVALID_FIELD", f"{definition.name} has no custom field {name}", (name,))
+        self._check_not_mirrored(definition, field)
         return field
+
+    def _check_not_mirrored(self, definition: ObjectDefinition, field: FieldDefinition) -> None:
+        """What person accounts and their contacts have in common would have to change on both."""
+        account = self._org.definitions.get("Account")
+        if account is None or not has_person_accounts(account) or definition.name not in ("Account", "Contact"):
+            return
+        pairs = contact_fields(account)
+        if field.name in (pairs.keys() if definition is account else pairs.values()):
+            message = f"{definition.name}.{field.name} is shared by person accounts and their contacts"
+            raise RecordError("DEPENDENCY_EXISTS", message, (field.name,))
 
     def _retypeable(self, definition: ObjectDefinition, name: str) -> FieldDefinition:
         field = definition.field(name)
@@ -236,6 +247,7 @@ class Setup:
             or field.auto_number
         ):
             raise RecordError("INVALID_OPERATION", f"the type of {definition.name}.{name} cannot be changed", (name,))
+        self._check_not_mirrored(definition, field)
         return field
 
     def _check_unused(self, definition: ObjectDefinition, name: str) -> None:

@@ -131,6 +131,18 @@ def test_the_two_kinds_are_not_mixed(watched: WatchedOrg) -> None:
             watched.commit(work)
 
 
+def test_what_both_sides_share_keeps_its_shape(watched: WatchedOrg) -> None:
+    setup = watched.org.setup
+    for change in (
+        lambda: setup.drop_field("Contact", "Level__c"),
+        lambda: setup.rename_field("Contact", "Level__c", "Other__c"),
+        lambda: setup.change_type("Contact", "Email", {"type": "string"}),
+        lambda: setup.change_type("Account", "Level__pc", {"type": "string"}),
+    ):
+        with pytest.raises(RecordError, match="shared"):
+            change()
+
+
 def test_rest_shows_persons_and_describe_their_record_types(watched: WatchedOrg) -> None:
     account_id = person(watched)
     with rest_client(watched.org) as client:
@@ -150,7 +162,7 @@ def test_rest_shows_persons_and_describe_their_record_types(watched: WatchedOrg)
 def test_a_life_with_persons_keeps_both_sides_in_step(watched: WatchedOrg) -> None:
     org = watched.org
     org.populate(8)
-    mix = LifeMix(drop_field=0, rename_field=0, retype_field=0)
+    mix = LifeMix(drop_field=5, rename_field=5, retype_field=5)
     list(OrgLife(org, 4, mix, traffic_mix=TrafficMix(create=100, merge=3, undelete=10)).run(250))
     persons = [record for record in org.records("Account") if record["IsPersonAccount"]]
     assert persons
