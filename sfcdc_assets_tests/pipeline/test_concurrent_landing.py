@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import dagster as dg
 import pytest
 
 from sfcdc_assets.emulator.traffic import TrafficGenerator
@@ -48,13 +49,16 @@ def test_a_channel_landed_by_two_at_once_has_every_event_once(
 def test_two_syncs_at_once_end_with_the_right_rows(synced: EmulatedPipeline) -> None:
     print(f"seed {SEED}")
     TrafficGenerator(synced.org, SEED, bus=synced.server.bus).run(events=60)
-    synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
     start = threading.Barrier(2, timeout=30)
 
     def run(first: str, last: str) -> tuple[bool, str]:
-        start.wait()
-        result = synced.launch("sync", first, last)
-        return result.success, synced.failure(result)
+        # Two processes have an instance each; one in memory is not made for two threads.
+        with dg.DagsterInstance.ephemeral() as instance:
+            instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
+            own = EmulatedPipeline(synced.org, synced.server, synced.warehouse, instance)
+            start.wait()
+            result = own.launch("sync", first, last)
+            return result.success, own.failure(result)
 
     with ThreadPoolExecutor(2) as pool:
         ended = [each.result(120) for each in [pool.submit(run, "Account", "Contact") for _ in range(2)]]
