@@ -8,7 +8,7 @@ demo: java .venv/installed
 	$(BIN)/sfcdc demo
 
 test: java .venv/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 dev: java .venv/installed
 	$(BIN)/sfcdc dev
