@@ -21,6 +21,8 @@ LAYER = "current_state"
 
 SNAPSHOT = "snapshot"
 REFETCH = "refetch"
+DOUBTED = "doubted"
+"""Position of the last doubt about the whole entity for which the rows were marked."""
 READ_AT = "read_at"
 """When the newest rows that were read from the org were read, epoch ms by our clock: they may be ahead of the events
 that were drained before."""

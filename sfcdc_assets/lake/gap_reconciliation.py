@@ -76,6 +76,11 @@ def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
     return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
 
 
+def entity_doubts(doubts: Sequence[OpenDoubt], pin: int) -> list[int]:
+    """Positions of the open doubts about the entity that a snapshot pinned at `pin` does not answer."""
+    return [doubt.opened_position for doubt in doubts if doubt.record_id == ENTITY and doubt.opened_position > pin]
+
+
 class Ledger:
     """A handle on one snapshot of an entity's ledger."""
 

@@ -19,9 +19,9 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.landing import QUARANTINE
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
-from sfcdc_assets.lake.current_state import READ_AT, REFETCH, SNAPSHOT, CurrentState, id_ranges
+from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT, CurrentState, id_ranges
 from sfcdc_assets.lake.decide_anew import decide_anew
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger, entity_doubts
 from sfcdc_assets.lake.history import History
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -116,6 +116,7 @@ class _Application:
         self._channel = channel
         self._run_id = run_id
         self._up_to = up_to
+        self._doubted = 0
         self._raw_events = RawEvents.open(warehouse)
         taken = Snapshots.open(warehouse, entity)
         snapshot = taken.complete() if taken else None
@@ -189,16 +190,18 @@ class _Application:
             after = max(min(after, self._reads.first_position), self._snapshot.position)
         complete = self._raw_events.complete_position(self._channel)
         up_to = max(complete if self._up_to is None else min(complete, self._up_to), after, applied)
-        for held in self._ledger.open_doubts():
-            if held.record_id == ENTITY and held.opened_position > self._snapshot.position:
-                up_to = min(up_to, held.opened_position - 1)
+        held = entity_doubts(self._ledger.open_doubts(), self._snapshot.position)
+        up_to = max(applied, min([up_to, *(position - 1 for position in held)]))
         batch = read_batch(self._raw_events, self._entity, self._channel, after, up_to)
         found = batch.entity_doubt
-        if found is None:
-            return batch, False
-        doubt = {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
-        self._ledger.note([doubt], self._channel, found.position, _now_ms())
-        return read_batch(self._raw_events, self._entity, self._channel, after, found.position - 1), True
+        if found is not None:
+            doubt = {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
+            self._ledger.note([doubt], self._channel, found.position, _now_ms())
+            held.append(found.position)
+            batch = read_batch(self._raw_events, self._entity, self._channel, after, found.position - 1)
+        self._doubted = max(held, default=0)
+        # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them.
+        return batch, bool(held) and (self._rebuild or self._table.has(DOUBTED) < self._doubted)
 
     def _leaves(self) -> tuple[Leaf, ...]:
         present = [] if self._anew else id_ranges(list(self._table.files().values()))
@@ -245,6 +248,8 @@ class _Application:
             SNAPSHOT: max(self._snapshot.number, self._table.snapshot_number()),
             REFETCH: max(self._reads.number, self._table.has(REFETCH)),
         }
+        if self._doubted:
+            versions[DOUBTED] = self._doubted
         if self._rebuild or self._reads.files:
             versions[READ_AT] = max(self._table.has(READ_AT), self._taken.read_at())
         texts = [result["texts"] for result in results if result["texts"]]
@@ -321,7 +326,13 @@ class _Application:
         if of_records:
             free = self._table.free_of_doubt([doubt.record_id for doubt in of_records])
             positions |= free
-            answered += [doubt for doubt in of_records if free.get(doubt.record_id, -1) >= doubt.opened_position]
+            # A row that drifted is not marked: only a reading ends that doubt.
+            answered += [
+                doubt
+                for doubt in of_records
+                if free.get(doubt.record_id, -1) >= doubt.opened_position
+                and (doubt.reason != Doubt.DRIFT or doubt.record_id in self._reads.record_ids)
+            ]
         self._ledger.heal(answered, positions, _now_ms())
         return len(answered)
 

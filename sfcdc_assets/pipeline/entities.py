@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sfcdc_assets.lake import history, text_fields
-from sfcdc_assets.lake.current_state import REFETCH, SNAPSHOT, CurrentState
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger, due
+from sfcdc_assets.lake.current_state import DOUBTED, REFETCH, SNAPSHOT, CurrentState
+from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
@@ -43,7 +43,7 @@ def entity_channels(
 class EntityState:
     """How far an entity has come: positions landed, complete and applied; snapshots complete (and the last one's pin)
     and applied; refetches taken and applied; open doubts, those about records that may be read back now, and the
-    position of an unanswered doubt about the entity."""
+    position of an unanswered doubt about the entity and of the last one that its rows were marked for."""
 
     entity: str
     channel: str
@@ -58,6 +58,7 @@ class EntityState:
     doubts_open: int
     doubts_due: int
     entity_doubt: int | None
+    doubt_marked: int
 
     @property
     def needs_snapshot(self) -> bool:
@@ -70,7 +71,8 @@ class EntityState:
         if self.snapshot_complete == 0:
             return False
         end = self.complete if self.entity_doubt is None else min(self.complete, self.entity_doubt - 1)
-        return self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
+        unmarked = self.entity_doubt is not None and self.entity_doubt > self.doubt_marked
+        return self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0 or unmarked
 
     @property
     def pending_reads(self) -> bool:
@@ -113,9 +115,8 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         refetch_applied=table.has(REFETCH) if table else 0,
         doubts_open=len(doubts),
         doubts_due=len(due(doubts, now_ms)),
-        entity_doubt=max(
-            (d.opened_position for d in doubts if d.record_id == ENTITY and d.opened_position > pin), default=None
-        ),
+        entity_doubt=max(entity_doubts(doubts, pin), default=None),
+        doubt_marked=table.has(DOUBTED) if table else 0,
     )
 
 
