@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.snapshot import pages
 from sfcdc_assets.state import leaves
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -120,6 +121,22 @@ def test_the_asset_check_tells_what_differs_and_the_next_sync_heals_it(org: Emul
     org.sync()
     assert_equal(org)
     assert evaluation(org).passed
+
+
+def test_drift_is_healed_even_where_a_newer_event_of_the_record_is_applied_before_it_is_read(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The read is pinned no later than the audit was, as it is while the org may still show events late."""
+    monkeypatch.setattr(Pins, "of", lambda self, channel, at_least=0: at_least)
+    record_id = ids(org.org, "Account")[-1]
+    with org.org.database.transaction():
+        org.org.store.update(org.org.definitions["Account"], record_id, {"Site": "of no event"})
+    assert not evaluation(org).passed
+    with org.org.transaction() as one:
+        one.update("Account", record_id, {"Name": "of an event after the audit"})
+    org.sync()
+    assert_equal(org)
+    assert unhealed(org) == []
 
 
 def test_a_budget_leaves_parts_out_and_says_how_many(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
