@@ -78,7 +78,8 @@ def read_back_doubts(
     oldest = min(doubt.opened_at for doubt in doubts)
     columns = columns_of_arrow_schema(table.schema)
     try:
-        position = pins.of(channel, max(doubt.opened_position for doubt in doubts))
+        # A read older than events that are in the row already would be left out: the pin lies after all of them.
+        position = pins.of(channel, max(table.applied(channel) or 0, *(doubt.opened_position for doubt in doubts)))
         described = describe(org.session, entity).field_names
         events = _events(RawEvents.open(warehouse), entity, channel, doubts)
         missed = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.reason == Doubt.DRIFT}
