@@ -68,10 +68,6 @@ class CurrentState:
         rows = self.table.scan(["Id", "_position"], f"Id in ({listed}) and not _in_doubt")
         return dict(zip(rows["Id"].to_pylist(), rows["_position"].to_pylist(), strict=True))
 
-    def snapshot_number(self) -> int:
-        """Number of the snapshot the table was last built from; 0 for none."""
-        return self.table.transaction_version(SNAPSHOT) or 0
-
     def files(self) -> dict[str, DataFile]:
         """The table's files by path."""
         return {file.path: file for file in self.table.files()}

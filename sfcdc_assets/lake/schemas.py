@@ -7,7 +7,7 @@ seen, and layers can be rebuilt without the org.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,10 +67,6 @@ class Schemas:
     def of_entity(self, entity: str) -> tuple[EventSchema, ...]:
         """All schemas of an entity; the one that was last seen anew, with the freshest describe, is the last."""
         return tuple(schema for schema in self._known.values() if schema.entity_name == entity)
-
-    def entities(self) -> Iterable[str]:
-        """Entities that have a schema."""
-        return {schema.entity_name for schema in self._known.values()}
 
     def add(self, schema: EventSchema) -> None:
         """Keep a schema, or a known one with a newer describe. Two processes may add the same: readers take either."""

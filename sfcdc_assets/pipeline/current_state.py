@@ -245,7 +245,7 @@ class _Application:
         results = written.to_pylist()
         versions = {
             self._channel: batch.up_to,
-            SNAPSHOT: max(self._snapshot.number, self._table.snapshot_number()),
+            SNAPSHOT: max(self._snapshot.number, self._table.has(SNAPSHOT)),
             REFETCH: max(self._reads.number, self._table.has(REFETCH)),
         }
         if self._doubted:
