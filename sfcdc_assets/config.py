@@ -52,6 +52,10 @@ class Settings(BaseSettings):
     """How late the org's REST side may show a commit that the stream has brought; reads of the org are pinned that far
     back."""
 
+    describe_seconds: float = Field(default=900.0, ge=0)
+    """How often an object with changes is described anew: some changes of fields show nowhere else. Each costs one API
+    request."""
+
     spark_master: str = "local[*]"
     spark_remote: str | None = None
     """URL of a Spark Connect server (`sc://host:15002`); replaces `spark_master`."""

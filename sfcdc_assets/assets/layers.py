@@ -28,6 +28,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.described import follow_describe
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
@@ -153,6 +154,7 @@ class LayerRun:
         self._spark = spark
         self._scope: RunScope = run_scope(context, warehouse, settings, org)
         self._lander = Lander(warehouse, org)
+        self._describe_ms = int(settings.describe_seconds * 1000)
         self._pins = Pins(warehouse, self._lander, settings.visibility_seconds)
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position after its drain, and when the drain began (epoch ms)."""
@@ -191,6 +193,7 @@ class LayerRun:
                     log_materialization(self._context, RAW_EVENTS_KEY, entity, metadata)
 
     def _bring_up_to_date(self, state: EntityState) -> None:
+        follow_describe(self._warehouse, self._org, state.entity, int(time.time() * 1000), self._describe_ms)
         report = self._apply(state)
         read = None
         if report.open_doubts:

@@ -20,6 +20,7 @@ from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.resources.spark import SparkResource
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.table_metadata import Metadata, table_metadata
 
@@ -45,7 +46,9 @@ SAMPLE_ROWS = 5
     partitions_def=ENTITY,
     backfill_policy=dg.BackfillPolicy.single_run(),
 )
-def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource) -> Iterator[dg.MaterializeResult]:
+def snapshot(
+    context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource
+) -> Iterator[dg.MaterializeResult]:
     """Take the snapshots of the run's entities; one that fails does not stop the others."""
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect() as connected:
@@ -60,6 +63,7 @@ def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgReso
                 state.entity,
                 state.channel,
                 lambda position: pins.of(state.channel, position),
+                spark=lambda: spark.spark_session,
                 at_least=state.entity_doubt or 0,
                 on_page=_Progress(context.log.info),
             )

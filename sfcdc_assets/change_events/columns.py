@@ -6,6 +6,7 @@ describe says what they are and which of them the user may see.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,11 @@ LARGE_TEXT_LENGTH = 1000
 """From this length on Salesforce may send a text as a diff (facts section 6, "diffFields")."""
 SALESFORCE_TYPE_METADATA = b"salesforce.type"
 LARGE_TEXT_METADATA = b"salesforce.large_text"
+SHAPE_METADATA = b"salesforce.shape"
+"""Length, precision and scale of the field, as describe tells them."""
+KEPT_FROM_METADATA = b"salesforce.kept_from"
+KEPT_UNTIL_METADATA = b"salesforce.kept_until"
+KEPT_FOR_METADATA = b"salesforce.kept_for"
 SYSTEM_COLUMN_PREFIX = "_"
 """No field of Salesforce starts with it."""
 
@@ -49,6 +55,14 @@ class Column:
     """Whether events may carry this text as a diff."""
     salesforce_type: str = "string"
     """The field's type as describe calls it."""
+    shape: tuple[int, int, int] | None = dataclasses.field(default=None, compare=False)
+    """Length, precision and scale, where describe has told them."""
+    kept_from: str | None = None
+    """The column whose earlier values this one keeps: those that did not convert when the field's type was changed."""
+    kept_until: int = 0
+    """Events before this position were written when the field had this type."""
+    kept_for: ColumnType | None = None
+    """The type that these values did not convert to."""
 
 
 ID_COLUMN = Column("Id", ColumnType.STRING, False, "id")
@@ -131,18 +145,42 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
     metadata = field.metadata or {}
     for column_type, arrow_type in _ARROW.items():
         if field.type == arrow_type or (column_type is ColumnType.STRING and pa.types.is_large_string(field.type)):
-            salesforce_type = metadata.get(SALESFORCE_TYPE_METADATA, b"string").decode()
-            return Column(field.name, column_type, LARGE_TEXT_METADATA in metadata, salesforce_type)
+            shape = metadata.get(SHAPE_METADATA)
+            kept_from = metadata.get(KEPT_FROM_METADATA)
+            return Column(
+                field.name,
+                column_type,
+                metadata.get(LARGE_TEXT_METADATA) == b"true",
+                metadata.get(SALESFORCE_TYPE_METADATA, b"string").decode(),
+                _shape(shape.decode()) if shape else None,
+                kept_from.decode() if kept_from else None,
+                int(metadata.get(KEPT_UNTIL_METADATA, b"0")),
+                ColumnType(metadata[KEPT_FOR_METADATA].decode()) if kept_from else None,
+            )
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
 
 
 def _metadata(column: Column) -> dict[bytes, bytes]:
     metadata = {SALESFORCE_TYPE_METADATA: column.salesforce_type.encode()}
-    return metadata | {LARGE_TEXT_METADATA: b"true"} if column.large_text else metadata
+    if column.large_text:
+        metadata[LARGE_TEXT_METADATA] = b"true"
+    if column.shape is not None:
+        metadata[SHAPE_METADATA] = ",".join(str(number) for number in column.shape).encode()
+    if column.kept_from is not None and column.kept_for is not None:
+        metadata[KEPT_FOR_METADATA] = column.kept_for.encode()
+        metadata[KEPT_FROM_METADATA] = column.kept_from.encode()
+        metadata[KEPT_UNTIL_METADATA] = str(column.kept_until).encode()
+    return metadata
+
+
+def _shape(told: str) -> tuple[int, int, int]:
+    length, precision, scale = (int(number) for number in told.split(","))
+    return length, precision, scale
 
 
 def _column(name: str, leaf: SchemaField, described: Mapping[str, Any] | None) -> Column:
     large_text = leaf.doc_type in _LARGE_TEXT_DOCS
+    shape = None
     if described is None:
         salesforce_type = _DESCRIBE_TYPE_OF_DOC.get(leaf.doc_type) or _DESCRIBE_TYPE_OF_AVRO.get(
             leaf.scalar or "", "string"
@@ -151,4 +189,5 @@ def _column(name: str, leaf: SchemaField, described: Mapping[str, Any] | None) -
         salesforce_type = described["type"]
         length = described.get("length") or 0
         large_text = large_text or (salesforce_type == "textarea" and length >= LARGE_TEXT_LENGTH)
-    return Column(name, _FROM_DESCRIBE.get(salesforce_type, ColumnType.STRING), large_text, salesforce_type)
+        shape = (length, described.get("precision") or 0, described.get("scale") or 0)
+    return Column(name, _FROM_DESCRIBE.get(salesforce_type, ColumnType.STRING), large_text, salesforce_type, shape)

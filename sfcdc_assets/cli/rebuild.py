@@ -18,10 +18,10 @@ LAYERS = ("text_fields", "history", "current_state")
 def rebuild(
     entity: Annotated[list[str], typer.Option(help="The entity to rebuild; may be given several times.")],
 ) -> None:
-    """Remove an entity's layers and build them anew from raw_events and the last snapshot.
+    """Remove an entity's layers and build them anew from raw_events and all that was read of the org: the same rows.
 
     Asks the org for nothing but what is new in its stream. A rebuild that is interrupted is finished by the next
-    `sfcdc sync`. History begins anew with the last snapshot.
+    `sfcdc sync`.
     """
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 

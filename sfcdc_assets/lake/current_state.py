@@ -46,12 +46,10 @@ class CurrentState:
         return cls(table) if table else None
 
     @classmethod
-    def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
-        """The newest snapshot, created or given the columns it lacks."""
+    def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
+        """The newest snapshot, created with these columns when there is none."""
         schema = current_state_schema(columns)
         table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=["Id", "_position"])
-        present = set(table.schema.names)
-        table.add_columns([field for field in schema if field.name not in present])
         return cls(table)
 
     def applied(self, channel: str) -> int | None:

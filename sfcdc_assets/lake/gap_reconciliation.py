@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.doubt import Doubt
 
 LAYER = "gap_reconciliation"
 
@@ -114,13 +115,17 @@ class Ledger:
             for row in rows
         ]
 
-    def note(self, doubts: Sequence[Mapping[str, Any]], channel: str, up_to: int, now_ms: int) -> int:
-        """Open doubts (`record_id`, `reason`, `position`, `detail`); returns how many were new.
+    def note(
+        self, doubts: Sequence[Mapping[str, Any]], channel: str, up_to: int, now_ms: int
+    ) -> list[Mapping[str, Any]]:
+        """Open doubts (`record_id`, `reason`, `position`, `detail`); returns those that are new.
 
         `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
-        already, from an earlier attempt of the same batch or an earlier audit, is not opened twice.
+        already, from an earlier attempt of the same batch or an earlier audit, is not opened twice; nor is one that an
+        event raised and that was healed, when the event is applied again by a rebuild.
         """
-        known = {(doubt.record_id, doubt.opened_position) for doubt in self.open_doubts()}
+        known = self._known(doubts)
+        new = [each for each in doubts if (each["record_id"], each["position"], each["reason"]) not in known]
         rows = [
             {
                 "record_id": doubt["record_id"],
@@ -132,12 +137,32 @@ class Ledger:
                 "detail": doubt["detail"],
                 "attempts": 0,
             }
-            for doubt in doubts
-            if (doubt["record_id"], doubt["position"]) not in known
+            for doubt in new
         ]
         if rows:
             self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), {channel: up_to}, {})
-        return len(rows)
+        return new
+
+    def _known(self, doubts: Sequence[Mapping[str, Any]]) -> set[tuple[str, int, str]]:
+        """Which of these doubts are open, for whatever reason, or were raised by an event before and are healed."""
+        if not doubts:
+            return set()
+        positions = [doubt["position"] for doubt in doubts]
+        columns = ["record_id", "opened_position", "reason", "status"]
+        rows = self.table.scan(columns, f"opened_position >= {min(positions)} and opened_position <= {max(positions)}")
+        opened = {(row["record_id"], row["opened_position"]) for row in rows.to_pylist() if row["status"] == "open"}
+        healed = {(row["record_id"], row["opened_position"], row["reason"]) for row in rows.to_pylist()}
+        return {
+            key
+            for doubt in doubts
+            if (key := (doubt["record_id"], doubt["position"], doubt["reason"]))[:2] in opened
+            or (key in healed and key[2] != Doubt.DRIFT)
+        }
+
+    def entity_positions(self) -> list[int]:
+        """Positions of all doubts about the entity there ever were, in order."""
+        rows = self.table.scan(["opened_position"], f"record_id = '{ENTITY}'")
+        return sorted(set(rows["opened_position"].to_pylist()))
 
     def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:
         """Close the doubts, each at the position its record's read stands for."""

@@ -78,6 +78,13 @@ class RawEvents:
         self.commit(RAW_EVENTS.empty_table(), broken, organization_id, metadata)
         return broken
 
+    def reserve(self, place: StreamPlace) -> StreamPlace:
+        """Give out a position without an event, for something that happened beside the stream; the place it resumes
+        from stays. Only where the last landed transaction is complete."""
+        reserved = replace(place, position=place.position + 1, complete_position=place.position + 1)
+        self.commit(RAW_EVENTS.empty_table(), reserved, self.organization_id(place.channel) or "")
+        return reserved
+
     def commit(
         self,
         rows: pa.Table,

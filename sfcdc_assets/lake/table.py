@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ class NewFile:
     size: int
     statistics: str
     """Delta's JSON form: numRecords, minValues, maxValues, nullCount."""
+    partition: Mapping[str, str] = field(default_factory=dict)
 
 
 class Table:
@@ -195,7 +196,7 @@ class Table:
                 write_deltalake(self._delta, rows, mode="append", commit_properties=properties)
             else:
                 self._delta.create_write_transaction(
-                    [], "append", self._delta.schema(), self._partition_columns(), commit_properties=properties
+                    [], "append", self._delta.schema(), self.partition_columns() or None, commit_properties=properties
                 )
                 self._delta.update_incremental()
         except CommitFailedError as error:
@@ -222,6 +223,21 @@ class Table:
             raise ConcurrentCommit(self.name, str(error)) from error
         self._delta.update_incremental()
 
+    def rewrite(self, files: Sequence[NewFile], schema: pa.Schema) -> None:
+        """Replace all files and the schema in one commit; older versions stay readable as they were. Raises
+        `ConcurrentCommit`, as does every writer that opened the table before."""
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.size, dict(file.partition), now, True, file.statistics) for file in files
+        ]
+        try:
+            self._delta.create_write_transaction(
+                actions, "overwrite", Schema.from_arrow(schema), self.partition_columns() or None
+            )
+        except CommitFailedError as error:
+            raise ConcurrentCommit(self.name, str(error)) from error
+        self._delta.update_incremental()
+
     def update_rows(self, source: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> None:
         """Set `columns` of the rows that equal `source` in `keys`; raises `ConcurrentCommit`.
 
@@ -238,8 +254,9 @@ class Table:
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error
 
-    def _partition_columns(self) -> list[str] | None:
-        return list(self._delta.metadata().partition_columns) or None
+    def partition_columns(self) -> list[str]:
+        """Columns whose values are in the paths of the files and not in the files."""
+        return list(self._delta.metadata().partition_columns)
 
     @staticmethod
     def _properties(transactions: Mapping[str, int], metadata: Mapping[str, str]) -> CommitProperties:

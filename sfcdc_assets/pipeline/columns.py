@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow_schema
+from sfcdc_assets.change_events.columns import Column, ColumnType, columns, columns_of_arrow_schema
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 
@@ -24,24 +25,11 @@ class SchemaMissing(SfcdcError):
         )
 
 
-RETIRED = {"salesforce.retired": "true"}
-"""Metadata of a column whose field the object no longer has; its last values stay."""
-
-
-def retired_columns(schemas: Schemas, entity: str, table: Sequence[Column]) -> frozenset[str]:
-    """Names of table columns that the object, as it was last described, no longer has (or hides from the user)."""
-    describe = _newest_describe(schemas.of_entity(entity))
-    if describe is None:
-        return frozenset()
-    fields = {field["name"] for field in describe["fields"]}
-    return frozenset(column.name for column in table if column.name not in fields and column.name != "Id")
-
-
 def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tuple[Column, ...]:
     """The readable fields that any known schema carries, in describe's order, then the table's retired columns.
 
     Several schemas are in use at a time (events wait for up to three days), so none of them alone tells the columns;
-    the freshest describe tells which fields there are now. Raises `SchemaMissing`.
+    the freshest describe tells which fields there are now, and their types. Raises `SchemaMissing`.
     """
     known = schemas.of_entity(entity)
     if not known:
@@ -52,9 +40,23 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tu
         order = {field["name"]: number for number, field in enumerate(describe["fields"])}
         order["Id"] = -1
         found = dict(sorted(found.items(), key=lambda item: order[item[0]]))
-    for column in columns_of_arrow_schema(table) if table is not None else ():
-        found.setdefault(column.name, column)
-    return tuple(found.values())
+    present = {column.name: column for column in (columns_of_arrow_schema(table) if table is not None else ())}
+    # A text that was ever large has values in `text_fields`.
+    large = {column.name for column in present.values() if column.large_text}
+    wanted = [
+        replace(column, large_text=True) if column.name in large and column.type is ColumnType.STRING else column
+        for column in found.values()
+    ]
+    return (*wanted, *(column for name, column in present.items() if name not in found))
+
+
+def retired_columns(schemas: Schemas, entity: str, table: Sequence[Column]) -> frozenset[str]:
+    """Names of table columns that the object, as it was last described, no longer has (or hides from the user)."""
+    describe = _newest_describe(schemas.of_entity(entity))
+    if describe is None:
+        return frozenset()
+    fields = {field["name"] for field in describe["fields"]}
+    return frozenset(column.name for column in table if column.name not in fields and column.name != "Id")
 
 
 def _newest_describe(known: Sequence[EventSchema]) -> Mapping[str, Any] | None:

@@ -20,7 +20,7 @@ from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.current_state import SnapshotMissing
+from sfcdc_assets.pipeline.entity_tables import SnapshotMissing
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference, different_values, one_sided
@@ -98,7 +98,7 @@ def open_drift_doubts(warehouse: Warehouse, report: VerifyReport, now_ms: int) -
         for record_id, what in told.items()
     ]
     ledger = Ledger.open_or_create(warehouse, report.entity)
-    return ledger.note(doubts, report.channel, report.position, now_ms)
+    return len(ledger.note(doubts, report.channel, report.position, now_ms))
 
 
 def _plan(table: CurrentState, budget: int | None) -> Plan:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, ColumnType, arrow_schema
+from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
-from sfcdc_assets.state.baseline import READ_COLUMNS
+from sfcdc_assets.state.baseline import read_schema
 
 IDS_PER_QUERY = 200
 """A query's address must stay below the 16 KB that proxies take; an id takes 21 bytes in it."""
@@ -45,13 +45,18 @@ def read_back(
         soql = f"SELECT {', '.join(fields)} FROM {entity} WHERE Id IN ({listed})"
         binned |= {row["Id"]: row for row in query_rows(session, soql, include_deleted=True)}
     rows = [found.get(record_id) or binned.get(record_id) or {"Id": record_id} for record_id in record_ids]
-    return _table(rows, columns, position, read_at)
+    unread = sorted({column.name for column in columns} - set(fields)) or None
+    return _table(rows, columns, unread, position, read_at)
 
 
 def _table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], position: int, read_at: dt.datetime
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    unread: Sequence[str] | None,
+    position: int,
+    read_at: dt.datetime,
 ) -> pa.Table:
-    schema = pa.schema([*arrow_schema(columns), *READ_COLUMNS])
+    schema = read_schema(columns)
     values: dict[str, list[Any]] = {
         column.name: [_typed(column, row.get(column.name)) for row in rows] for column in columns
     }
@@ -63,6 +68,7 @@ def _table(
     values["_master_record_id"] = [row.get("MasterRecordId") for row in rows]
     values["_position"] = [position] * len(rows)
     values["_read_at"] = [read_at] * len(rows)
+    values["_unread"] = [unread] * len(rows)
     return pa.table({name: pa.array(values[name], schema.field(name).type) for name in schema.names}, schema=schema)
 
 

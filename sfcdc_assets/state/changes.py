@@ -7,6 +7,7 @@ field set to null can never be confused (guarantee 4).
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.change_events.decode import Cell, DecodedEvent, EventDecoder
 from sfcdc_assets.change_events.errors import ChangeEventError
+from sfcdc_assets.change_events.retyping import Retyping
 
 CELL = pa.struct([("column", pa.int32()), ("s", pa.string()), ("d", pa.float64()), ("l", pa.int64())])
 """A value: the column's index, and the value in the member of its type; all null means null was written.
@@ -76,9 +78,10 @@ class ChangeReader:
         out (they were published twice)."""
         self._skipped = frozenset(skipped)
         self._schemas = schemas
-        self._columns = tuple(columns)
         self._members = tuple(_MEMBER[column.type] for column in columns)
-        self._decoders: dict[str, EventDecoder] = {}
+        self._retyped_at = sorted({column.kept_until for column in columns if column.kept_from})
+        self._retypings = [Retyping(columns, position) for position in (-1, *self._retyped_at)]
+        self._decoders: dict[tuple[str, int], EventDecoder] = {}
 
     def read(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         """One change for each record id of each row, `leaf` unset. A body that cannot be decoded is a change of type
@@ -88,21 +91,23 @@ class ChangeReader:
             if row["position"] in self._skipped:
                 continue
             try:
-                decoded = self._decode(row["schema_id"], row["payload"])
+                decoded = self._decode(row["schema_id"], row["payload"], row["position"])
             except ChangeEventError as error:
                 builder.add(row, UNDECODABLE, (), (), str(error))
             else:
                 builder.add(row, row["change_type"], decoded.cells, decoded.diff_columns, None)
         return builder.build()
 
-    def _decode(self, schema_id: str, payload: bytes) -> DecodedEvent:
-        decoder = self._decoders.get(schema_id)
+    def _decode(self, schema_id: str, payload: bytes, position: int) -> DecodedEvent:
+        types = bisect_right(self._retyped_at, position)
+        retyping = self._retypings[types]
+        decoder = self._decoders.get((schema_id, types))
         if decoder is None:
             schema_json = self._schemas.get(schema_id)
             if schema_json is None:
                 raise UnknownSchema(schema_id)
-            decoder = self._decoders[schema_id] = EventDecoder(schema_json, self._columns)
-        return decoder.decode(payload)
+            decoder = self._decoders[schema_id, types] = EventDecoder(schema_json, retyping.columns)
+        return retyping.today(decoder.decode(payload))
 
 
 def names_one_record(record_id: str) -> bool:

@@ -38,6 +38,8 @@ class Doubt(StrEnum):
     """The stream's place was refused or the org changed; speaks of the entity."""
     NEW_FIELD = "new_field"
     """A field appeared that records may have had values in before any event told of it; speaks of the entity."""
+    RETYPED_FIELD = "retyped_field"
+    """A field's type, length or scale was changed, which may change values without an event; speaks of the entity."""
     DRIFT = "drift"
     """An audit found the row to differ from the org."""
 
