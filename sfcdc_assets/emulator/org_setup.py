@@ -279,13 +279,6 @@ def _codes(definition: ObjectDefinition, field: FieldDefinition) -> tuple[FieldD
     if compound is None or compound.type != "address" or not field.name.endswith("Country"):
         return ()
     stem = field.name.removesuffix("Country")
-    names = [
-        f"{stem}{part}Code" for part in ("State", "Country") if f"{stem}{part}Code" not in definition.fields_by_name
-    ]
-    shape = {
-        "type": "picklist",
-        "length": 10,
-        "picklist_values": ("BE", "BY", "DE", "FR", "US"),
-        "cdc_type": "StaticEnum",
-    }
-    return tuple(replace(field, name=name, label=name, **shape) for name in names)
+    names = [f"{stem}{part}Code" for part in ("State", "Country")]
+    shape = replace(field, type="picklist", length=10, picklist_values=("BE", "BY", "DE", "FR"), cdc_type="StaticEnum")
+    return tuple(replace(shape, name=name, label=name) for name in names if name not in definition.fields_by_name)

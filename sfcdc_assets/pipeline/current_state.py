@@ -1,8 +1,9 @@
 """Bring an entity's tables up to the last complete transaction.
 
 One Spark job gives everything; the tables are then committed in an order that a crash may cut anywhere: text values,
-doubts, quarantine, versions, and last `current_state`, whose commit moves the applied position. A repetition starts
-from that position and finds what it already wrote by each table's own transaction versions.
+doubts (of other entities' records too), quarantine, versions, and last `current_state`, whose commit moves the applied
+position. A repetition starts from that position and finds what it already wrote by each table's own transaction
+versions.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.batch import Batch, read_batch
 from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
+from sfcdc_assets.pipeline.silent_change import doubt_others
 from sfcdc_assets.state.apply import EventRange, apply_events
-from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt import UNMARKED, Doubt
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask, Reads, TextTarget
 from sfcdc_assets.state.leaves import Leaf, leaf_numbers, leaves_of_snapshot, leaves_of_table
 from sfcdc_assets.state.sample import sample_ids
@@ -257,6 +259,7 @@ class _Application:
         doubts = [doubt for result in results for doubt in result["doubts"]]
         self._ledger.note(doubts, self._channel, batch.up_to, _now_ms())
         self._quarantine(doubts)
+        doubt_others(self._warehouse, self._channel, [silent for result in results for silent in result["silent"]])
         self._commit_history(leaves, results, versions)
         added = [_new_file(file) for result in results for file in result["files"]]
         files = self._table.files()
@@ -326,12 +329,11 @@ class _Application:
         if of_records:
             free = self._table.free_of_doubt([doubt.record_id for doubt in of_records])
             positions |= free
-            # A row that drifted is not marked: only a reading ends that doubt.
             answered += [
                 doubt
                 for doubt in of_records
                 if free.get(doubt.record_id, -1) >= doubt.opened_position
-                and (doubt.reason != Doubt.DRIFT or doubt.record_id in self._reads.record_ids)
+                and (doubt.reason not in UNMARKED or doubt.record_id in self._reads.record_ids)
             ]
         self._ledger.heal(answered, positions, _now_ms())
         return len(answered)

@@ -21,6 +21,7 @@ from sfcdc_assets.state.columns import current_state_schema
 from sfcdc_assets.state.history import history_schema, next_versions
 from sfcdc_assets.state.leaves import CLOSED_PREFIX, OPEN_PREFIX, Leaf, WrittenLeaf, write_leaf
 from sfcdc_assets.state.merge import Merged, empty_rows, merge
+from sfcdc_assets.state.silent_change import silently_changed
 from sfcdc_assets.state.text_fields import texts_of_changes, texts_of_reads, write_texts
 
 _FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
@@ -34,6 +35,8 @@ _DOUBT = pa.struct(
     ]
 )
 
+_SILENT = pa.struct([("record_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
+
 APPLIED = pa.schema(
     [
         ("leaf", pa.int32()),
@@ -44,6 +47,7 @@ APPLIED = pa.schema(
         ("versions", pa.list_(_FILE)),
         ("versions_added", pa.int64()),
         ("doubts", pa.list_(_DOUBT)),
+        ("silent", pa.list_(_SILENT)),
         ("inserted", pa.int64()),
         ("updated", pa.int64()),
         ("deleted", pa.int64()),
@@ -53,8 +57,8 @@ APPLIED = pa.schema(
     ]
 )
 """One row for each leaf visited: whether its files are replaced and by what, the file of its text values, whether its
-open versions are replaced and the files of open and closed versions, the doubts that opened, and counts (records;
-`waiting` and `events` count changes)."""
+open versions are replaced and the files of open and closed versions, the doubts that opened, records of another entity
+that changed silently (see `silent_change`), and counts (records; `waiting` and `events` count changes)."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class LeafTask:
         leaf = by_number[table.column("leaf")[0].as_py()]
         changes = _frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
         schema = current_state_schema(self.columns)
-        base = _rows(self.filesystem, leaf.files, leaf, schema)
+        before = base = _rows(self.filesystem, leaf.files, leaf, schema)
         texts, read_rows = [], []
         if self.snapshot is not None:
             pages = _rows(self.snapshot.filesystem, leaf.pages, leaf, self._read_schema())
@@ -130,7 +134,8 @@ class LeafTask:
         files = write_leaf(rows, schema, self.filesystem) if rewritten else []
         written_texts = write_texts(pl.concat(texts), self.texts.filesystem)
         told = _told(leaf, rewritten, files, written_texts, merged, changes, reads)
-        return pa.Table.from_pylist([told | self._versions(leaf, merged, read_rows)], schema=APPLIED)
+        told |= self._versions(leaf, merged, read_rows) | {"silent": silently_changed(before, merged.rows)}
+        return pa.Table.from_pylist([told], schema=APPLIED)
 
     def _versions(self, leaf: Leaf, merged: Merged, read_rows: Sequence[pl.DataFrame]) -> dict[str, object]:
         """Follow the leaf's records in `history` and write its new versions."""

@@ -20,7 +20,7 @@ KIND = "Kind__c"
 WAYS = ("snapshot", "create", "update", "undelete", "read back")
 
 PLANES = [f"<{chr(plane * 0x10000 + 0x41)}>" for plane in range(17)]
-CONTROLS = [f"a{chr(code)}b" for code in (*range(1, 0x20), *range(0x7F, 0xA0))]
+CONTROLS = [f"a{chr(code)}b" for code in (*range(0x20), *range(0x7F, 0xA0))]
 SEPARATORS = [
     f"one{end}two{end}{end}four" for end in ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029")
 ]
@@ -99,6 +99,35 @@ FIELDS: list[dict[str, Any]] = [
     {"Clock__c": {"type": "time"}},
     {"Place__c": {"type": "location"}},
 ]
+
+
+def address(prefix: str, **more: object) -> dict[str, object]:
+    parts = {"Street": "1 Main St\r\n2nd floor", "City": "Köln", "PostalCode": "50667", "State": "NW", "Country": "DE"}
+    codes = {"StateCode": "BY", "CountryCode": "DE", "Latitude": 50.9375, "Longitude": 6.9603}
+    return {prefix + part: value for part, value in {**parts, **codes, "GeocodeAccuracy": "Block", **more}.items()}
+
+
+SHAPES: Mapping[str, dict[str, Any]] = {
+    "Account": {"Name": "Acme", **address("Billing"), **address("Shipping", City=None, State=None)},
+    "Contact": {"LastName": "Byron", "FirstName": "Ada", "Salutation": "Ms.", **address("Mailing")},
+    "Lead": {"LastName": "Byron", "FirstName": "Ada", "Company": "c", **address("")},
+    "Invoice_Statement__c": {"Location__Latitude__s": 1.5, "Location__Longitude__s": -2.5},
+}
+"""Compound fields, in their parts."""
+ONE_PART: Mapping[str, dict[str, Any]] = {
+    "Account": {"BillingCity": "Bonn", "ShippingCountryCode": "FR"},
+    "Contact": {"FirstName": "Augusta", "MailingStateCode": "BE"},
+    "Lead": {"FirstName": "Augusta", "Latitude": 0},
+    "Invoice_Statement__c": {"Location__Latitude__s": 3},
+}
+ONE_PART_AGAIN: Mapping[str, dict[str, Any]] = {
+    "Account": {"BillingLatitude": -0.5, "ShippingStateCode": "BY"},
+    "Contact": {"LastName": "Lovelace", "MailingCity": "Ulm"},
+    "Lead": {"Salutation": "Dr.", "Longitude": 180},
+    "Invoice_Statement__c": {"Location__Longitude__s": 4},
+}
+OTHER = {"Account": "Phone", "Contact": "Phone", "Lead": "Phone", "Invoice_Statement__c": "Contact_Phone__c"}
+"""A field beside the compound ones, whose parts must not be touched by its change."""
 COUNT = max(map(len, CASES.values()))
 RECORDS = [{name: values[number % len(values)] for name, values in CASES.items()} for number in range(COUNT)]
 
@@ -110,6 +139,7 @@ class Trip:
     pipeline: EmulatedPipeline
     rest: RestRecords
     ids: dict[str, list[str]] = field(default_factory=dict)
+    shaped: dict[str, list[str]] = field(default_factory=dict)
     kept: str = ""
     nulled: str = ""
     emptied: str = ""
@@ -122,7 +152,7 @@ class Trip:
 
 @pytest.fixture(scope="module")
 def trip(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trip]:
-    with story(tmp_path_factory.mktemp("types"), ["Account", "Contact", "Lead"], records=2) as pipeline:
+    with story(tmp_path_factory.mktemp("types"), list(SHAPES), records=2) as pipeline:
         document = {"name": KIND, "label": "Kind", "key_prefix": "a77", "fields": FIELDS}
         pipeline.org.setup.add_object(object_definition(document, KIND))
         pipeline.org.setup.enable_state_and_country_codes()
@@ -133,8 +163,15 @@ def trip(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         ids["snapshot"] = rest.create(KIND, [{"Parent__c": parent[:15], **values} for values in named])
         ids["undelete"] = rest.create(KIND, named[:20])
         told.kept, told.nulled, told.emptied, told.filled = rest.create(KIND, [named[0]] * 3 + [{"Name": "bare"}])
+        for entity, values in SHAPES.items():
+            told.shaped[entity] = rest.create(entity, [values, *([{**values, **ONE_PART[entity]}] * 3)])
         pipeline.sync()
 
+        for entity, values in SHAPES.items():
+            _, changed, nulled, other = told.shaped[entity]
+            told.shaped[entity] += rest.create(entity, [values])
+            parts = dict.fromkeys(ONE_PART[entity])
+            rest.update(entity, {changed: ONE_PART_AGAIN[entity], nulled: parts, other: {OTHER[entity]: "x"}})
         ids["create"] = rest.create(KIND, [{"Parent__c": parent, **values} for values in named])
         for way in ("update", "read back"):
             ids[way] = rest.create(KIND, [{"Name": "blank"}] * COUNT)
@@ -208,3 +245,16 @@ def test_only_what_the_stream_left_open_was_read_back(trip: Trip) -> None:
     assert {entry["record_id"] for entry in ledger(trip.pipeline, KIND)} == set(trip.ids["read back"])
     assert unhealed(trip.pipeline) == []
     trip.pipeline.assert_equal_to_the_org()
+
+
+@pytest.mark.parametrize("entity", list(SHAPES))
+def test_parts_of_compound_fields_change_alone(trip: Trip, entity: str) -> None:
+    rows = trip.pipeline.rows(entity)
+    expected = trip.rest.rows(entity, trip.shaped[entity])
+    assert differences(rows, expected) == []
+    day_zero, changed, nulled, other, created = (rows[record_id] for record_id in trip.shaped[entity])
+    for name, value in SHAPES[entity].items():
+        assert day_zero[name] == created[name] == value
+        assert other[name] == ONE_PART[entity].get(name, value)
+        assert changed[name] == {**ONE_PART[entity], **ONE_PART_AGAIN[entity]}.get(name, value)
+        assert nulled[name] == (None if name in ONE_PART[entity] else value)
