@@ -21,7 +21,7 @@ from sfcdc_assets.state.columns import current_state_schema
 from sfcdc_assets.state.history import history_schema, next_versions
 from sfcdc_assets.state.leaves import CLOSED_PREFIX, OPEN_PREFIX, Leaf, WrittenLeaf, write_leaf
 from sfcdc_assets.state.merge import Merged, empty_rows, merge
-from sfcdc_assets.state.silent_change import silently_changed
+from sfcdc_assets.state.silent_change import dated_by_reading, silently_changed
 from sfcdc_assets.state.text_fields import texts_of_changes, texts_of_reads, write_texts
 
 _FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
@@ -123,8 +123,9 @@ class LeafTask:
                 texts.append(texts_of_reads(pages, self.columns, "snapshot"))
         reads = self._reads(leaf)
         if not reads.is_empty():
+            dated = dated_by_reading(reads.drop("_refetch"), base)
+            read_rows.append(dated.with_columns(read_type=pl.lit("REFETCH")))
             base = apply_reads(base, reads)
-            read_rows.append(reads.drop("_refetch").with_columns(read_type=pl.lit("REFETCH")))
             texts.append(texts_of_reads(reads.filter(pl.col("_refetch") > self.texts.refetch), self.columns, "refetch"))
         merged = merge(base, changes, self.columns)
         news = merged.resolved.changes.filter(pl.col("position") > self.texts.after)

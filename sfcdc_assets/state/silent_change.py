@@ -31,3 +31,19 @@ def silently_changed(before: pl.DataFrame, after: pl.DataFrame) -> list[dict[str
     named = moved.unpivot(["was", "is"], index=["Id", "position"], value_name="record_id").drop_nulls("record_id")
     detail = pl.format("Account {} has another {}", "Id", pl.lit(POINTER))
     return named.select("record_id", "position", detail.alias("detail")).to_dicts()
+
+
+def dated_by_reading(reads: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
+    """The reads as history dates them: by `_system_modstamp`, which a silent change leaves as it was.
+
+    A row that nothing held, and that the org has not modified since by its own account, had its values until it was
+    read, for all that is known; `_read_at` stands in for the time.
+    """
+    free = base.filter(~pl.col("_in_doubt")).select("Id", pl.col("_commit_timestamp").alias("told_at"))
+    dated = reads.join(free, on="Id", how="left", maintain_order="left").with_columns(
+        pl.when(pl.col("_system_modstamp") <= pl.col("told_at"))
+        .then(pl.col("_read_at"))
+        .otherwise(pl.col("_system_modstamp"))
+        .alias("_system_modstamp")
+    )
+    return dated.select(reads.columns)

@@ -146,6 +146,20 @@ def test_a_person_goes_and_comes_back_in_both_tables(people: People) -> None:
     assert people.tables[1]["Account"][people.accounts["restored"]]["Name"] == "Ada Byron"
 
 
+def test_history_dates_what_no_event_told_by_its_reading(people: People) -> None:
+    versions = [
+        (row["_change_type"], row["IsPersonAccount"], row["_changed_fields"], row["_valid_from"])
+        for row in sorted(people.pipeline.scan("history/Contact"), key=lambda row: row["_position"])
+        if row["Id"] == people.contacts["becoming"]
+    ]
+    assert [(kind, is_person) for kind, is_person, _, _ in versions] == [
+        ("SNAPSHOT", False), ("REFETCH", True), ("REFETCH", False),
+    ]  # fmt: skip
+    assert [changed for _, _, changed, _ in versions[1:]] == [["IsPersonAccount"]] * 2
+    dates = [valid_from for _, _, _, valid_from in versions]
+    assert dates == sorted(set(dates)), "a contact was no person before it was seen to be one"
+
+
 def test_history_has_the_event_and_the_name_that_was_read_after_it(people: People) -> None:
     versions = [
         (row["_change_type"], row["LastName"], row["Name"], row["_changed_fields"])

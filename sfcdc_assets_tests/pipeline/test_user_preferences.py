@@ -44,7 +44,10 @@ def user(number: int, **values: object) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def users(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
-    with story(tmp_path_factory.mktemp("users"), ["User"], records=2) as pipeline:
+    folder = tmp_path_factory.mktemp("users")
+    with story(folder, ["User"], records=2) as pipeline, pytest.MonkeyPatch.context() as patch:
+        # The org's id as Setup shows it.
+        patch.setenv("SFCDC_ORG_ID", pipeline.org.organization_id[:15])
         rest = RestRecords(pipeline)
         first = rest.create("User", [user(0)])[0]
         pipeline.sync()
