@@ -111,7 +111,7 @@ def columns(event_schema: Mapping[str, Any], describe: Mapping[str, Any] | None 
     if describe is None:
         return (ID_COLUMN, *(_column(name, leaf, None) for name, leaf in carried.items()))
     described = {entry["name"]: entry for entry in describe["fields"]}
-    boxes = [name for name, entry in described.items() if entry["type"] == "boolean" and name not in carried]
+    boxes = [name for name, entry in described.items() if name not in carried and _may_be_listed(entry)]
     for field in schema_fields(event_schema)[1:]:
         if is_list(field):
             carried |= dict.fromkeys(checkboxes_of(field.name, boxes), field)
@@ -140,6 +140,12 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
             salesforce_type = metadata.get(SALESFORCE_TYPE_METADATA, b"string").decode()
             return Column(field.name, column_type, LARGE_TEXT_METADATA in metadata, salesforce_type)
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
+
+
+def _may_be_listed(described: Mapping[str, Any]) -> bool:
+    """A checkbox of Salesforce's own: custom ones have a field of the event for themselves, formulas none."""
+    is_custom = described["name"].endswith("__c")
+    return described["type"] == "boolean" and not is_custom and not described.get("calculated")
 
 
 def _metadata(column: Column) -> dict[bytes, bytes]:

@@ -70,9 +70,12 @@ def _checkbox_lists(layout: Sequence[SchemaField], columns: Sequence[Column]) ->
     boxes = {c.name: n for n, c in enumerate(columns) if c.type is ColumnType.BOOLEAN and c.name not in own}
     named = {column.name for column in columns}
     lists = [field for field in layout[1:] if is_list(field) and field.name not in named]
+    # Lists one of whose beginnings begins the other's too share their checkboxes.
+    beginnings = sorted({stem(field.name) for field in lists}, key=len)
+    shortest = {name: next(each for each in beginnings if name.startswith(each)) for name in (f.name for f in lists)}
     groups = {}
-    for beginning in dict.fromkeys(stem(field.name) for field in lists):
+    for beginning in dict.fromkeys(shortest.values()):
         members = {name: boxes[name] for name in checkboxes_of(beginning, boxes)}
-        groups[beginning] = Checkboxes(beginning, tuple(f.name for f in lists if stem(f.name) == beginning), members)
-    found = {field.position: WantedField(field.name, False, None, {}, groups[stem(field.name)]) for field in lists}
+        groups[beginning] = Checkboxes(beginning, tuple(n for n, of in shortest.items() if of == beginning), members)
+    found = {field.position: WantedField(field.name, False, None, {}, groups[shortest[field.name]]) for field in lists}
     return {position: field for position, field in found.items() if field.checkboxes and field.checkboxes.columns}

@@ -114,11 +114,19 @@ class Ledger:
             for row in rows
         ]
 
-    def note(self, doubts: Sequence[Mapping[str, Any]], channel: str, up_to: int, now_ms: int) -> int:
+    def note(
+        self,
+        doubts: Sequence[Mapping[str, Any]],
+        channel: str,
+        up_to: int,
+        now_ms: int,
+        versions: Mapping[str, int] | None = None,
+    ) -> int:
         """Open doubts (`record_id`, `reason`, `position`, `detail`); returns how many were new.
 
         `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
-        already, from an earlier attempt of the same batch or an earlier audit, is not opened twice.
+        already, from an earlier attempt of the same batch or an earlier audit, is not opened twice. `versions` of other
+        sources that the doubts come from are kept even when there are none.
         """
         known = {(doubt.record_id, doubt.opened_position) for doubt in self.open_doubts()}
         rows = [
@@ -135,8 +143,9 @@ class Ledger:
             for doubt in doubts
             if (doubt["record_id"], doubt["position"]) not in known
         ]
-        if rows:
-            self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), {channel: up_to}, {})
+        if rows or versions:
+            transactions = {channel: up_to, **(versions or {})}
+            self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), transactions, {})
         return len(rows)
 
     def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:

@@ -33,7 +33,7 @@ from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.batch import Batch, read_batch
 from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
-from sfcdc_assets.pipeline.silent_change import doubt_others
+from sfcdc_assets.pipeline.silent_change import compare_snapshots, doubt_others
 from sfcdc_assets.state.apply import EventRange, apply_events
 from sfcdc_assets.state.doubt import UNMARKED, Doubt
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask, Reads, TextTarget
@@ -270,6 +270,7 @@ class _Application:
             run = {"dagster_run_id": self._run_id, "from_position": str(batch.after)}
             self._table.commit(added, removed, versions, run)
         healed = self._close_doubts()
+        compare_snapshots(self._warehouse, self._entity)
         counts = {name: pc.sum(written[name]).as_py() or 0 for name in ("inserted", "updated", "deleted", "waiting")}
         opened: dict[str, int] = {}
         for doubt in doubts:

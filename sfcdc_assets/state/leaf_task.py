@@ -118,6 +118,7 @@ class LeafTask:
             pages = _rows(self.snapshot.filesystem, leaf.pages, leaf, self._read_schema())
             vanished = _vanished(base, pages, self.pin)
             base = baseline(base, pages, self.pin)
+            before = pl.concat([before, base.join(before.select("Id"), on="Id", how="anti")])
             read_rows.append(pl.concat([pages, vanished]).with_columns(read_type=pl.lit("SNAPSHOT")))
             if self.texts.snapshot:
                 texts.append(texts_of_reads(pages, self.columns, "snapshot"))
@@ -135,7 +136,9 @@ class LeafTask:
         files = write_leaf(rows, schema, self.filesystem) if rewritten else []
         written_texts = write_texts(pl.concat(texts), self.texts.filesystem)
         told = _told(leaf, rewritten, files, written_texts, merged, changes, reads)
-        told |= self._versions(leaf, merged, read_rows) | {"silent": silently_changed(before, merged.rows)}
+        told |= self._versions(leaf, merged, read_rows) | {
+            "silent": silently_changed(before, merged.resolved.changes, merged.rows, self.columns)
+        }
         return pa.Table.from_pylist([told], schema=APPLIED)
 
     def _versions(self, leaf: Leaf, merged: Merged, read_rows: Sequence[pl.DataFrame]) -> dict[str, object]:

@@ -2,35 +2,65 @@
 
 An account that becomes a person, or ceases to be one, changes `IsPersonAccount` of its contact; the contact has no
 event of it (facts section 7, "Person accounts"). The account's `PersonContactId` then changes, and that is noticed
-whatever brought it into the row: an event, a reading, a snapshot.
+whatever brought it into the row: an event, or a reading. What two snapshots may have missed between them is found by
+comparing the tables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-POINTER = "PersonContactId"
-"""The column of `Account`, in orgs with person accounts."""
-POINTED_AT = "Contact"
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.fold import SETS_ALL
+
+POINTING, POINTER = "Account", "PersonContactId"
+"""The column is there in orgs with person accounts."""
+POINTED_AT, FLAG = "Contact", "IsPersonAccount"
+"""The flag is true where an account points at the record."""
 
 
-def silently_changed(before: pl.DataFrame, after: pl.DataFrame) -> list[dict[str, object]]:
-    """Records (`record_id`, `position`, `detail`) of `POINTED_AT` that changed with the rows, `before` and `after`.
+def silently_changed(
+    before: pl.DataFrame, changes: pl.DataFrame, after: pl.DataFrame, columns: Sequence[Column]
+) -> list[dict[str, object]]:
+    """Records (`record_id`, `position`, `detail`) of `POINTED_AT` that changed with the rows, from `before` to `after`.
 
-    A row that is new tells nothing: the other record is new as well, and has an event of its own.
+    `changes`: those that were applied. A new row is compared with its create, which had a contact's own create beside
+    it; one without a create was read from the org, and what it pointed at before is not known.
     """
-    if POINTER not in before.columns:
+    index = next((number for number, column in enumerate(columns) if column.name == POINTER), None)
+    if index is None:
         return []
-    # A row without a time is of a record that was never seen, only named: what it pointed at is not known.
-    known = before.filter(pl.col("_commit_timestamp").is_not_null()).select("Id", pl.col(POINTER).alias("was"))
+    known = before.select("Id", pl.col(POINTER).alias("was"))
+    created = _created(changes, index).join(known, on="Id", how="anti")
     moved = (
         after.select("Id", pl.col("_position").alias("position"), pl.col(POINTER).alias("is"))
-        .join(known, on="Id")
+        .join(pl.concat([known, created]), on="Id", how="left")
         .filter(pl.col("is").ne_missing(pl.col("was")))
     )
     named = moved.unpivot(["was", "is"], index=["Id", "position"], value_name="record_id").drop_nulls("record_id")
     detail = pl.format("Account {} has another {}", "Id", pl.lit(POINTER))
     return named.select("record_id", "position", detail.alias("detail")).to_dicts()
+
+
+def _created(changes: pl.DataFrame, index: int) -> pl.DataFrame:
+    """What each record pointed at by its first create (or undelete) in the batch."""
+    complete = changes.filter(pl.col("change_type").is_in(SETS_ALL)).sort("position", maintain_order=True)
+    cell = pl.col("cells").list.filter(pl.element().struct.field("column") == index).list.first().struct.field("s")
+    return complete.unique("record_id", keep="first", maintain_order=True).select(
+        pl.col("record_id").alias("Id"), cell.alias("was")
+    )
+
+
+def not_in_step(pointing: pl.DataFrame, pointed_at: pl.DataFrame) -> list[str]:
+    """Ids of the records whose `FLAG` is not what the pointing rows say; of both sides the living rows."""
+    pointed = (
+        pointing.select(pl.col(POINTER).alias("Id")).drop_nulls().unique().with_columns(is_pointed_at=pl.lit(True))
+    )
+    both = pointed_at.join(pointed, on="Id", how="left")
+    wrong = pl.col(FLAG).fill_null(False) != pl.col("is_pointed_at").fill_null(False)
+    return both.filter(wrong)["Id"].sort().to_list()
 
 
 def dated_by_reading(reads: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:

@@ -109,3 +109,19 @@ def test_more_checkboxes_than_a_group_has_leave_open_which_are_its_own() -> None
 def test_a_list_without_checkboxes_is_dropped() -> None:
     told, untold = read("CREATE", {"EmailPreferences": ["A"]}, made=columns(SCHEMA, describe()))
     assert (told, untold) == ({"Username": None, "IsActive": None}, None)
+
+
+def test_lists_whose_beginnings_overlap_share_their_checkboxes() -> None:
+    schema = event_schema(optional("Prefs", LIST), optional("PrefsMail", LIST), entity="User")
+    made = columns(schema, {"fields": [{"name": name, "type": "boolean"} for name in ("PrefsA", "PrefsMailB")]})
+    decoder = EventDecoder(json.dumps(schema), made)
+    for touched, cells in ((["Prefs"], []), (["PrefsMail"], []), (["Prefs", "PrefsMail"], [(1, False), (2, False)])):
+        decoded = decoder.decode(payload(schema, header(changedFields=bitmap_of(schema, *touched)), {}))
+        assert (decoded.cells, decoded.untold is None) == (cells, bool(cells))
+
+
+@pytest.mark.parametrize("more", [{"calculated": True}, {"name": "EmailPreferencesFormula__c"}])
+def test_a_formula_that_is_named_like_a_preference_is_none(more: dict[str, Any]) -> None:
+    described = describe(*EMAIL)
+    described["fields"].append({"name": "EmailPreferencesFormula", "type": "boolean", **more})
+    assert [column.name for column in columns(SCHEMA, described)][3:] == list(EMAIL)

@@ -73,13 +73,19 @@ class People:
 
 @pytest.fixture(scope="module")
 def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
-    with story(tmp_path_factory.mktemp("people"), ENTITIES, records=3) as pipeline:
+    folder = tmp_path_factory.mktemp("people")
+    with story(folder, ENTITIES, records=3) as pipeline, pytest.MonkeyPatch.context() as patch:
         pipeline.org.setup.enable_person_accounts()
         told = People(pipeline, RestRecords(pipeline))
         for name in ("old", "renamed", "touched", "deleted", "restored"):
             told.person(name)
-        for name in ("becoming", "unseen", "firm"):
+        for name in ("becoming", "unseen", "between", "firm"):
             told.business(name)
+        patch.setenv("SFCDC_ENTITIES", "Contact")
+        pipeline.sync()
+
+        told.update("between", RecordTypeId=PERSON_TYPE)
+        patch.delenv("SFCDC_ENTITIES")
         told.sync()
 
         told.person("new", FirstName=None, Salutation=None)
@@ -87,6 +93,8 @@ def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         told.rest.update("Contact", {told.contacts["old"]: {"LastName": "King", "MailingCity": None}})
         told.update("touched", Industry="Energy", PersonMailingCity="Ulm", Level__pc=None)
         told.update("becoming", RecordTypeId=PERSON_TYPE[:15])
+        told.business("at once")
+        told.update("at once", RecordTypeId=PERSON_TYPE)
         told.update("firm", Name="Firm 2")
         for name in ("deleted", "restored"):
             told.rest.delete("Account", told.accounts[name])
@@ -117,8 +125,9 @@ def test_a_person_has_its_parts_its_whole_name_and_its_contacts_fields(people: P
 
 
 def test_only_a_person_whose_name_the_events_left_open_is_read_back(people: People) -> None:
-    names = {("Account", name, "untold_value") for name in ("new", "renamed", "old", "becoming", "restored")}
-    assert people.doubts(1) == names | {("Contact", "becoming", "silent_change")}
+    names = {("Account", name, "untold_value") for name in ("new", "renamed", "old", "becoming", "restored", "at once")}
+    assert people.doubts(0) == {("Contact", "between", "silent_change")}
+    assert people.doubts(1) == names | {("Contact", name, "silent_change") for name in ("becoming", "at once")}
     assert people.doubts(2) == {
         ("Contact", "becoming", "silent_change"),
         ("Account", "unseen", "GAP_UPDATE"),
@@ -132,7 +141,8 @@ def test_a_contact_follows_its_account_into_being_a_person_and_back(people: Peop
 
     assert is_person("becoming") == [False, True, False]
     assert is_person("unseen") == [False, False, True]
-    assert is_person("old") == [True, True, True]
+    assert is_person("between") == is_person("old") == [True, True, True]
+    assert people.tables[1]["Contact"][people.contacts["at once"]]["IsPersonAccount"]
     account = people.tables[2]["Account"][people.accounts["becoming"]]
     assert (account["Name"], account["LastName"], account["PersonEmail"]) == ("Mary becoming", None, None)
 
