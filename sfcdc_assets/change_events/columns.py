@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfcdc_assets.change_events.checkboxes import checkboxes_of, is_list
 from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import SchemaField, schema_fields
 
@@ -113,7 +114,8 @@ def columns(event_schema: Mapping[str, Any], describe: Mapping[str, Any] | None 
     """The columns of the entity: `Id`, then what the event schema carries, in describe's order (else in its own).
 
     A field that a given `describe` lacks is hidden from the user by field-level security and gets no column: its
-    events carry null for it, which is not its value. Raises `EventSchemaError`.
+    events carry null for it, which is not its value. A list of checkboxes gives a column for each of them.
+    Raises `EventSchemaError`.
     """
     carried: dict[str, SchemaField] = {}
     for field in schema_fields(event_schema)[1:]:
@@ -123,6 +125,10 @@ def columns(event_schema: Mapping[str, Any], describe: Mapping[str, Any] | None 
     if describe is None:
         return (ID_COLUMN, *(_column(name, leaf, None) for name, leaf in carried.items()))
     described = {entry["name"]: entry for entry in describe["fields"]}
+    boxes = [name for name, entry in described.items() if name not in carried and _may_be_listed(entry)]
+    for field in schema_fields(event_schema)[1:]:
+        if is_list(field):
+            carried |= dict.fromkeys(checkboxes_of(field.name, boxes), field)
     return (ID_COLUMN, *(_column(name, carried[name], described[name]) for name in described if name in carried))
 
 
@@ -158,6 +164,12 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
                 ColumnType(metadata[KEPT_FOR_METADATA].decode()) if kept_from else None,
             )
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
+
+
+def _may_be_listed(described: Mapping[str, Any]) -> bool:
+    """A checkbox of Salesforce's own: custom ones have a field of the event for themselves, formulas none."""
+    is_custom = described["name"].endswith("__c")
+    return described["type"] == "boolean" and not is_custom and not described.get("calculated")
 
 
 def _metadata(column: Column) -> dict[bytes, bytes]:

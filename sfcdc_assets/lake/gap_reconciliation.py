@@ -116,13 +116,19 @@ class Ledger:
         ]
 
     def note(
-        self, doubts: Sequence[Mapping[str, Any]], channel: str, up_to: int, now_ms: int
+        self,
+        doubts: Sequence[Mapping[str, Any]],
+        channel: str,
+        up_to: int,
+        now_ms: int,
+        versions: Mapping[str, int] | None = None,
     ) -> list[Mapping[str, Any]]:
         """Open doubts (`record_id`, `reason`, `position`, `detail`); returns those that are new.
 
         `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
         already, from an earlier attempt of the same batch or an earlier audit, is not opened twice; nor is one that an
-        event raised and that was healed, when the event is applied again by a rebuild.
+        event raised and that was healed, when the event is applied again by a rebuild. `versions` of other sources that
+        the doubts come from are kept even when there are none.
         """
         known = self._known(doubts)
         new = [each for each in doubts if (each["record_id"], each["position"], each["reason"]) not in known]
@@ -139,8 +145,9 @@ class Ledger:
             }
             for doubt in new
         ]
-        if rows:
-            self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), {channel: up_to}, {})
+        if rows or versions:
+            transactions = {channel: up_to, **(versions or {})}
+            self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), transactions, {})
         return new
 
     def _known(self, doubts: Sequence[Mapping[str, Any]]) -> set[tuple[str, int, str]]:

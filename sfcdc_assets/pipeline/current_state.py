@@ -1,8 +1,9 @@
 """Bring an entity's tables up to the last complete transaction.
 
 One Spark job gives everything; the tables are then committed in an order that a crash may cut anywhere: text values,
-doubts, quarantine, versions, and last `current_state`, whose commit moves the applied position. A repetition starts
-from that position and finds what it already wrote by each table's own transaction versions.
+doubts (of other entities' records too), quarantine, versions, and last `current_state`, whose commit moves the applied
+position. A repetition starts from that position and finds what it already wrote by each table's own transaction
+versions.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from sfcdc_assets.lake.table import NewFile
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entity_tables import EntityTables
 from sfcdc_assets.pipeline.plan import Plan, plan
+from sfcdc_assets.pipeline.silent_change import compare_snapshots, doubt_others
 from sfcdc_assets.state.apply import EventRange, apply_events
 from sfcdc_assets.state.course import TextsKnown
-from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt import UNMARKED, Doubt
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
 
 
@@ -136,9 +138,12 @@ class _Commit:
         doubts = [doubt for result in results for doubt in result["doubts"]]
         opened = tables.ledger.note(doubts, tables.channel, batch.up_to, _now_ms())
         self._quarantine(doubts)
+        silent = [each for result in results for each in result["silent"]]
+        doubt_others(tables.warehouse, tables.channel, silent)
         self._commit_history(results, versions)
         added = self._commit_current_state(results, versions)
         healed = self._close_doubts()
+        compare_snapshots(tables.warehouse, tables.entity)
         counts = {name: pc.sum(written[name]).as_py() or 0 for name in ("inserted", "updated", "deleted", "waiting")}
         return ApplyReport(
             entity=tables.entity,
@@ -225,12 +230,11 @@ class _Commit:
         if of_records:
             free = self._tables.current_state.free_of_doubt([doubt.record_id for doubt in of_records])
             positions |= free
-            # A row that drifted is not marked: only a reading ends that doubt.
             answered += [
                 doubt
                 for doubt in of_records
                 if free.get(doubt.record_id, -1) >= doubt.opened_position
-                and (doubt.reason != Doubt.DRIFT or doubt.record_id in self._planned.record_ids)
+                and (doubt.reason not in UNMARKED or doubt.record_id in self._planned.record_ids)
             ]
         ledger.heal(answered, positions, _now_ms())
         return len(answered)

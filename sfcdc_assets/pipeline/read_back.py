@@ -30,6 +30,8 @@ from sfcdc_assets.state.doubt import Doubt
 
 SKEW = timedelta(seconds=2)
 """Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two (facts section 7)."""
+RECORDS = 10_000
+"""The most records of one reading: what is held in memory, and what a failure costs. The next one takes the rest."""
 READS = 3
 """How often a record whose row is older than its last event is read before it waits for the next attempt."""
 SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
@@ -74,7 +76,9 @@ def read_back_doubts(
     if not doubts or ledger is None or table is None or taken is None:
         return None
     calls = org.session.calls
-    record_ids = list(dict.fromkeys(doubt.record_id for doubt in doubts))
+    record_ids = list(dict.fromkeys(doubt.record_id for doubt in doubts))[:RECORDS]
+    chosen = set(record_ids)
+    doubts = [doubt for doubt in doubts if doubt.record_id in chosen]
     oldest = min(doubt.opened_at for doubt in doubts)
     columns = columns_of_arrow_schema(table.schema)
     try:

@@ -36,10 +36,12 @@ CHANGES = pa.schema(
         ("cells", pa.list_(CELL)),
         ("diff_columns", pa.list_(pa.int32())),
         ("error", pa.string()),
+        ("untold", pa.string()),
     ]
 )
 """`diff_columns` are the columns whose cell holds a diff instead of the value. `error` says why the event's body could
-not be decoded; its change type is then `UNDECODABLE`."""
+not be decoded; its change type is then `UNDECODABLE`. `untold` says what the event changed without telling the value:
+its cells are right, and not all."""
 
 _EMPTY_ID = re.compile(r"0{14,15}AAA")
 
@@ -93,9 +95,9 @@ class ChangeReader:
             try:
                 decoded = self._decode(row["schema_id"], row["payload"], row["position"])
             except ChangeEventError as error:
-                builder.add(row, UNDECODABLE, (), (), str(error))
+                builder.add(row, UNDECODABLE, (), (), str(error), None)
             else:
-                builder.add(row, row["change_type"], decoded.cells, decoded.diff_columns, None)
+                builder.add(row, row["change_type"], decoded.cells, decoded.diff_columns, None, decoded.untold)
         return builder.build()
 
     def _decode(self, schema_id: str, payload: bytes, position: int) -> DecodedEvent:
@@ -141,6 +143,7 @@ class _ChangesBuilder:
         cells: Iterable[Cell],
         diff_columns: Collection[int],
         error: str | None,
+        untold: str | None,
     ) -> None:
         strings, doubles, longs = self._values
         for record_id in row["record_ids"]:
@@ -163,12 +166,13 @@ class _ChangesBuilder:
                     row["transaction_key"],
                     list(diff_columns),
                     error,
+                    untold,
                 )
             )
 
     def build(self) -> pa.RecordBatch:
-        transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 8
-        record_id, position, change_type, timestamp, user, key, diff_columns, error = transposed
+        transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 9
+        record_id, position, change_type, timestamp, user, key, diff_columns, error, untold = transposed
         strings, doubles, longs = self._values
         cells = pa.StructArray.from_arrays(
             [
@@ -190,6 +194,7 @@ class _ChangesBuilder:
             pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), cells),
             pa.array(diff_columns, pa.list_(pa.int32())),
             pa.array(error, pa.string()),
+            pa.array(untold, pa.string()),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)
 

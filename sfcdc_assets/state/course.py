@@ -17,6 +17,7 @@ from sfcdc_assets.state.baseline import apply_reads, baseline, read_schema
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.history import next_versions, versions_as_of
 from sfcdc_assets.state.merge import MergeCounts, empty_rows, merge
+from sfcdc_assets.state.silent_change import dated_by_reading, silently_changed
 from sfcdc_assets.state.text_fields import no_texts, texts_of_changes, texts_of_reads
 
 
@@ -49,7 +50,7 @@ class TextsKnown:
 
 class Course:
     """One leaf's records on their way: `rows` of `current_state`; `opened` versions and those `closed` by now; text
-    values and doubts that are new."""
+    values and doubts that are new; `silent` records of another entity that changed with these rows."""
 
     def __init__(
         self, columns: Sequence[Column], texts_known: TextsKnown, rows: pl.DataFrame, opened: pl.DataFrame
@@ -60,6 +61,7 @@ class Course:
         self._no_reads = empty_rows(read_schema(columns)).with_columns(read_type=pl.lit(None, pl.String))
         self._texts = [no_texts()]
         self._doubts: list[pl.DataFrame] = []
+        self.silent: list[dict[str, object]] = []
         self.rows = rows
         self.opened = opened
         self.closed = opened.clear()
@@ -78,6 +80,7 @@ class Course:
         if changes.is_empty():
             return
         merged = merge(self.rows, changes, self._columns)
+        self.silent += silently_changed(self.rows, merged.resolved.changes, merged.rows, self._columns)
         self.rows = merged.rows
         self.changed |= merged.changed
         self.counts = _sum(self.counts, merged.counts)
@@ -89,16 +92,20 @@ class Course:
     def put(self, reading: Reading, reads: pl.DataFrame) -> None:
         """Put the rows of a reading (the columns, `READ_COLUMNS`) in place."""
         self.changed = True
+        before = self.rows
         if reading.snapshot:
             kind, known = "snapshot", self._texts_known.snapshot >= reading.snapshot
             vanished = _vanished(self.rows, reads, reading.position)
             self.rows = baseline(self.rows, reads, reading.position)
+            # What a row that is new pointed at before its snapshot does not matter.
+            before = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
             seen = pl.concat([reads, vanished])
         else:
             kind, known = "refetch", self._texts_known.refetch >= reading.refetch
             self.rows = apply_reads(self.rows, reads)
-            seen = reads
+            seen = dated_by_reading(reads, before)
             self.read_back += reads.height
+        self.silent += silently_changed(before, self._no_changes, self.rows, self._columns)
         if not known:
             self._texts.append(texts_of_reads(reads, self._columns, kind))
         self._versions(self._no_changes, seen.with_columns(read_type=pl.lit(kind.upper())))

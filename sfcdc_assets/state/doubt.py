@@ -36,6 +36,11 @@ class Doubt(StrEnum):
     """A change type this package does not know, or whose content Salesforce does not document."""
     LOST_PLACE = "lost_place"
     """The stream's place was refused or the org changed; speaks of the entity."""
+    UNTOLD_VALUE = "untold_value"
+    """An event says that a field changed, but not to what: the name of a person account, a list of preferences whose
+    group is not known. What the event does tell is applied; what follows waits."""
+    SILENT_CHANGE = "silent_change"
+    """An event of another record has changed this one too: the contact of an account that became a person."""
     NEW_FIELD = "new_field"
     """A field appeared that records may have had values in before any event told of it; speaks of the entity."""
     RETYPED_FIELD = "retyped_field"
@@ -43,6 +48,9 @@ class Doubt(StrEnum):
     DRIFT = "drift"
     """An audit found the row to differ from the org."""
 
+
+UNMARKED = frozenset({Doubt.DRIFT, Doubt.SILENT_CHANGE})
+"""Doubts that do not hold their record's row, because no event of its own opened them: only a reading ends them."""
 
 REASON_OF_CHANGE_TYPE: dict[str, Doubt] = {
     "GAP_CREATE": Doubt.GAP_CREATE,

@@ -35,6 +35,8 @@ _DOUBT = pa.struct(
     ]
 )
 
+_SILENT = pa.struct([("record_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
+
 APPLIED = pa.schema(
     [
         ("leaf", pa.int32()),
@@ -45,6 +47,7 @@ APPLIED = pa.schema(
         ("versions", pa.list_(_FILE)),
         ("versions_added", pa.int64()),
         ("doubts", pa.list_(_DOUBT)),
+        ("silent", pa.list_(_SILENT)),
         ("inserted", pa.int64()),
         ("updated", pa.int64()),
         ("deleted", pa.int64()),
@@ -54,8 +57,8 @@ APPLIED = pa.schema(
     ]
 )
 """One row for each leaf visited: whether its files are replaced and by what, the file of its text values, whether its
-open versions are replaced and the files of open and closed versions, the doubts that opened, and counts (records;
-`waiting` and `events` count changes)."""
+open versions are replaced and the files of open and closed versions, the doubts that opened, records of another entity
+that changed silently (see `silent_change`), and counts (records; `waiting` and `events` count changes)."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ class LeafTask:
             "versions": [vars(file) for file in (*opened, *closed)],
             "versions_added": course.versions_added,
             "doubts": course.doubts,
+            "silent": course.silent,
             "inserted": course.counts.inserted,
             "updated": course.counts.updated,
             "deleted": course.counts.deleted,

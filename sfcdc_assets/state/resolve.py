@@ -1,7 +1,8 @@
 """Resolve: which of a batch's changes can be applied, and which records come into doubt (guarantee 7).
 
 A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and what comes after
-it waits in `raw_events` until the record is read back. Other records are not concerned.
+it waits in `raw_events` until the record is read back. A change that can be trusted but does not tell everything is
+applied, with those after it in the batch, and opens a doubt all the same. Other records are not concerned.
 """
 
 from __future__ import annotations
@@ -50,9 +51,23 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     rebuilt = _rebuild(base, before, columns)
     doubts = _first(pl.concat([doubts, rebuilt.doubts]))
     applied = _before(free, doubts).drop("row_position", "held")
-    values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
+    untold = _doubts_of_untold(applied).join(doubts, on="record_id", how="anti")
     waiting = met.height - applied.height - doubts.height
-    return Resolved(_with_values(applied, values), values, doubts, waiting)
+    values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
+    return Resolved(_with_values(applied, values), values, pl.concat([doubts, untold]), waiting)
+
+
+def _doubts_of_untold(applied: pl.DataFrame) -> pl.DataFrame:
+    changes = applied.filter(pl.col("untold").is_not_null())
+    return _first(
+        changes.select(
+            "record_id",
+            pl.lit(Doubt.UNTOLD_VALUE.value).alias("reason"),
+            "position",
+            "commit_timestamp",
+            pl.col("untold").alias("detail"),
+        )
+    )
 
 
 def _doubts_of_kind(met: pl.DataFrame) -> pl.DataFrame:
