@@ -17,6 +17,7 @@ import fastavro
 from sfcdc_assets.change_events.bitmap import FieldBit, covers, field_bits
 from sfcdc_assets.change_events.cell_value import CellValue
 from sfcdc_assets.change_events.change_type import ChangeType
+from sfcdc_assets.change_events.claims import Named, claims, named_fields
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.errors import PayloadError
 from sfcdc_assets.change_events.event_schema import (
@@ -43,12 +44,14 @@ _REMEMBERED_UPDATES = 1024
 
 @dataclass(frozen=True, slots=True)
 class DecodedEvent:
-    """One event: its header, the cells it sets (each column at most once), and which of them hold a diff."""
+    """One event: its header, the cells it sets (each column at most once), which of them hold a diff, its claims."""
 
     header: ChangeEventHeader
     cells: list[Cell]
     diff_columns: frozenset[int]
     """Columns whose cell is not the value but a diff to the value before (large text)."""
+    claims: Sequence[Cell] = ()
+    """Columns that the event did not change, and what it says is in them (see `claims`). Never null, never a diff."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class _Update:
     parts: tuple[tuple[str, Leaf], ...]
     whole: tuple[WantedField, ...]
     diffs: frozenset[int]
+    named: Named
 
 
 class EventDecoder:
@@ -78,13 +82,14 @@ class EventDecoder:
         self._fields = wanted_fields(self._layout, columns)
         body = {**schema, "fields": [{**schema["fields"][0], "type": header}, *schema["fields"][1:]]}
         self._avro_schema = compile_avro(body)
+        self._nothing_named = named_fields((), self._layout)
         self._update = lru_cache(maxsize=_REMEMBERED_UPDATES)(self._compile_update)
 
     def decode(self, payload: bytes) -> DecodedEvent:
         """The event and the cells it sets.
 
         A create or undelete sets every column its schema carries, an update exactly what its bitmaps name; a delete, a
-        gap and what is not known to carry values set nothing.
+        gap and what is not known to carry values set nothing. What an update or a delete carries beside is a claim.
 
         Raises `PayloadError` for bytes that are cut off, left over or of another schema, `HeaderError`, `BitmapError`.
         """
@@ -101,9 +106,11 @@ class EventDecoder:
             cells = self._changed(body, update)
             # A null is a null, whatever the bitmap of diffs says.
             diffs = update.diffs and update.diffs.intersection(column for column, value in cells if value is not None)
-            return DecodedEvent(header, cells, diffs)
+            return DecodedEvent(header, cells, diffs, claims(body, update.named, self._fields))
         if header.change_type.carries_all_fields:
             return DecodedEvent(header, self._all(body), frozenset())
+        if header.change_type is ChangeType.DELETE:
+            return DecodedEvent(header, [], frozenset(), claims(body, self._nothing_named, self._fields))
         return DecodedEvent(header, [], frozenset())
 
     def _all(self, body: dict[str, Any]) -> list[Cell]:
@@ -174,7 +181,9 @@ class EventDecoder:
                 plain.append((field.name, leaf))
             elif (position, None) not in sent:
                 parts.append((field.name, leaf))
-        return _Update(self._nulls(nulled), tuple(plain), tuple(parts), tuple(whole), diffs)
+        bits = {bit for each in (changed_fields, nulled_fields, diff_fields) for bit in field_bits(each, self._layout)}
+        named = named_fields(bits, self._layout)
+        return _Update(self._nulls(nulled), tuple(plain), tuple(parts), tuple(whole), diffs, named)
 
     def _nulls(self, nulled: dict[FieldBit, Leaf | None]) -> tuple[Cell, ...]:
         columns: dict[int, None] = {}

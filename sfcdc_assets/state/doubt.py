@@ -39,7 +39,7 @@ class Doubt(StrEnum):
     NEW_FIELD = "new_field"
     """A field appeared that records may have had values in before any event told of it; speaks of the entity."""
     DRIFT = "drift"
-    """An audit found the row to differ from the org."""
+    """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 
 
 REASON_OF_CHANGE_TYPE: dict[str, Doubt] = {

@@ -1,7 +1,8 @@
 """Resolve: which of a batch's changes can be applied, and which records come into doubt (guarantee 7).
 
 A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and what comes after
-it waits in `raw_events` until the record is read back. Other records are not concerned.
+it waits in `raw_events` until the record is read back. Other records are not concerned. Where it is the row that cannot
+be trusted, because an enriched event contradicts it, the changes are applied and the record is in doubt all the same.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.doubt import DOUBTS, REASON_OF_CHANGE_TYPE, Doubt
+from sfcdc_assets.state.enrichment import contradictions
 from sfcdc_assets.state.fold import SETS_ALL
 from sfcdc_assets.state.large_text import Rebuilt, rebuild_texts
 
@@ -52,7 +54,9 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     applied = _before(free, doubts).drop("row_position", "held")
     values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
     waiting = met.height - applied.height - doubts.height
-    return Resolved(_with_values(applied, values), values, doubts, waiting)
+    changes = _with_values(applied, values)
+    drift = contradictions(base, changes, columns).join(doubts, on="record_id", how="anti")
+    return Resolved(changes, values, pl.concat([doubts, drift]), waiting)
 
 
 def _doubts_of_kind(met: pl.DataFrame) -> pl.DataFrame:
