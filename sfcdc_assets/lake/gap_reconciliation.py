@@ -57,11 +57,18 @@ class OpenDoubt:
 
     record_id: str
     reason: str
+    detail: str | None
+    channel: str
     opened_position: int
     opened_at: int
     attempts: int
     last_attempt_at: int | None
     last_error: str | None
+
+    def position_on(self, channel: str) -> int:
+        """Where on this channel it was opened. 0 for one that was opened on another, before the entity's channel
+        changed: the snapshot that the change asks for comes after it."""
+        return self.opened_position if self.channel == channel else 0
 
     @property
     def due_at(self) -> int:
@@ -76,9 +83,10 @@ def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
     return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
 
 
-def entity_doubts(doubts: Sequence[OpenDoubt], pin: int) -> list[int]:
-    """Positions of the open doubts about the entity that a snapshot pinned at `pin` does not answer."""
-    return [doubt.opened_position for doubt in doubts if doubt.record_id == ENTITY and doubt.opened_position > pin]
+def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, pin: int) -> list[int]:
+    """Positions of the open doubts about the entity that a snapshot pinned at `pin` of `channel` does not answer."""
+    opened = [doubt.position_on(channel) for doubt in doubts if doubt.record_id == ENTITY]
+    return [position for position in opened if position > pin]
 
 
 class Ledger:
@@ -105,6 +113,8 @@ class Ledger:
             OpenDoubt(
                 row["record_id"],
                 row["reason"],
+                row["detail"],
+                row["channel"],
                 row["opened_position"],
                 _ms(row["opened_at"]) or 0,
                 row["attempts"] or 0,

@@ -129,6 +129,29 @@ class Snapshots:
             ids, first = set(rows["Id"].to_pylist()), pc.min(rows["_position"]).as_py()
         return Refetches(self.table.transaction_version("refetch") or 0, files, frozenset(ids), first)
 
+    def pinned_on(self, channel: str) -> bool:
+        """Whether the newest complete snapshot is pinned to a position of this channel."""
+        complete = self.table.transaction_version("complete")
+        if complete is None:
+            return False
+        noted = self.table.transaction_version(_pinned_on(channel))
+        if noted is not None:
+            return noted == complete
+        progress = self.progress()  # a snapshot that an earlier version of this package took
+        return progress is not None and (progress.snapshot_number, progress.channel) == (complete, channel)
+
+    def begun_on(self, channel: str) -> bool:
+        """Whether a snapshot that is pinned to a position of this channel is being read."""
+        progress = self.progress()
+        return progress is not None and not progress.complete and progress.channel == channel
+
+    def highest_position(self) -> int:
+        """The highest position that rows of complete snapshots and refetches stand for; 0 when there are none."""
+        complete = self.table.transaction_version("complete") or 0
+        counted = [f for f in self.table.files() if int(f.statistics["partition._snapshot"]) <= complete]
+        pin = self.table.transaction_version("pin") or 0
+        return max([pin, *(file.statistics.get("max._position") or 0 for file in counted)])
+
     def complete(self) -> CompleteSnapshot | None:
         """The newest complete snapshot, None before the first."""
         number = self.table.transaction_version("complete")
@@ -150,6 +173,11 @@ class Snapshots:
             versions |= {
                 "complete": progress.snapshot_number,
                 "pin": progress.position,
+                _pinned_on(progress.channel): progress.snapshot_number,
                 "read_at": int(time.time() * 1000),
             }
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
+
+
+def _pinned_on(channel: str) -> str:
+    return f"pinned on {channel}"

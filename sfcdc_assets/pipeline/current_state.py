@@ -31,6 +31,7 @@ from sfcdc_assets.lake.table import NewFile
 from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.batch import Batch, read_batch
+from sfcdc_assets.pipeline.change_of_channel import OtherChannel
 from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
 from sfcdc_assets.state.apply import EventRange, apply_events
 from sfcdc_assets.state.doubt import Doubt
@@ -92,7 +93,8 @@ def apply_entity(
     Events up to position `up_to` are applied, by default up to the last complete transaction that has landed.
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
-    swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`.
+    swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`,
+    `OtherChannel`.
     """
     return _Application(warehouse, spark, entity, channel, run_id, up_to).run()
 
@@ -122,6 +124,8 @@ class _Application:
         snapshot = taken.complete() if taken else None
         if taken is None or snapshot is None:
             raise SnapshotMissing(entity)
+        if not taken.pinned_on(channel):
+            raise OtherChannel(entity, channel)
         self._taken = taken
         self._snapshot: CompleteSnapshot = snapshot
         self._schemas = Schemas(warehouse)
@@ -190,7 +194,7 @@ class _Application:
             after = max(min(after, self._reads.first_position), self._snapshot.position)
         complete = self._raw_events.complete_position(self._channel)
         up_to = max(complete if self._up_to is None else min(complete, self._up_to), after, applied)
-        held = entity_doubts(self._ledger.open_doubts(), self._snapshot.position)
+        held = entity_doubts(self._ledger.open_doubts(), self._channel, self._snapshot.position)
         up_to = max(applied, min([up_to, *(position - 1 for position in held)]))
         batch = read_batch(self._raw_events, self._entity, self._channel, after, up_to)
         found = batch.entity_doubt
@@ -320,17 +324,18 @@ class _Application:
     def _close_doubts(self) -> int:
         """Heal the doubts that the table no longer has: its rows, not this process's memory, say so."""
         doubts = self._ledger.open_doubts()
-        answered = [d for d in doubts if d.record_id == ENTITY and d.opened_position <= self._snapshot.position]
-        positions = {ENTITY: self._snapshot.position}
+        pin = self._snapshot.position
+        answered = [d for d in doubts if d.record_id == ENTITY and d.position_on(self._channel) <= pin]
+        positions = {ENTITY: pin}
         of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
         if of_records:
             free = self._table.free_of_doubt([doubt.record_id for doubt in of_records])
             positions |= free
-            # A row that drifted is not marked: only a reading ends that doubt.
+            # A row that an audit found to have drifted is not marked: only a reading ends that doubt.
             answered += [
                 doubt
                 for doubt in of_records
-                if free.get(doubt.record_id, -1) >= doubt.opened_position
+                if free.get(doubt.record_id, -1) >= doubt.position_on(self._channel)
                 and (doubt.reason != Doubt.DRIFT or doubt.record_id in self._reads.record_ids)
             ]
         self._ledger.heal(answered, positions, _now_ms())

@@ -71,7 +71,8 @@ def _take(
     started, calls = time.monotonic(), org.session.calls
     present = Snapshots.open(warehouse, entity)
     progress = present.progress() if present else None
-    resumed = resume and progress is not None and not progress.complete and progress.position >= at_least
+    unfinished = progress is not None and not progress.complete and progress.channel == channel
+    resumed = resume and unfinished and progress is not None and progress.position >= at_least
     schemas = Schemas(warehouse)
     if not resumed:
         newest = org.newest_schema(entity, clock_ms())
