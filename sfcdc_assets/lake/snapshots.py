@@ -146,9 +146,8 @@ class Snapshots:
         return progress is not None and not progress.complete and progress.channel == channel
 
     def highest_position(self) -> int:
-        """The highest position that rows of complete snapshots and refetches stand for; 0 when there are none."""
-        complete = self.table.transaction_version("complete") or 0
-        counted = [f for f in self.table.files() if int(f.statistics["partition._snapshot"]) <= complete]
+        """The highest position that the newest complete snapshot and refetches stand for; 0 when there are none."""
+        counted = [f for f in self.table.files() if str(f.statistics["partition._snapshot"]) == str(REFETCHED)]
         pin = self.table.transaction_version("pin") or 0
         return max([pin, *(file.statistics.get("max._position") or 0 for file in counted)])
 

@@ -22,7 +22,7 @@ def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[
     `base`: the leaf's rows; `applied`: the changes (`CHANGES`, diffs replaced) folded onto them. One doubt a record, at
     the first event that contradicts; its detail names the fields, never a value.
     """
-    claims = _cells(applied, "claims")
+    claims = _unread(_cells(applied, "claims"), base)
     if claims.is_empty():
         return pl.DataFrame(schema=DOUBTS)
     concerned = claims.select("record_id").unique()
@@ -47,6 +47,14 @@ def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[
         )
         .cast(DOUBTS)
     )
+
+
+def _unread(claims: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
+    """Those of events that were committed after their row was read, if it was: a read may be ahead of its pin, and then
+    the row tells more than such an event knew."""
+    reads = base.filter(pl.col("_transaction_key").is_null()).select("Id", pl.col("_commit_timestamp").alias("read_to"))
+    joined = claims.join(reads, left_on="record_id", right_on="Id", how="left", maintain_order="left")
+    return joined.filter(pl.col("read_to").is_null() | (pl.col("commit_timestamp") > pl.col("read_to"))).drop("read_to")
 
 
 def _contradicted(column: Column, claimed: pl.DataFrame, changes: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

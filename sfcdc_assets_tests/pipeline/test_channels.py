@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -18,7 +19,10 @@ from sfcdc_assets.pipeline.explain import explain_record
 from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.lost_place import lose_place
 from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.pipeline.status import status_of
+from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import go_on, ledger, make_channel, story, unhealed
 
@@ -160,6 +164,11 @@ def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when
     assert org.rows("Account")[drifted]["Site"] == "nobody told of this"
     assert_equal(org)
 
+    org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/results")
+    with connect(load_settings()) as connected, pytest.raises(RequestRefused):
+        # One that is pinned on the old channel and must not be gone on with.
+        take_snapshot(Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6)
+    org.server.rest_faults.disarm()
     channels(monkeypatch, CHANNEL, SALES)  # applies "first" again, if positions are mixed
     update(org, third, Site="after the first change of settings")
     org.sync()
@@ -198,6 +207,16 @@ def test_single_object_channels_are_not_stuck_by_holes_in_their_sequences(
         assert cut
         assert cut.position == place.position == place.complete_position
         assert {path.split("/")[1] for path in cut.tables} == {entity}
+
+
+def test_a_pin_that_must_be_higher_than_what_was_landed_is_landed_for(org: EmulatedPipeline) -> None:
+    """Entities that change to one channel in one run ask for different positions of it."""
+    warehouse = Warehouse(load_settings().warehouse)
+    with connect(load_settings()) as connected:
+        pins = Pins(warehouse, Lander(warehouse, connected), 0.0, settle=1.0, budget=20.0)
+        first = pins.of("/data/CaseChangeEvent")
+        RawEvents.open(warehouse).skip_to("/data/CaseChangeEvent", first + 100)
+        assert pins.of("/data/CaseChangeEvent", first + 100) == first + 100
 
 
 @pytest.mark.parametrize("stop_after", [2, 4])

@@ -141,6 +141,18 @@ def test_what_the_row_already_stands_for_is_not_compared(base):
     assert doubts(run(read_later, change(4, values={"Flag": False}, claims={"Text": "b"}))) == {}
 
 
+def test_a_row_that_was_read_after_the_event_may_know_more_than_the_event(base):
+    """A read is pinned before it is made, so events that are in it already are applied on top of it."""
+    ahead = base.with_columns(
+        pl.lit("c").alias("Text"),
+        pl.lit(None, pl.String).alias("_transaction_key"),
+        pl.lit(3_000_000).cast(pl.Datetime("us", "UTC")).alias("_commit_timestamp"),
+    )
+    seen = change(2, values={"Flag": False}, claims={"Text": "b"}), change(3, values={"Text": "c"})
+    assert doubts(run(ahead, *seen)) == {}
+    assert doubts(run(ahead, *seen, change(4, values={"Flag": True}, claims={"Text": "b"}))) == {"a": ("drift", 4)}
+
+
 @settings(max_examples=60)
 @given(
     values=st.lists(st.sampled_from(["x", "y", "z", None]), min_size=1, max_size=6),
