@@ -77,7 +77,7 @@ class Settings(BaseSettings):
                 raise ValueError(
                     f"{channel!r} is not a channel name; write it as /data/ChangeEvents or /data/AccountChangeEvent"
                 )
-        return value
+        return tuple(dict.fromkeys(value))
 
     @field_validator("pubsub_endpoint")
     @classmethod

@@ -14,6 +14,7 @@ from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.pin import Pins
@@ -57,6 +58,7 @@ def snapshot(
         pins = Pins(warehouse, lander, settings.visibility_seconds)
 
         def take(state: EntityState) -> None:
+            first = begin_on(warehouse, state.entity, state.channel) if state.channel_changed else 0
             report = take_snapshot(
                 warehouse,
                 connected,
@@ -64,7 +66,7 @@ def snapshot(
                 state.channel,
                 lambda position: pins.of(state.channel, position),
                 spark=lambda: spark.spark_session,
-                at_least=state.entity_doubt or 0,
+                at_least=max(first, state.entity_doubt or 0),
                 on_page=_Progress(context.log.info),
             )
             context.log.info(_told(report))

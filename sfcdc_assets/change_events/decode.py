@@ -18,6 +18,7 @@ from sfcdc_assets.change_events.bitmap import FieldBit, covers, field_bits
 from sfcdc_assets.change_events.cell_value import CellValue
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.checkboxes import Checkboxes
+from sfcdc_assets.change_events.claims import Named, claims, named_fields
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.errors import PayloadError
 from sfcdc_assets.change_events.event_schema import (
@@ -45,7 +46,7 @@ _REMEMBERED_UPDATES = 1024
 
 @dataclass(frozen=True, slots=True)
 class DecodedEvent:
-    """One event: its header, the cells it sets (each column at most once), and which of them hold a diff."""
+    """One event: its header, the cells it sets (each column at most once), which of them hold a diff, its claims."""
 
     header: ChangeEventHeader
     cells: list[Cell]
@@ -53,6 +54,8 @@ class DecodedEvent:
     """Columns whose cell is not the value but a diff to the value before (large text)."""
     untold: str | None = None
     """What the event changed without telling the value, in words; only reading the record back does."""
+    claims: Sequence[Cell] = ()
+    """Columns that the event did not change, and what it says is in them (see `claims`). Never null, never a diff."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class _Update:
     diffs: frozenset[int]
     untold: frozenset[str]
     """Switchable fields of which parts changed: what they are together is not told."""
+    named: Named
 
 
 class EventDecoder:
@@ -84,13 +88,14 @@ class EventDecoder:
         self._fields = wanted_fields(self._layout, columns)
         body = {**schema, "fields": [{**schema["fields"][0], "type": header}, *schema["fields"][1:]]}
         self._avro_schema = compile_avro(body)
+        self._nothing_named = named_fields((), self._layout)
         self._update = lru_cache(maxsize=_REMEMBERED_UPDATES)(self._compile_update)
 
     def decode(self, payload: bytes) -> DecodedEvent:
         """The event and the cells it sets.
 
         A create or undelete sets every column its schema carries, an update exactly what its bitmaps name; a delete, a
-        gap and what is not known to carry values set nothing.
+        gap and what is not known to carry values set nothing. What an update or a delete carries beside is a claim.
 
         Raises `PayloadError` for bytes that are cut off, left over or of another schema, `HeaderError`, `BitmapError`.
         """
@@ -108,10 +113,14 @@ class EventDecoder:
             cells = self._changed(body, update, untold)
             # A null is a null, whatever the bitmap of diffs says.
             diffs = update.diffs and update.diffs.intersection(column for column, value in cells if value is not None)
-            return DecodedEvent(header, cells, diffs, "; ".join(untold) or None)
+            told = claims(body, update.named, self._fields)
+            return DecodedEvent(header, cells, diffs, "; ".join(untold) or None, told)
         if header.change_type.carries_all_fields:
             untold = {}
             return DecodedEvent(header, self._all(body, untold), frozenset(), "; ".join(untold) or None)
+        if header.change_type is ChangeType.DELETE:
+            told = claims(body, self._nothing_named, self._fields)
+            return DecodedEvent(header, [], frozenset(), claims=told)
         return DecodedEvent(header, [], frozenset())
 
     def _all(self, body: dict[str, Any], untold: dict[str, None]) -> list[Cell]:
@@ -202,7 +211,16 @@ class EventDecoder:
         named = {position for position, child in (*sent, *nulled) if child is not None}
         untold = {field.name for field in (self._fields[position] for position in named) if field.is_switchable}
         untold -= {field.name for field in whole}
-        return _Update(self._nulls(nulled), tuple(plain), tuple(parts), tuple(whole), diffs, frozenset(untold))
+        bits = {bit for each in (changed_fields, nulled_fields, diff_fields) for bit in field_bits(each, self._layout)}
+        return _Update(
+            self._nulls(nulled),
+            tuple(plain),
+            tuple(parts),
+            tuple(whole),
+            diffs,
+            frozenset(untold),
+            named_fields(bits, self._layout),
+        )
 
     def _nulls(self, nulled: dict[FieldBit, Leaf | None]) -> tuple[Cell, ...]:
         columns: dict[int, None] = {}

@@ -97,4 +97,5 @@ class Retyping:
                 converted, kept = follow(value, type_, way)
             cells.append((index, converted))
             cells.extend((self._number[name], of_before) for name, of_before in kept.items())
-        return replace(decoded, cells=cells, diff_columns=frozenset(diffs))
+        claims = [claim for claim in decoded.claims if claim[0] not in self._ways]
+        return replace(decoded, cells=cells, diff_columns=frozenset(diffs), claims=claims)

@@ -30,10 +30,12 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
             str(channel["complete_position"]),
             channel["landed_at"] or "never",
         )
-    entities = Table("entity", "rows", "deleted", "in doubt", "applied", "state", title="Tables", title_justify="left")
+    columns = ("entity", "channel", "rows", "deleted", "in doubt", "applied", "state")
+    entities = Table(*columns, title="Tables", title_justify="left")
     for entity in told["entities"]:
         entities.add_row(
             entity["entity"],
+            (entity.get("channel") or "-").removeprefix("/data/"),
             f"{entity['rows']:,}",
             f"{entity['deleted']:,}",
             f"{entity['in_doubt']:,}",
@@ -57,4 +59,6 @@ def _state(entity: dict) -> str:
         return f"snapshot {snapshot['number']} at {snapshot['rows']:,} rows"
     if entity["applied"] is None:
         return "snapshot taken, not built yet"
+    if entity["new_channel"]:
+        return f"to be read anew for {entity['new_channel']}"
     return "up to date" if entity["up_to_date"] else "events waiting"

@@ -58,11 +58,18 @@ class OpenDoubt:
 
     record_id: str
     reason: str
+    detail: str | None
+    channel: str
     opened_position: int
     opened_at: int
     attempts: int
     last_attempt_at: int | None
     last_error: str | None
+
+    def position_on(self, channel: str) -> int:
+        """Where on this channel it was opened. 0 for one that was opened on another, before the entity's channel
+        changed: the snapshot that the change asks for comes after it."""
+        return self.opened_position if self.channel == channel else 0
 
     @property
     def due_at(self) -> int:
@@ -77,9 +84,10 @@ def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
     return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
 
 
-def entity_doubts(doubts: Sequence[OpenDoubt], pin: int) -> list[int]:
-    """Positions of the open doubts about the entity that a snapshot pinned at `pin` does not answer."""
-    return [doubt.opened_position for doubt in doubts if doubt.record_id == ENTITY and doubt.opened_position > pin]
+def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, pin: int) -> list[int]:
+    """Positions of the open doubts about the entity that a snapshot pinned at `pin` of `channel` does not answer."""
+    opened = [doubt.position_on(channel) for doubt in doubts if doubt.record_id == ENTITY]
+    return [position for position in opened if position > pin]
 
 
 class Ledger:
@@ -106,6 +114,8 @@ class Ledger:
             OpenDoubt(
                 row["record_id"],
                 row["reason"],
+                row["detail"],
+                row["channel"],
                 row["opened_position"],
                 _ms(row["opened_at"]) or 0,
                 row["attempts"] or 0,
@@ -166,9 +176,10 @@ class Ledger:
             or (key in healed and key[2] != Doubt.DRIFT)
         }
 
-    def entity_positions(self) -> list[int]:
-        """Positions of all doubts about the entity there ever were, in order."""
-        rows = self.table.scan(["opened_position"], f"record_id = '{ENTITY}'")
+    def entity_positions(self, channel: str) -> list[int]:
+        """Positions on a channel of all doubts about the entity there ever were, in order."""
+        quoted = channel.replace("'", "''")
+        rows = self.table.scan(["opened_position"], f"record_id = '{ENTITY}' and channel = '{quoted}'")
         return sorted(set(rows["opened_position"].to_pylist()))
 
     def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:

@@ -78,12 +78,12 @@ class RawEvents:
         self.commit(RAW_EVENTS.empty_table(), broken, organization_id, metadata)
         return broken
 
-    def reserve(self, place: StreamPlace) -> StreamPlace:
-        """Give out a position without an event, for something that happened beside the stream; the place it resumes
-        from stays. Only where the last landed transaction is complete."""
-        reserved = replace(place, position=place.position + 1, complete_position=place.position + 1)
-        self.commit(RAW_EVENTS.empty_table(), reserved, self.organization_id(place.channel) or "")
-        return reserved
+    def skip_to(self, channel: str, position: int) -> None:
+        """Give no event of the channel a position up to this one, from now on. Raises `ConcurrentCommit`."""
+        place = self.place(channel)
+        if place.position < position:
+            organization_id = self.organization_id(channel) or ""
+            self.commit(RAW_EVENTS.empty_table(), replace(place, position=position), organization_id)
 
     def commit(
         self,
@@ -174,10 +174,12 @@ class RawEvents:
         return self.table.scan(columns, where)
 
     def origins(self, entity: str, positions: Sequence[int]) -> pa.Table:
-        """`position`, `change_origin` of the entity's events at these positions (few)."""
+        """`position`, `transaction_key`, `change_origin` of the entity's events at these positions (few), on any
+        channel: the key tells those of different channels apart."""
         listed = ", ".join(str(position) for position in positions) or "-1"
         name = entity.replace("'", "''")
-        return self.table.scan(["position", "change_origin"], f"entity_name = '{name}' and position in ({listed})")
+        told = ["position", "transaction_key", "change_origin"]
+        return self.table.scan(told, f"entity_name = '{name}' and position in ({listed})")
 
     def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
         """Newest commit time among the channel's last events up to a position; None when there are none."""

@@ -26,6 +26,8 @@ PLACE_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32())])
 their reading in `_refetch`."""
 
 REFETCHED = 0
+FIRST = "first"
+"""Number of the first snapshot that is pinned to a position of the channel of today."""
 
 
 def name_of(entity: str) -> str:
@@ -134,17 +136,41 @@ class Snapshots:
         """Files of rows read back, in no order."""
         return tuple(file for file in self.table.files() if _is_of(file, REFETCHED))
 
+    def pinned_on(self, channel: str) -> bool:
+        """Whether the newest complete snapshot is pinned to a position of this channel."""
+        complete = self.table.transaction_version("complete")
+        if complete is None:
+            return False
+        noted = self.table.transaction_version(_pinned_on(channel))
+        if noted is not None:
+            return noted == complete
+        progress = self.progress()  # a snapshot that an earlier version of this package took
+        return progress is not None and (progress.snapshot_number, progress.channel) == (complete, channel)
+
+    def begun_on(self, channel: str) -> bool:
+        """Whether a snapshot that is pinned to a position of this channel is being read."""
+        progress = self.progress()
+        return progress is not None and not progress.complete and progress.channel == channel
+
+    def highest_position(self) -> int:
+        """The highest position that the newest complete snapshot and refetches stand for; 0 when there are none."""
+        counted = self.refetched_files()
+        pin = self.table.transaction_version("pin") or 0
+        return max([pin, *(file.statistics.get("max._position") or 0 for file in counted)])
+
     def complete(self) -> CompleteSnapshot | None:
         """The newest complete snapshot, None before the first."""
         number = self.table.transaction_version("complete")
         return self._snapshot(number, self.table.transaction_version("pin") or 0) if number is not None else None
 
     def all_complete(self) -> tuple[CompleteSnapshot, ...]:
-        """Every complete snapshot, oldest first. One that was begun and given up is not among them."""
+        """Every complete snapshot since the entity has its channel, oldest first. One that was begun and given up is not
+        among them."""
         newest = self.complete()
         if newest is None:
             return ()
-        pins = [(number, self.table.transaction_version(_pin_of(number))) for number in range(1, newest.number)]
+        first = self.table.transaction_version(FIRST) or 1
+        pins = [(number, self.table.transaction_version(_pin_of(number))) for number in range(first, newest.number)]
         return (*(self._snapshot(number, pin) for number, pin in pins if pin is not None), newest)
 
     def _snapshot(self, number: int, position: int) -> CompleteSnapshot:
@@ -164,10 +190,13 @@ class Snapshots:
     def _commit(self, rows: pa.Table, progress: SnapshotProgress) -> None:
         versions = {"snapshot": progress.snapshot_number}
         if progress.complete:
+            if not self.pinned_on(progress.channel):
+                versions[FIRST] = progress.snapshot_number
             versions |= {
                 "complete": progress.snapshot_number,
                 "pin": progress.position,
                 _pin_of(progress.snapshot_number): progress.position,
+                _pinned_on(progress.channel): progress.snapshot_number,
                 "read_at": int(time.time() * 1000),
             }
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
@@ -175,6 +204,10 @@ class Snapshots:
 
 def _pin_of(number: int) -> str:
     return f"pin#{number}"
+
+
+def _pinned_on(channel: str) -> str:
+    return f"pinned on {channel}"
 
 
 def _is_of(file: DataFile, number: int) -> bool:

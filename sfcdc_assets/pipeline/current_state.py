@@ -76,7 +76,8 @@ def apply_entity(
     Events up to position `up_to` are applied, by default up to the last complete transaction that has landed.
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
-    swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`.
+    swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`,
+    `OtherChannel`.
     """
     started = time.monotonic()
     tables = EntityTables.open(warehouse, spark, entity, channel, _now_ms)
@@ -223,17 +224,19 @@ class _Commit:
     def _close_doubts(self) -> int:
         """Heal the doubts that the table no longer has: its rows, not this process's memory, say so."""
         ledger, pin = self._tables.ledger, self._tables.snapshot.position
+        channel = self._tables.channel
         doubts = ledger.open_doubts()
-        answered = [doubt for doubt in doubts if doubt.record_id == ENTITY and doubt.opened_position <= pin]
+        answered = [doubt for doubt in doubts if doubt.record_id == ENTITY and doubt.position_on(channel) <= pin]
         positions = {ENTITY: pin}
         of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
         if of_records:
             free = self._tables.current_state.free_of_doubt([doubt.record_id for doubt in of_records])
             positions |= free
+            # A row that an audit found to have drifted is not marked: only a reading ends that doubt.
             answered += [
                 doubt
                 for doubt in of_records
-                if free.get(doubt.record_id, -1) >= doubt.opened_position
+                if free.get(doubt.record_id, -1) >= doubt.position_on(channel)
                 and (doubt.reason not in UNMARKED or doubt.record_id in self._planned.record_ids)
             ]
         ledger.heal(answered, positions, _now_ms())

@@ -17,6 +17,7 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, Snapshots
 from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.change_of_channel import OtherChannel
 from sfcdc_assets.pipeline.columns import retired_columns
 from sfcdc_assets.pipeline.layout import fit, follow_layout, mark_retired
 
@@ -54,10 +55,10 @@ class EntityTables:
     def open(
         cls, warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, now_ms: Callable[[], int]
     ) -> EntityTables:
-        """The newest state of each, with the columns of today (`layout`). Raises `SnapshotMissing`."""
-        _taken(warehouse, entity)
+        """The newest state of each, with the columns of today (`layout`). Raises `SnapshotMissing`, `OtherChannel`."""
+        _taken(warehouse, entity, channel)
         columns = follow_layout(warehouse, lambda: spark, entity, channel, now_ms)
-        taken, snapshot = _taken(warehouse, entity)
+        taken, snapshot = _taken(warehouse, entity, channel)
         table = CurrentState.open_or_create(warehouse, entity, columns)
         versions = History.open_or_create(warehouse, entity, columns)
         schemas = Schemas(warehouse)
@@ -102,9 +103,11 @@ class EntityTables:
         return 0 if self.anew else self.current_state.has(REFETCH)
 
 
-def _taken(warehouse: Warehouse, entity: str) -> tuple[Snapshots, CompleteSnapshot]:
+def _taken(warehouse: Warehouse, entity: str, channel: str) -> tuple[Snapshots, CompleteSnapshot]:
     taken = Snapshots.open(warehouse, entity)
     snapshot = taken.complete() if taken else None
     if taken is None or snapshot is None:
         raise SnapshotMissing(entity)
+    if not taken.pinned_on(channel):
+        raise OtherChannel(entity, channel)
     return taken, snapshot

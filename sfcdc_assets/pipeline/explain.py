@@ -41,7 +41,7 @@ def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str
         raise NotExplained(f"{entity} {record_id} has no version in history", "Check the id, and run `sfcdc sync`")
     chain = value_chain(rows, fields)
     origins = _origins(warehouse, entity, chain["position"].unique().to_list())
-    return chain.join(origins, on="position", how="left", maintain_order="left")
+    return chain.join(origins, on=["position", "transaction_key"], how="left", maintain_order="left")
 
 
 def explain_records(
@@ -103,9 +103,9 @@ def _fields(table: Table, entity: str, field: str | None) -> list[str]:
 
 
 def _origins(warehouse: Warehouse, entity: str, positions: Sequence[int]) -> pl.DataFrame:
-    """`position`, `change_origin` of the entity's events."""
+    """`position`, `transaction_key`, `change_origin` of the entity's events."""
     rows = RawEvents.open(warehouse).origins(entity, positions)
-    return _frame(rows).unique("position")
+    return _frame(rows).unique(["position", "transaction_key"])
 
 
 def _frame(rows: pa.Table) -> pl.DataFrame:

@@ -200,11 +200,13 @@ class Lander:
         """Keep events without a readable header, and doubt what they may have spoken of.
 
         Their schema tells the entity, nothing tells the record; without a known schema it may be any entity of the
-        channel. The doubts are opened before the channel's place moves on.
+        channel. An entity whose rows rest on another channel is not concerned, and one that was never copied will be
+        copied later than this. The doubts are opened before the channel's place moves on.
         """
+        resting = entities_of_channel(self._warehouse, channel) if rows.num_rows else ()
         for row in rows.select(["position", "schema_id", "error"]).to_pylist():
             schema = schemas.get(row["schema_id"])
-            entities = (schema.entity_name,) if schema else entities_of_channel(self._warehouse, channel)
+            entities = [entity for entity in resting if schema is None or entity == schema.entity_name]
             doubt = {
                 "record_id": ENTITY,
                 "reason": Doubt.UNDECODABLE_PAYLOAD.value,

@@ -170,8 +170,5 @@ def _position_of_its_own(warehouse: Warehouse, entity: str, channel: str, pin: i
     could have it, what the administrator did becomes an entry of the stream, so that a read can be pinned after it."""
     table = CurrentState.open(warehouse, entity)
     position = max(table.applied(channel) or 0 if table else 0, pin) + 1
-    raw_events = RawEvents.open(warehouse)
-    place = raw_events.place(channel)
-    if place.position < position:
-        raw_events.reserve(place)
+    RawEvents.open(warehouse).skip_to(channel, position)
     return position

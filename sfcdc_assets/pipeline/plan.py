@@ -96,7 +96,7 @@ def _batch(
     after = max(floor, min([applied, *pins]))
     complete = tables.raw_events.complete_position(channel)
     end = max(complete if up_to is None else min(complete, up_to), after, applied, pin)
-    held = entity_doubts(tables.ledger.open_doubts(), pin)
+    held = entity_doubts(tables.ledger.open_doubts(), channel, pin)
     end = max(applied, min([end, *(position - 1 for position in held)]))
     batch = read_batch(tables.raw_events, entity, channel, after, end)
     answered = [found.position for found in batch.entity_doubts if found.position <= pin]
@@ -106,7 +106,7 @@ def _batch(
         tables.ledger.note([doubt], channel, found.position, int(time.time() * 1000))
         held.append(found.position)
         batch = read_batch(tables.raw_events, entity, channel, after, found.position - 1)
-    return batch, held, sorted({*tables.ledger.entity_positions(), *answered, *held})
+    return batch, held, sorted({*tables.ledger.entity_positions(channel), *answered, *held})
 
 
 def _readings(

@@ -86,10 +86,11 @@ def _take(
     snapshots = Snapshots.open_or_create(warehouse, entity, columns)
     if ledger is not None:
         complete = snapshots.complete()
-        held = entity_doubts(ledger.open_doubts(), complete.position if complete else 0)
+        held = entity_doubts(ledger.open_doubts(), channel, complete.position if complete else 0)
         at_least = max([at_least, *held])
     progress = snapshots.progress()
-    resumed = resume and progress is not None and not progress.complete and progress.position >= at_least
+    unfinished = progress is not None and not progress.complete and progress.channel == channel
+    resumed = resume and unfinished and progress is not None and progress.position >= at_least
     if not resumed:
         position = pin(at_least)
         number = (progress.snapshot_number if progress else 0) + 1

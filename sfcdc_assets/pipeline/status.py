@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,11 +26,12 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     raw = Table.open(warehouse, RAW_EVENTS_NAME)
     events = RawEvents(raw) if raw else None
     quarantine = Table.open(warehouse, "quarantine")
+    landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
     names = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
     return {
         "warehouse": warehouse.root,
         "channels": [_channel(events, channel) for channel in settings.channels],
-        "entities": [_entity(warehouse, events, settings, name) for name in names],
+        "entities": [_entity(warehouse, landed, name) for name in names],
         "quarantined": quarantine.count() if quarantine else 0,
     }
 
@@ -69,7 +71,9 @@ def _lost_place(lost: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, entity: str) -> dict[str, Any]:
+def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str) -> dict[str, Any]:
+    """`landed`: configured channel, in their order -> entity -> last position. `channel` is the one that the entity's
+    tables rest on, `new_channel` one that comes before it by now."""
     table = CurrentState.open(warehouse, entity)
     snapshots = Snapshots.open(warehouse, entity)
     ledger = Ledger.open(warehouse, entity)
@@ -83,9 +87,9 @@ def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, 
     if table is None:
         return {**told, "rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
     rows = table.table.scan(["_is_deleted", "_in_doubt"])
-    channel = next((name for name in settings.channels if table.applied(name) is not None), None)
+    channel = next((name for name in landed if snapshots and snapshots.pinned_on(name)), None)
     applied = table.applied(channel) if channel else None
-    landed = events.last_positions(channel).get(entity, 0) if events and channel else 0
+    carrying = next((name for name in landed if name == channel or entity in landed[name]), None)
     return {
         **told,
         "rows": rows.num_rows,
@@ -93,7 +97,8 @@ def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, 
         "in_doubt": pc.sum(rows["_in_doubt"]).as_py() or 0,
         "channel": channel,
         "applied": applied,
-        "up_to_date": landed <= (applied or 0),
+        "up_to_date": carrying == channel and landed.get(channel or "", {}).get(entity, 0) <= (applied or 0),
+        "new_channel": carrying if carrying != channel else None,
         "version": table.table.version,
         "open_doubts": ledger.counts() if ledger else {},
     }

@@ -20,6 +20,7 @@ from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.change_of_channel import OtherChannel
 from sfcdc_assets.pipeline.entity_tables import SnapshotMissing
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
@@ -66,12 +67,16 @@ def verify_entity(
 ) -> VerifyReport:
     """Read the entity from the org, whole or as far as `budget` API requests go, and compare.
 
-    Memory holds one page, and the Ids of both sides. Raises `SnapshotMissing` for an entity without a table.
+    Memory holds one page, and the Ids of both sides. Raises `SnapshotMissing` for an entity without a table and
+    `OtherChannel` for one whose table stands at a position of another channel.
     """
     started, calls = time.monotonic(), org.session.calls
     table = CurrentState.open(warehouse, entity)
-    if table is None or Snapshots.open(warehouse, entity) is None:
+    taken = Snapshots.open(warehouse, entity)
+    if table is None or taken is None:
         raise SnapshotMissing(entity)
+    if not taken.pinned_on(channel):
+        raise OtherChannel(entity, channel)
     position = table.applied(channel) or 0
     plan = _plan(table, budget)
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))

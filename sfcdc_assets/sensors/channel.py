@@ -5,7 +5,7 @@ for twice. What work there is comes from the tables: a run that failed, or an in
 nothing about what the next tick finds to do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import dagster as dg
 
@@ -72,7 +72,7 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
         run_requests=requests,
         skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),
         dynamic_partitions_requests=[ENTITY.build_add_request(new)] if new else [],
-        asset_events=[*_materializations(warehouse, report), channel_observation(warehouse, report)],
+        asset_events=[*_materializations(warehouse, report, mine), channel_observation(warehouse, report)],
     )
 
 
@@ -123,10 +123,14 @@ def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapsho
     return f"{told}; all {len(states)} entities are up to date."
 
 
-def _materializations(warehouse: Warehouse, report: LandingReport) -> list[dg.AssetMaterialization]:
+def _materializations(
+    warehouse: Warehouse, report: LandingReport, mine: Collection[str]
+) -> list[dg.AssetMaterialization]:
+    """Of the entities that this channel feeds: an event that landed from two channels is told of once."""
     return [
         dg.AssetMaterialization(
             RAW_EVENTS_KEY, partition=entity, metadata=raw_events_metadata(warehouse, report, entity)
         )
         for entity in report.events
+        if entity in mine
     ]

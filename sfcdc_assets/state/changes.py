@@ -35,13 +35,15 @@ CHANGES = pa.schema(
         ("transaction_key", pa.string()),
         ("cells", pa.list_(CELL)),
         ("diff_columns", pa.list_(pa.int32())),
+        ("claims", pa.list_(CELL)),
         ("error", pa.string()),
         ("untold", pa.string()),
     ]
 )
-"""`diff_columns` are the columns whose cell holds a diff instead of the value. `error` says why the event's body could
-not be decoded; its change type is then `UNDECODABLE`. `untold` says what the event changed without telling the value:
-its cells are right, and not all."""
+"""`diff_columns` are the columns whose cell holds a diff instead of the value. `claims` are values the event carries
+without having changed them: they are compared, never applied (`state.enrichment`). `error` says why the event's body
+could not be decoded; its change type is then `UNDECODABLE`. `untold` says what the event changed without telling the
+value: its cells are right, and not all."""
 
 _EMPTY_ID = re.compile(r"0{14,15}AAA")
 
@@ -95,9 +97,9 @@ class ChangeReader:
             try:
                 decoded = self._decode(row["schema_id"], row["payload"], row["position"])
             except ChangeEventError as error:
-                builder.add(row, UNDECODABLE, (), (), str(error), None)
+                builder.add(row, UNDECODABLE, None, str(error))
             else:
-                builder.add(row, row["change_type"], decoded.cells, decoded.diff_columns, None, decoded.untold)
+                builder.add(row, row["change_type"], decoded, None)
         return builder.build()
 
     def _decode(self, schema_id: str, payload: bytes, position: int) -> DecodedEvent:
@@ -130,32 +132,16 @@ class _ChangesBuilder:
     """Collects changes column by column; Arrow arrays are built once at the end."""
 
     def __init__(self, members: Sequence[int]) -> None:
-        self._members = members
         self._rows: list[tuple[object, ...]] = []
-        self._offsets = [0]
-        self._column: list[int] = []
-        self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
+        self._cells = _CellLists(members)
+        self._claims = _CellLists(members)
 
-    def add(
-        self,
-        row: Mapping[str, Any],
-        change_type: str,
-        cells: Iterable[Cell],
-        diff_columns: Collection[int],
-        error: str | None,
-        untold: str | None,
-    ) -> None:
-        strings, doubles, longs = self._values
+    def add(self, row: Mapping[str, Any], change_type: str, decoded: DecodedEvent | None, error: str | None) -> None:
         for record_id in row["record_ids"]:
             if not names_one_record(record_id):
                 continue
-            for index, value in cells:
-                member = self._members[index]
-                self._column.append(index)
-                strings.append(value if member == 0 else None)
-                doubles.append(value if member == 1 else None)
-                longs.append(int(value) if member == 2 and value is not None else None)
-            self._offsets.append(len(self._column))
+            self._cells.add(decoded.cells if decoded else ())
+            self._claims.add(decoded.claims if decoded else ())
             self._rows.append(
                 (
                     record_id,
@@ -164,15 +150,53 @@ class _ChangesBuilder:
                     row["commit_timestamp"],
                     row["commit_user"],
                     row["transaction_key"],
-                    list(diff_columns),
+                    list(decoded.diff_columns) if decoded else [],
                     error,
-                    untold,
+                    decoded.untold if decoded else None,
                 )
             )
 
     def build(self) -> pa.RecordBatch:
         transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 9
         record_id, position, change_type, timestamp, user, key, diff_columns, error, untold = transposed
+        arrays = [
+            pa.nulls(len(self._rows), pa.int32()),
+            pa.array(record_id, pa.string()),
+            pa.array(position, pa.int64()),
+            pa.array(change_type, pa.string()),
+            pa.array(timestamp, pa.timestamp("us", "UTC")),
+            pa.array(user, pa.string()),
+            pa.array(key, pa.string()),
+            self._cells.build(),
+            pa.array(diff_columns, pa.list_(pa.int32())),
+            self._claims.build(),
+            pa.array(error, pa.string()),
+            pa.array(untold, pa.string()),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)
+
+
+class _CellLists:
+    """A list of cells for each change."""
+
+    def __init__(self, members: Sequence[int]) -> None:
+        """`members`: for each column the member of `CELL` that holds its values."""
+        self._members = members
+        self._offsets = [0]
+        self._column: list[int] = []
+        self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
+
+    def add(self, cells: Iterable[Cell]) -> None:
+        strings, doubles, longs = self._values
+        for index, value in cells:
+            member = self._members[index]
+            self._column.append(index)
+            strings.append(value if member == 0 else None)
+            doubles.append(value if member == 1 else None)
+            longs.append(int(value) if member == 2 and value is not None else None)
+        self._offsets.append(len(self._column))
+
+    def build(self) -> pa.ListArray:
         strings, doubles, longs = self._values
         cells = pa.StructArray.from_arrays(
             [
@@ -183,20 +207,7 @@ class _ChangesBuilder:
             ],
             fields=list(CELL),
         )
-        arrays = [
-            pa.nulls(len(self._rows), pa.int32()),
-            pa.array(record_id, pa.string()),
-            pa.array(position, pa.int64()),
-            pa.array(change_type, pa.string()),
-            pa.array(timestamp, pa.timestamp("us", "UTC")),
-            pa.array(user, pa.string()),
-            pa.array(key, pa.string()),
-            pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), cells),
-            pa.array(diff_columns, pa.list_(pa.int32())),
-            pa.array(error, pa.string()),
-            pa.array(untold, pa.string()),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)
+        return pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), cells)
 
 
 def _rows(rows: pa.RecordBatch | pa.Table) -> Iterable[dict[str, Any]]:

@@ -46,7 +46,7 @@ class Doubt(StrEnum):
     RETYPED_FIELD = "retyped_field"
     """A field's type, length or scale was changed, which may change values without an event; speaks of the entity."""
     DRIFT = "drift"
-    """An audit found the row to differ from the org."""
+    """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 
 
 UNMARKED = frozenset({Doubt.DRIFT, Doubt.SILENT_CHANGE})

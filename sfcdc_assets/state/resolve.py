@@ -1,8 +1,9 @@
 """Resolve: which of a batch's changes can be applied, and which records come into doubt (guarantee 7).
 
 A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and what comes after
-it waits in `raw_events` until the record is read back. A change that can be trusted but does not tell everything is
-applied, with those after it in the batch, and opens a doubt all the same. Other records are not concerned.
+it waits in `raw_events` until the record is read back. Other records are not concerned. A change that can be trusted
+but does not tell everything is applied, with those after it in the batch, and opens a doubt all the same; so is one of
+an enriched event that contradicts the row.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.doubt import DOUBTS, REASON_OF_CHANGE_TYPE, Doubt
+from sfcdc_assets.state.enrichment import contradictions
 from sfcdc_assets.state.fold import SETS_ALL
 from sfcdc_assets.state.large_text import Rebuilt, rebuild_texts
 
@@ -54,7 +56,9 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     untold = _doubts_of_untold(applied).join(doubts, on="record_id", how="anti")
     waiting = met.height - applied.height - doubts.height
     values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
-    return Resolved(_with_values(applied, values), values, pl.concat([doubts, untold]), waiting)
+    changes = _with_values(applied, values)
+    drift = contradictions(base, changes, columns).join(doubts, on="record_id", how="anti")
+    return Resolved(changes, values, pl.concat([doubts, _first(pl.concat([untold, drift]))]), waiting)
 
 
 def _doubts_of_untold(applied: pl.DataFrame) -> pl.DataFrame:
