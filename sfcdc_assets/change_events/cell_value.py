@@ -8,14 +8,15 @@ that loses nothing, else it is refused with a `ValueError`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import date
 from enum import StrEnum
 from typing import Any
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.change_events.event_schema import SchemaField
+from sfcdc_assets.change_events.hashed_value import hashing
 from sfcdc_assets.change_events.record_id import to_18_characters
+from sfcdc_assets.change_events.value_text import boolean_text, date_text, number_text, timestamp_text
 
 CellValue = str | int | float | bool | None
 Converter = Callable[[Any], CellValue]
@@ -73,12 +74,13 @@ def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
 def converter(leaf: SchemaField, column: Column) -> Converter:
     """The function for one field and one column; it takes no null and raises `ValueError` for what does not fit."""
     kind = source_kind(leaf, column)
-    return _CONVERTERS.get((kind, column.type)) or _refuser(kind, column)
+    convert = _CONVERTERS.get((kind, column.plain_type)) or _refuser(kind, column)
+    return convert if column.hash_key is None else hashing(column, convert)
 
 
 def _refuser(kind: SourceKind, column: Column) -> Converter:
     def refuse(value: object) -> CellValue:
-        raise ValueError(f"a {kind} does not fit a column of type {column.type}")
+        raise ValueError(f"a {kind} does not fit a column of type {column.plain_type}")
 
     return refuse
 
@@ -104,27 +106,12 @@ def _in_calendar(value: int) -> int:
     return value
 
 
-def _days(value: int) -> CellValue:
+def _days(value: int) -> int:
     return _in_calendar(value) // _DAY_MS
 
 
-def _microseconds(value: int) -> CellValue:
+def _microseconds(value: int) -> int:
     return _in_calendar(value) * 1000
-
-
-def _number_text(value: float) -> str:
-    """The shortest plain decimal: 3233.0 is "3233", 1e21 has all its zeros."""
-    text = format(Decimal(repr(value)), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _date_text(value: int) -> str:
-    return (_EPOCH + timedelta(days=_in_calendar(value) // _DAY_MS)).isoformat()
-
-
-def _datetime_text(value: int) -> str:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=_in_calendar(value))
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _time_text(value: int) -> str:
@@ -134,10 +121,6 @@ def _time_text(value: int) -> str:
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:02d}:{minutes:02d}:{seconds:02d}.{milliseconds:03d}"
-
-
-def _boolean_text(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _list_text(value: list[Any]) -> CellValue:
@@ -150,18 +133,18 @@ _CONVERTERS: dict[tuple[SourceKind, ColumnType], Converter] = {
     (SourceKind.TEXT, ColumnType.DOUBLE): float,
     (SourceKind.REFERENCE, ColumnType.STRING): lambda value: to_18_characters(value) or None,
     (SourceKind.BOOLEAN, ColumnType.BOOLEAN): _same,
-    (SourceKind.BOOLEAN, ColumnType.STRING): _boolean_text,
+    (SourceKind.BOOLEAN, ColumnType.STRING): boolean_text,
     (SourceKind.INTEGER, ColumnType.INT): _int,
     (SourceKind.INTEGER, ColumnType.DOUBLE): float,
     (SourceKind.INTEGER, ColumnType.STRING): str,
     (SourceKind.NUMBER, ColumnType.DOUBLE): _same,
     (SourceKind.NUMBER, ColumnType.INT): _int,
-    (SourceKind.NUMBER, ColumnType.STRING): _number_text,
+    (SourceKind.NUMBER, ColumnType.STRING): number_text,
     (SourceKind.DATE, ColumnType.DATE): _days,
     (SourceKind.DATE, ColumnType.TIMESTAMP): _microseconds,
-    (SourceKind.DATE, ColumnType.STRING): _date_text,
+    (SourceKind.DATE, ColumnType.STRING): lambda value: date_text(_days(value)),
     (SourceKind.DATETIME, ColumnType.TIMESTAMP): _microseconds,
-    (SourceKind.DATETIME, ColumnType.STRING): _datetime_text,
+    (SourceKind.DATETIME, ColumnType.STRING): lambda value: timestamp_text(_microseconds(value)),
     (SourceKind.TIME, ColumnType.STRING): _time_text,
     (SourceKind.LIST, ColumnType.STRING): _list_text,
 }
