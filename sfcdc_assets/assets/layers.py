@@ -218,6 +218,7 @@ class LayerRun:
         report = apply_entity(
             self._warehouse,
             self._spark.spark_session,
+            self._org.privacy,
             state.entity,
             state.channel,
             self._context.run.run_id,

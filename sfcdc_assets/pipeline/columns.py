@@ -1,4 +1,5 @@
-"""The columns of an entity's tables: what its newest event schema carries, and every column a table already has."""
+"""The columns of an entity's tables: what its newest event schema carries, and every column a table already has, as far
+as SFCDC_EXCLUDE and SFCDC_HASH let them in."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow_schema
+from sfcdc_assets.change_events.compound_field import leaf_columns
+from sfcdc_assets.change_events.event_schema import schema_fields
+from sfcdc_assets.change_events.privacy import Compounds, Privacy, PrivacyConflict
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 
@@ -21,6 +25,20 @@ class SchemaMissing(SfcdcError):
         super().__init__(
             f"{entity}: no change event schema is known. Check that Change Data Capture is switched on for {entity} "
             "(Setup, Change Data Capture) and that the integration user has View All on it, then take its snapshot."
+        )
+
+
+class PrivacyChanged(SfcdcError):
+    """Tables of an entity were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or its key."""
+
+    def __init__(self, entity: str, conflicts: Mapping[str, Sequence[PrivacyConflict]]) -> None:
+        self.entity = entity
+        self.conflicts = conflicts
+        told = "; ".join(f"in {table} {', '.join(map(str, found))}" for table, found in conflicts.items() if found)
+        super().__init__(
+            f"{entity}: its tables were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or SFCDC_HASH_KEY: "
+            f"{told}. Set them back, or run `sfcdc rebuild --from-org --entity {entity}`, which removes the entity's "
+            "tables and copies it anew."
         )
 
 
@@ -37,8 +55,9 @@ def retired_columns(schemas: Schemas, entity: str, table: Sequence[Column]) -> f
     return frozenset(column.name for column in table if column.name not in fields and column.name != "Id")
 
 
-def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tuple[Column, ...]:
-    """The readable fields that any known schema carries, in describe's order, then the table's retired columns.
+def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, privacy: Privacy) -> tuple[Column, ...]:
+    """The readable fields that any known schema carries, in describe's order, then the table's retired columns; without
+    those that are left out for privacy, and hashed ones with their key.
 
     Several schemas are in use at a time (events wait for up to three days), so none of them alone tells the columns;
     the freshest describe tells which fields there are now. Raises `SchemaMissing`.
@@ -54,7 +73,38 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None) -> tu
         found = dict(sorted(found.items(), key=lambda item: order[item[0]]))
     for column in columns_of_arrow_schema(table) if table is not None else ():
         found.setdefault(column.name, column)
-    return tuple(found.values())
+    return privacy.columns(entity, found.values(), _compounds(known))
+
+
+def kept_columns(schemas: Schemas, entity: str, table: pa.Schema, privacy: Privacy) -> tuple[Column, ...]:
+    """The columns of a table of the entity, the hashed ones with their key. Raises `PrivacyChanged`."""
+    check_privacy(schemas, entity, {"its table": table}, privacy)
+    return privacy.columns(entity, columns_of_arrow_schema(table), _compounds(schemas.of_entity(entity)))
+
+
+def check_privacy(schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy) -> None:
+    """Raises `PrivacyChanged` when one of the entity's tables (by name) has columns that are to be left out now, or
+    to be hashed, or to be hashed otherwise."""
+    compounds = _compounds(schemas.of_entity(entity))
+    conflicts = {
+        name: privacy.conflicts(entity, columns_of_arrow_schema(schema), compounds) for name, schema in tables.items()
+    }
+    if any(conflicts.values()):
+        raise PrivacyChanged(entity, conflicts)
+
+
+def _compounds(known: Sequence[EventSchema]) -> Compounds:
+    """Which compound fields the columns belong to or once belonged to, as events and describe say."""
+    found: dict[str, set[str]] = {}
+    for schema in known:
+        for field in schema_fields(json.loads(schema.schema_json))[1:]:
+            for name, _, child in leaf_columns(field):
+                if child is not None:
+                    found.setdefault(name, set()).add(field.name)
+        for described in (schema.describe or {"fields": ()})["fields"]:
+            if described.get("compoundFieldName"):
+                found.setdefault(described["name"], set()).add(described["compoundFieldName"])
+    return found
 
 
 def _newest_describe(known: Sequence[EventSchema]) -> Mapping[str, Any] | None:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.landing import QUARANTINE
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
 from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT, CurrentState, id_ranges
@@ -27,11 +28,11 @@ from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, Refetches, Snapshots
-from sfcdc_assets.lake.table import NewFile
+from sfcdc_assets.lake.table import NewFile, Table
 from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.batch import Batch, read_batch
-from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
+from sfcdc_assets.pipeline.columns import RETIRED, check_privacy, entity_columns, retired_columns
 from sfcdc_assets.state.apply import EventRange, apply_events
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask, Reads, TextTarget
@@ -85,16 +86,23 @@ class ApplyReport:
 
 @decide_anew
 def apply_entity(
-    warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str, up_to: int | None = None
+    warehouse: Warehouse,
+    spark: SparkSession,
+    privacy: Privacy,
+    entity: str,
+    channel: str,
+    run_id: str,
+    up_to: int | None = None,
 ) -> ApplyReport:
     """Apply the channel's complete events, a new snapshot and new refetches, if any, to the entity's tables.
 
     Events up to position `up_to` are applied, by default up to the last complete transaction that has landed.
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
-    swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`.
+    swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`,
+    `PrivacyChanged`.
     """
-    return _Application(warehouse, spark, entity, channel, run_id, up_to).run()
+    return _Application(warehouse, spark, privacy, entity, channel, run_id, up_to).run()
 
 
 class _Application:
@@ -104,6 +112,7 @@ class _Application:
         self,
         warehouse: Warehouse,
         spark: SparkSession,
+        privacy: Privacy,
         entity: str,
         channel: str,
         run_id: str,
@@ -112,6 +121,7 @@ class _Application:
         self._started = time.monotonic()
         self._warehouse = warehouse
         self._spark = spark
+        self._privacy = privacy
         self._entity = entity
         self._channel = channel
         self._run_id = run_id
@@ -125,14 +135,15 @@ class _Application:
         self._taken = taken
         self._snapshot: CompleteSnapshot = snapshot
         self._schemas = Schemas(warehouse)
+        self._check_privacy()
         self._ledger = Ledger.open_or_create(warehouse, entity)
         present = CurrentState.open(warehouse, entity)
         if present is not None:
             self._doubt_new_fields(present)
         self._table = CurrentState.open_with(
-            warehouse, entity, entity_columns(self._schemas, entity, present.schema if present else None)
+            warehouse, entity, self._columns_beside(present.schema if present else None)
         )
-        self._columns: tuple[Column, ...] = entity_columns(self._schemas, entity, self._table.schema)
+        self._columns: tuple[Column, ...] = self._columns_beside(self._table.schema)
         self._unread = retired_columns(self._schemas, entity, self._columns)
         self._table.table.mark_columns(sorted(self._unread), RETIRED)
         self._texts = TextFields.open_or_create(warehouse, entity)
@@ -144,6 +155,16 @@ class _Application:
         self._refetched = 0 if self._anew else self._table.has(REFETCH)
         self._reads: Refetches = taken.refetches(self._refetched)
 
+    def _columns_beside(self, table: pa.Schema | None) -> tuple[Column, ...]:
+        return entity_columns(self._schemas, self._entity, table, self._privacy)
+
+    def _check_privacy(self) -> None:
+        """Raises `PrivacyChanged` when a table has values that the settings no longer let in."""
+        names = [layer.name_of(self._entity) for layer in (current_state, history, snapshots)]
+        tables = {name: Table.open(self._warehouse, name) for name in names}
+        present = {name: table.schema for name, table in tables.items() if table is not None}
+        check_privacy(self._schemas, self._entity, present, self._privacy)
+
     def _doubt_new_fields(self, present: CurrentState) -> None:
         """Records may have values in a new field that no event told of: the entity is read again.
 
@@ -152,7 +173,7 @@ class _Application:
         progress = self._taken.progress()
         read = set(progress.fields) if progress and progress.snapshot_number == self._snapshot.number else set()
         known = {*present.schema.names, *read}
-        new = [c.name for c in entity_columns(self._schemas, self._entity, present.schema) if c.name not in known]
+        new = [column.name for column in self._columns_beside(present.schema) if column.name not in known]
         if new and present.files():
             position = max(present.applied(self._channel) or 0, self._snapshot.position) + 1
             doubt = {"record_id": ENTITY, "reason": Doubt.NEW_FIELD, "position": position, "detail": ", ".join(new)}
@@ -314,6 +335,8 @@ class _Application:
         if errors:
             rows = raw_events.payloads(self._warehouse, self._entity, self._channel, sorted(errors))
             told = [{**row, "channel": self._channel, "error": errors[row["position"]]} for row in rows]
+            if self._privacy.concerns(self._entity):
+                told = [{**row, "payload": None} for row in told]  # raw_events has it, and no other table may
             writer = f"{self._channel}:{self._entity}"
             quarantine(self._warehouse, pa.Table.from_pylist(told, schema=QUARANTINE), writer)
 

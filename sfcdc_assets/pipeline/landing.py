@@ -200,10 +200,14 @@ class Lander:
         """Keep events without a readable header, and doubt what they may have spoken of.
 
         Their schema tells the entity, nothing tells the record; without a known schema it may be any entity of the
-        channel. The doubts are opened before the channel's place moves on.
+        channel. The doubts are opened before the channel's place moves on. The payload is not kept where columns of
+        the entity are private: no table but `raw_events` may have them, and that one needs a header.
         """
-        for row in rows.select(["position", "schema_id", "error"]).to_pylist():
+        payloads = rows["payload"].to_pylist()
+        for number, row in enumerate(rows.select(["position", "schema_id", "error"]).to_pylist()):
             schema = schemas.get(row["schema_id"])
+            if self._org.privacy.concerns(schema.entity_name if schema else None):
+                payloads[number] = None
             entities = (schema.entity_name,) if schema else entities_of_channel(self._warehouse, channel)
             doubt = {
                 "record_id": ENTITY,
@@ -214,7 +218,9 @@ class Lander:
             for entity in entities:
                 ledger = Ledger.open_or_create(self._warehouse, entity)
                 ledger.note([doubt], channel, row["position"], self._clock_ms())
-        return quarantine(self._warehouse, rows, channel)
+        place = rows.schema.get_field_index("payload")
+        kept = rows.set_column(place, rows.schema.field(place), pa.array(payloads, pa.binary()))
+        return quarantine(self._warehouse, kept, channel)
 
     def _know(self, schemas: Schemas, schema_ids: Sequence[str]) -> None:
         """Fetch the schemas of events the first time their ids are seen, and describe an entity anew when its schema

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.columns import entity_columns
+from sfcdc_assets.pipeline.columns import check_privacy, entity_columns
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.snapshot.pages import read_pages, start
@@ -48,7 +48,7 @@ def take_snapshot(
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
     snapshot pinned earlier is given up); `on_page` is told the progress. A job that the org has
     forgotten (results are kept for 7 days) is begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
-    and what `pin` raises.
+    `PrivacyChanged`, and what `pin` raises.
     """
     try:
         return _take(warehouse, org, entity, channel, pin, at_least, on_page, clock_ms, resume=True)
@@ -78,7 +78,9 @@ def _take(
         known = schemas.get(newest.schema_id)
         if known is None or known.describe_json != newest.describe_json:
             schemas.add(newest)
-    columns = entity_columns(schemas, entity, None)
+    if present:
+        check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
+    columns = entity_columns(schemas, entity, None, org.privacy)
     snapshots = Snapshots.open_with(warehouse, entity, columns)
     if not resumed:
         position = pin(at_least)
