@@ -14,7 +14,10 @@ from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import schema_fields
 from sfcdc_assets.change_events.privacy import Compounds, Privacy, PrivacyConflict
 from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake import current_state, history, snapshots
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
 
 
 class SchemaMissing(SfcdcError):
@@ -34,7 +37,7 @@ class PrivacyChanged(SfcdcError):
     def __init__(self, entity: str, conflicts: Mapping[str, Sequence[PrivacyConflict]]) -> None:
         self.entity = entity
         self.conflicts = conflicts
-        told = "; ".join(f"in {table} {', '.join(map(str, found))}" for table, found in conflicts.items() if found)
+        told = "; ".join(f"in {table} {', '.join(map(str, found))}" for table, found in conflicts.items())
         super().__init__(
             f"{entity}: its tables were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or SFCDC_HASH_KEY: "
             f"{told}. Set them back, or run `sfcdc rebuild --from-org --entity {entity}`, which removes the entity's "
@@ -83,14 +86,28 @@ def kept_columns(schemas: Schemas, entity: str, table: pa.Schema, privacy: Priva
 
 
 def check_privacy(schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy) -> None:
-    """Raises `PrivacyChanged` when one of the entity's tables (by name) has columns that are to be left out now, or
-    to be hashed, or to be hashed otherwise."""
-    compounds = _compounds(schemas.of_entity(entity))
-    conflicts = {
-        name: privacy.conflicts(entity, columns_of_arrow_schema(schema), compounds) for name, schema in tables.items()
-    }
-    if any(conflicts.values()):
+    """Raises `PrivacyChanged` when the entity's tables (by name) are not as the settings want them."""
+    conflicts = privacy_conflicts(schemas, entity, tables, privacy)
+    if conflicts:
         raise PrivacyChanged(entity, conflicts)
+
+
+def privacy_conflicts(
+    schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy
+) -> Mapping[str, Sequence[PrivacyConflict]]:
+    """Table -> its columns that are to be left out now, or to be hashed, or to be hashed otherwise, if it has any."""
+    compounds = _compounds(schemas.of_entity(entity)) if privacy.concerns(entity) else {}
+    found = {name: privacy.conflicts(entity, columns_of_arrow_schema(tables[name]), compounds) for name in tables}
+    return {name: conflicts for name, conflicts in found.items() if conflicts}
+
+
+def conflicts_of_entity(
+    warehouse: Warehouse, schemas: Schemas, entity: str, privacy: Privacy
+) -> Mapping[str, Sequence[PrivacyConflict]]:
+    """`privacy_conflicts` of the entity's tables that have its columns, from their schemas alone."""
+    names = [layer.name_of(entity) for layer in (current_state, history, snapshots)]
+    tables = {name: table.schema for name in names if (table := Table.open(warehouse, name)) is not None}
+    return privacy_conflicts(schemas, entity, tables, privacy)
 
 
 def _compounds(known: Sequence[EventSchema]) -> Compounds:

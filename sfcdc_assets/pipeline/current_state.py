@@ -28,11 +28,17 @@ from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, Refetches, Snapshots
-from sfcdc_assets.lake.table import NewFile, Table
+from sfcdc_assets.lake.table import NewFile
 from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.batch import Batch, read_batch
-from sfcdc_assets.pipeline.columns import RETIRED, check_privacy, entity_columns, retired_columns
+from sfcdc_assets.pipeline.columns import (
+    RETIRED,
+    PrivacyChanged,
+    conflicts_of_entity,
+    entity_columns,
+    retired_columns,
+)
 from sfcdc_assets.state.apply import EventRange, apply_events
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask, Reads, TextTarget
@@ -135,7 +141,9 @@ class _Application:
         self._taken = taken
         self._snapshot: CompleteSnapshot = snapshot
         self._schemas = Schemas(warehouse)
-        self._check_privacy()
+        conflicts = conflicts_of_entity(warehouse, self._schemas, entity, privacy)
+        if conflicts:
+            raise PrivacyChanged(entity, conflicts)
         self._ledger = Ledger.open_or_create(warehouse, entity)
         present = CurrentState.open(warehouse, entity)
         if present is not None:
@@ -157,13 +165,6 @@ class _Application:
 
     def _columns_beside(self, table: pa.Schema | None) -> tuple[Column, ...]:
         return entity_columns(self._schemas, self._entity, table, self._privacy)
-
-    def _check_privacy(self) -> None:
-        """Raises `PrivacyChanged` when a table has values that the settings no longer let in."""
-        names = [layer.name_of(self._entity) for layer in (current_state, history, snapshots)]
-        tables = {name: Table.open(self._warehouse, name) for name in names}
-        present = {name: table.schema for name, table in tables.items() if table is not None}
-        check_privacy(self._schemas, self._entity, present, self._privacy)
 
     def _doubt_new_fields(self, present: CurrentState) -> None:
         """Records may have values in a new field that no event told of: the entity is read again.

@@ -284,3 +284,44 @@ def test_verify_compares_hashes_and_knows_nothing_of_what_is_left_out(told: Told
     assert {each["field"] for each in differences} >= {f"Hash_{kind}__c" for kind in ("Note", "Long", "Mail", "Score")}
     assert all(len(each["in_org"]) == len(each["in_table"]) == 64 for each in differences)
     assert told.sfcdc("verify").exit_code == 0
+
+
+def test_settings_that_tables_do_not_keep_stop_the_entity_until_it_is_copied_anew(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_id = ids(synced.org, "Contact")[0]
+    with synced.org.transaction() as one:
+        one.update("Contact", record_id, {"Title": "SENTINEL", "Birthdate": "1911-11-11"})
+    synced.sync()
+    assert {path.split("/")[0] for path in private_files(synced.warehouse)} >= {"current_state", "history"}
+
+    monkeypatch.setenv("SFCDC_EXCLUDE", "Contact.Title")
+    monkeypatch.setenv("SFCDC_HASH", "Contact.Birthdate")
+    monkeypatch.setenv("SFCDC_HASH_KEY", KEY)
+    with pytest.raises(RunFailed) as failed:
+        synced.sync()
+    for part in (
+        "Title is to be left out, Birthdate is to be hashed",
+        "snapshot/Contact",
+        "`sfcdc rebuild --from-org --entity Contact`",
+    ):
+        assert part in str(failed.value)
+    told = CliRunner().invoke(app, ["verify", "--entity", "Contact"])
+    assert (told.exit_code, "in its table Title is to be left out" in told.stderr) == (1, True)
+
+    told = CliRunner().invoke(app, ["rebuild", "--from-org", "--entity", "Contact"])
+    assert told.exit_code == 0, told.stderr
+    assert {path.split("/")[0] for path in private_files(synced.warehouse)} == {"raw_events"}
+    row = synced.rows("Contact")[record_id]
+    assert "Title" not in row
+    assert row["Birthdate"] == hmac.new(KEY.encode(), b"1911-11-11", hashlib.sha256).hexdigest()
+
+    monkeypatch.delenv("SFCDC_EXCLUDE")
+    synced.sync()
+    with synced.org.transaction() as one:
+        one.update("Contact", record_id, {"Phone": "1"})
+    synced.sync()
+    assert {row["Title"] for row in synced.rows("Contact").values()} > {"SENTINEL"}, "a column that comes back is new"
+    monkeypatch.setenv("SFCDC_HASH_KEY", "another key")
+    with pytest.raises(RunFailed, match="Birthdate is to be hashed with another key"):
+        synced.sync()
