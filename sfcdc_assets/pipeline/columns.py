@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow_schema
 from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import schema_fields
-from sfcdc_assets.change_events.privacy import Compounds, Privacy, PrivacyConflict
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy, PrivacyConflict
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history, snapshots
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
@@ -108,6 +109,29 @@ def conflicts_of_entity(
     names = [layer.name_of(entity) for layer in (current_state, history, snapshots)]
     tables = {name: table.schema for name in names if (table := Table.open(warehouse, name)) is not None}
     return privacy_conflicts(schemas, entity, tables, privacy)
+
+
+@dataclass(frozen=True)
+class PrivateColumns:
+    """Columns of an entity that are left out, and that are hashed, by the settings; and all names that rules may use
+    for its columns, those of compounds too."""
+
+    left_out: tuple[str, ...]
+    hashed: tuple[str, ...]
+    names: frozenset[str]
+
+
+def private_columns(schemas: Schemas, entity: str, privacy: Privacy) -> PrivateColumns:
+    """What the settings say of the columns that the entity has now. Raises `SchemaMissing`."""
+    every = entity_columns(schemas, entity, None, NOTHING_PRIVATE)
+    kept = {column.name: column for column in entity_columns(schemas, entity, None, privacy)}
+    compounds = _compounds(schemas.of_entity(entity))
+    names = {column.name for column in every}
+    return PrivateColumns(
+        tuple(column.name for column in every if column.name not in kept),
+        tuple(name for name, column in kept.items() if column.hash_key is not None),
+        frozenset(names.union(*(compounds.get(name, ()) for name in names))),
+    )
 
 
 def _compounds(known: Sequence[EventSchema]) -> Compounds:

@@ -271,6 +271,22 @@ def test_only_the_hashed_text_comes_into_doubt_by_a_diff(told: Told) -> None:
     assert unhealed(told.pipeline) == []
 
 
+def test_status_tells_what_is_hidden_and_which_rule_hides_nothing(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_EXCLUDE", SETTINGS["SFCDC_EXCLUDE"] + ",Contact.Emial")
+    privacy = json.loads(told.sfcdc("status", "--json").stdout)["privacy"]
+    assert {f"Out_{kind}__c" for kind in FIELDS} | {"MailingCity"} <= set(privacy["left_out"]["Contact"])
+    assert set(privacy["hashed"]["Contact"]) == {f"Hash_{kind}__c" for kind in FIELDS} | {
+        "FirstName",
+        "LastName",
+        "Salutation",
+    }
+    assert (privacy["rules_without_column"], privacy["conflicts"]) == (["Contact.Emial"], {})
+    monkeypatch.setenv("SFCDC_HASH", "Contact.Title")
+    assert "Contact: current_state/Contact, history/Contact, snapshot/Contact were written with other settings" in (
+        told.sfcdc("status").stdout
+    )
+
+
 def test_undecodable_events_are_in_quarantine_without_their_payload(told: Told) -> None:
     kept = told.pipeline.scan("quarantine")
     assert len(kept) == 2
