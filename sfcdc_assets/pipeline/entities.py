@@ -46,8 +46,10 @@ def entity_channels(
 class EntityState:
     """How far an entity has come: positions landed, complete and applied; snapshots complete (and the last one's pin)
     and applied; refetches taken and applied; open doubts, those about records that may be read back now, and the
-    position of an unanswered doubt about the entity and of the last one that its rows were marked for; whether tables
-    were written with other settings of privacy (see `seen_by_privacy`)."""
+    position of an unanswered doubt about the entity and of the last one that its rows were marked for.
+
+    Whether tables were written with other settings of privacy is told by `seen_by_privacy`, whether payloads past their
+    retention wait for a newer snapshot by `seen_by_retention`."""
 
     entity: str
     channel: str
@@ -64,11 +66,12 @@ class EntityState:
     entity_doubt: int | None
     doubt_marked: int
     privacy_changed: bool = False
+    payloads_overdue: bool = False
 
     @property
     def needs_snapshot(self) -> bool:
-        """No complete snapshot answers for the entity."""
-        return self.snapshot_complete == 0 or self.entity_doubt is not None
+        """No complete snapshot answers for the entity, or a newer one is due."""
+        return self.snapshot_complete == 0 or self.entity_doubt is not None or self.payloads_overdue
 
     @property
     def has_work(self) -> bool:

@@ -187,7 +187,9 @@ class Lander:
         moved = landed.place.position > place.position or landed.place.complete_position > place.complete_position
         # The first resume point is kept at once: a channel begun at LATEST would be begun there again, behind a hole.
         resume_moved = landed.place.replay_id != place.replay_id
-        if moved or (resume_moved and (place.replay_id is None or self._resume_point_is_old(raw_events))):
+        if moved or (
+            resume_moved and (place.replay_id is None or self._resume_point_is_old(raw_events, report.channel))
+        ):
             report.quarantined += self._quarantine(schemas, report.channel, landed.quarantined)
             raw_events.commit(landed.rows, landed.place, self._org.session.organization_id)
             for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
@@ -249,6 +251,6 @@ class Lander:
         entity = entity_of_change_event(json.loads(schema_json)["name"])
         schemas.add(EventSchema(schema_id, schema_json, entity, self._clock_ms(), self._org.describe_json(entity)))
 
-    def _resume_point_is_old(self, raw_events: RawEvents) -> bool:
-        last = raw_events.table.last_commit_ms()
+    def _resume_point_is_old(self, raw_events: RawEvents, channel: str) -> bool:
+        last = raw_events.landed_at_ms(channel)
         return last is None or self._clock_ms() - last > IDLE_COMMIT_SECONDS * 1000

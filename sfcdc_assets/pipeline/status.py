@@ -66,7 +66,7 @@ def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
             "lost_place": None,
         }
     place = events.place(channel)
-    landed = events.table.last_commit_ms()
+    landed = events.landed_at_ms(channel)
     return {
         "channel": channel,
         "position": place.position,
