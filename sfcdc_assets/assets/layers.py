@@ -29,7 +29,7 @@ from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.described import follow_describe
-from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.entities import EntityState, entity_states, seen_by_privacy
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
@@ -170,7 +170,8 @@ class LayerRun:
             self._drain()
             # A JVM is forked from this process soon: no gRPC connection should be open then (facts section 10, 18).
             self._org.pubsub.close()
-            states = entity_states(self._warehouse, self._scope.entities)
+            known = entity_states(self._warehouse, self._scope.entities)
+            states = seen_by_privacy(self._warehouse, known, self._org.privacy)
             worked_on = [state for state in states if state.has_work or not self._scope.touched_only]
             each_entity(self._context, worked_on, self._bring_up_to_date)
             if not self._read_back:
@@ -221,6 +222,7 @@ class LayerRun:
         report = apply_entity(
             self._warehouse,
             self._spark.spark_session,
+            self._org.privacy,
             state.entity,
             state.channel,
             self._context.run.run_id,

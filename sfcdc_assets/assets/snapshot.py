@@ -17,6 +17,7 @@ from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import Lander
+from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.resources.lake import LakeResource
@@ -73,6 +74,7 @@ def snapshot(
             log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))
 
         states = entity_states(warehouse, scope.entities)
+        states = seen_by_retention(warehouse, states, settings.payload_retention_days, int(time.time() * 1000))
         each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
     yield from ()
 

@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import Any
 
 from sfcdc_assets.change_events.bitmap import FieldBit
-from sfcdc_assets.change_events.cell_value import CellValue
 from sfcdc_assets.change_events.event_schema import HEADER_FIELD, SchemaField
+from sfcdc_assets.change_events.type_conversion import CellValue
 from sfcdc_assets.change_events.wanted_field import Leaf, WantedField
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import fastavro
 
 from sfcdc_assets.change_events.bitmap import FieldBit, covers, field_bits
-from sfcdc_assets.change_events.cell_value import CellValue
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.checkboxes import Checkboxes
 from sfcdc_assets.change_events.claims import Named, claims, named_fields
@@ -34,6 +33,7 @@ from sfcdc_assets.change_events.header import (
     header_from_values,
     plain_change_type,
 )
+from sfcdc_assets.change_events.type_conversion import CellValue
 from sfcdc_assets.change_events.wanted_field import Leaf, WantedField, wanted_fields
 
 Cell = tuple[int, CellValue]

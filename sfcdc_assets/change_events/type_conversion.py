@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from sfcdc_assets.change_events.columns import ColumnType
+from sfcdc_assets.change_events.value_text import value_text
 
 CellValue = str | int | float | bool | None
 
@@ -28,6 +28,8 @@ def convert(value: Any, old: ColumnType, new: ColumnType) -> CellValue:
     """The value in the new type. Raises `ValueError` when it does not fit without loss."""
     if value is None or old is new:
         return value
+    if new is ColumnType.STRING:
+        return value_text(old, value)
     conversion = _CONVERSIONS.get((old, new))
     if conversion is None:
         raise ValueError(f"a {old} is no {new}")
@@ -44,25 +46,6 @@ def int_of(value: int | float) -> int:
     if value != value // 1 or not -_INT_LIMIT <= value < _INT_LIMIT:
         raise ValueError(f"{value} is not an integer of 32 bits")
     return int(value)
-
-
-def _number_text(value: float) -> str:
-    """The shortest plain decimal: 3233.0 is "3233", 1e21 has all its zeros."""
-    text = format(Decimal(repr(value)), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _boolean_text(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _date_text(value: int) -> str:
-    return (_EPOCH + timedelta(days=value)).isoformat()
-
-
-def _timestamp_text(value: int) -> str:
-    moment = _EPOCH_TIME + timedelta(microseconds=value)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _text_number(value: str) -> float:
@@ -97,14 +80,9 @@ def _day_of(value: int) -> int:
 _WIDENING = {(ColumnType.INT, ColumnType.DOUBLE), (ColumnType.DATE, ColumnType.TIMESTAMP)}
 _CONVERSIONS: dict[tuple[ColumnType, ColumnType], Callable[[Any], CellValue]] = {
     (ColumnType.INT, ColumnType.DOUBLE): float,
-    (ColumnType.INT, ColumnType.STRING): str,
     (ColumnType.DOUBLE, ColumnType.INT): int_of,
-    (ColumnType.DOUBLE, ColumnType.STRING): _number_text,
-    (ColumnType.BOOLEAN, ColumnType.STRING): _boolean_text,
     (ColumnType.DATE, ColumnType.TIMESTAMP): lambda value: value * _DAY_US,
-    (ColumnType.DATE, ColumnType.STRING): _date_text,
     (ColumnType.TIMESTAMP, ColumnType.DATE): _day_of,
-    (ColumnType.TIMESTAMP, ColumnType.STRING): _timestamp_text,
     (ColumnType.STRING, ColumnType.INT): lambda value: int_of(_text_number(value)),
     (ColumnType.STRING, ColumnType.DOUBLE): _text_number,
     (ColumnType.STRING, ColumnType.BOOLEAN): _text_boolean,

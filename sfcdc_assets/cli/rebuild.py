@@ -9,6 +9,7 @@ from pyarrow import fs
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 
 LAYERS = ("text_fields", "history", "current_state")
@@ -17,11 +18,14 @@ LAYERS = ("text_fields", "history", "current_state")
 
 def rebuild(
     entity: Annotated[list[str], typer.Option(help="The entity to rebuild; may be given several times.")],
+    from_org: Annotated[
+        bool, typer.Option("--from-org", help="Remove its snapshots too and read the entity from the org anew.")
+    ] = False,
 ) -> None:
     """Remove an entity's layers and build them anew from raw_events and all that was read of the org: the same rows.
 
-    Asks the org for nothing but what is new in its stream. A rebuild that is interrupted is finished by the next
-    `sfcdc sync`.
+    Asks the org for nothing but what is new in its stream, or, with --from-org, for a new snapshot. A rebuild that is
+    interrupted is finished by the next `sfcdc sync`.
     """
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
@@ -36,7 +40,7 @@ def rebuild(
             f"Entities that have: {', '.join(known)}",
         )
     for name in entity:
-        for each in LAYERS:
+        for each in (*LAYERS, snapshots.LAYER) if from_org else LAYERS:
             root = warehouse.filesystem(each)
             if root.get_file_info(name).type == fs.FileType.Directory:
                 root.delete_dir(name)

@@ -164,8 +164,7 @@ class Snapshots:
         return self._snapshot(number, self.table.transaction_version("pin") or 0) if number is not None else None
 
     def all_complete(self) -> tuple[CompleteSnapshot, ...]:
-        """Every complete snapshot since the entity has its channel, oldest first. One that was begun and given up is not
-        among them."""
+        """Every complete snapshot since the entity has its channel, oldest first; none that was begun and given up."""
         newest = self.complete()
         if newest is None:
             return ()

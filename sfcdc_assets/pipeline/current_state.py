@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.landing import QUARANTINE
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
 from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT
 from sfcdc_assets.lake.decide_anew import decide_anew
@@ -69,7 +70,13 @@ class ApplyReport:
 
 @decide_anew
 def apply_entity(
-    warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str, up_to: int | None = None
+    warehouse: Warehouse,
+    spark: SparkSession,
+    privacy: Privacy,
+    entity: str,
+    channel: str,
+    run_id: str,
+    up_to: int | None = None,
 ) -> ApplyReport:
     """Apply the channel's complete events, new snapshots and new refetches, if any, to the entity's tables.
 
@@ -77,10 +84,10 @@ def apply_entity(
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
     swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`,
-    `OtherChannel`.
+    `OtherChannel`, `PrivacyChanged`.
     """
     started = time.monotonic()
-    tables = EntityTables.open(warehouse, spark, entity, channel, _now_ms)
+    tables = EntityTables.open(warehouse, spark, privacy, entity, channel, _now_ms)
     planned = plan(tables, spark, up_to)
     return _Commit(tables, planned, run_id).of(_written(tables, spark, planned), started)
 
@@ -218,6 +225,8 @@ class _Commit:
         if errors:
             rows = raw_events.payloads(tables.warehouse, tables.entity, tables.channel, sorted(errors))
             told = [{**row, "channel": tables.channel, "error": errors[row["position"]]} for row in rows]
+            if tables.privacy.concerns(tables.entity):
+                told = [{**row, "payload": None} for row in told]  # raw_events has it, and no other table may
             writer = f"{tables.channel}:{tables.entity}"
             quarantine(tables.warehouse, pa.Table.from_pylist(told, schema=QUARANTINE), writer)
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import history, text_fields
 from sfcdc_assets.lake.current_state import DOUBTED, REFETCH, SNAPSHOT, CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.columns import conflicts_of_entity
 
 
 def entity_channels(
@@ -49,7 +52,10 @@ class EntityState:
     """How far an entity has come: positions landed, complete and applied; snapshots complete and applied, the last
     one's pin and whether that is a position of another channel; refetches taken and applied; open doubts, those about
     records that may be read back now, and the position of an unanswered doubt about the entity and of the last one that
-    its rows were marked for."""
+    its rows were marked for.
+
+    Whether tables were written with other settings of privacy is told by `seen_by_privacy`, whether payloads past their
+    retention wait for a newer snapshot by `seen_by_retention`."""
 
     entity: str
     channel: str
@@ -66,20 +72,25 @@ class EntityState:
     doubts_due: int
     entity_doubt: int | None
     doubt_marked: int
+    privacy_changed: bool = False
+    payloads_overdue: bool = False
 
     @property
     def needs_snapshot(self) -> bool:
-        """No complete snapshot answers for the entity."""
-        return self.snapshot_complete == 0 or self.channel_changed or self.entity_doubt is not None
+        """No complete snapshot answers for the entity, or a newer one is due."""
+        due = self.channel_changed or self.payloads_overdue
+        return self.snapshot_complete == 0 or self.entity_doubt is not None or due
 
     @property
     def has_work(self) -> bool:
-        """Complete events, a snapshot or refetches are not in the table yet, or records in doubt can be read back."""
+        """Complete events, a snapshot or refetches are not in the table yet, records in doubt can be read back, or
+        there is something in the tables that may not be there."""
         if self.snapshot_complete == 0 or self.channel_changed:
             return False
         end = self.complete if self.entity_doubt is None else min(self.complete, self.entity_doubt - 1)
         unmarked = self.entity_doubt is not None and self.entity_doubt > self.doubt_marked
-        return self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0 or unmarked
+        waiting = self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
+        return waiting or unmarked or self.privacy_changed
 
     @property
     def pending_reads(self) -> bool:
@@ -100,6 +111,15 @@ def entity_states(warehouse: Warehouse, channels: dict[str, str], now_ms: int | 
     return [
         _state(warehouse, entity, channel, landed[channel].get(entity, 0), complete[channel], now)
         for entity, channel in channels.items()
+    ]
+
+
+def seen_by_privacy(warehouse: Warehouse, states: Sequence[EntityState], privacy: Privacy) -> list[EntityState]:
+    """The states with what the settings of privacy say of the entities' tables, from their schemas alone."""
+    schemas = Schemas(warehouse)
+    return [
+        replace(state, privacy_changed=bool(conflicts_of_entity(warehouse, schemas, state.entity, privacy)))
+        for state in states
     ]
 
 

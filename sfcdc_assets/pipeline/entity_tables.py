@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.current_state import REFETCH, SNAPSHOT, CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
@@ -18,7 +19,7 @@ from sfcdc_assets.lake.snapshots import CompleteSnapshot, Snapshots
 from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.change_of_channel import OtherChannel
-from sfcdc_assets.pipeline.columns import retired_columns
+from sfcdc_assets.pipeline.columns import PrivacyChanged, conflicts_of_entity, retired_columns
 from sfcdc_assets.pipeline.layout import fit, follow_layout, mark_retired
 
 
@@ -50,14 +51,25 @@ class EntityTables:
     texts: TextFields
     history: History
     columns: tuple[Column, ...]
+    privacy: Privacy
 
     @classmethod
     def open(
-        cls, warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, now_ms: Callable[[], int]
+        cls,
+        warehouse: Warehouse,
+        spark: SparkSession,
+        privacy: Privacy,
+        entity: str,
+        channel: str,
+        now_ms: Callable[[], int],
     ) -> EntityTables:
-        """The newest state of each, with the columns of today (`layout`). Raises `SnapshotMissing`, `OtherChannel`."""
+        """The newest state of each, with the columns of today (`layout`). Raises `SnapshotMissing`, `OtherChannel`,
+        `PrivacyChanged`."""
         _taken(warehouse, entity, channel)
-        columns = follow_layout(warehouse, lambda: spark, entity, channel, now_ms)
+        conflicts = conflicts_of_entity(warehouse, Schemas(warehouse), entity, privacy)
+        if conflicts:
+            raise PrivacyChanged(entity, conflicts)
+        columns = follow_layout(warehouse, lambda: spark, privacy, entity, channel, now_ms)
         taken, snapshot = _taken(warehouse, entity, channel)
         table = CurrentState.open_or_create(warehouse, entity, columns)
         versions = History.open_or_create(warehouse, entity, columns)
@@ -79,6 +91,7 @@ class EntityTables:
             TextFields.open_or_create(warehouse, entity),
             versions,
             columns,
+            privacy,
         )
 
     @property

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.columns import Column, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.change_events.retyping import kept_columns, kept_name
 from sfcdc_assets.change_events.type_conversion import widens
 from sfcdc_assets.lake.current_state import CurrentState
@@ -43,7 +44,12 @@ class _News:
 
 
 def follow_layout(
-    warehouse: Warehouse, spark: Callable[[], SparkSession], entity: str, channel: str, now_ms: Callable[[], int]
+    warehouse: Warehouse,
+    spark: Callable[[], SparkSession],
+    privacy: Privacy,
+    entity: str,
+    channel: str,
+    now_ms: Callable[[], int],
 ) -> tuple[Column, ...]:
     """The columns of today, those of `<field>__before_<n>` among them; the snapshot table has them when this returns.
 
@@ -53,9 +59,9 @@ def follow_layout(
     schemas = Schemas(warehouse)
     taken = Snapshots.open(warehouse, entity)
     if taken is None:
-        return entity_columns(schemas, entity, None)
+        return entity_columns(schemas, entity, None, privacy)
     present = columns_of_arrow_schema(taken.table.schema)
-    wanted = entity_columns(schemas, entity, taken.table.schema)
+    wanted = entity_columns(schemas, entity, taken.table.schema, privacy)
     retired = retired_columns(schemas, entity, wanted)
     news = _news(present, wanted, _marked_retired(taken.table.schema) - retired)
     if news.appeared or news.retyped:
@@ -127,15 +133,12 @@ def _news(present: Sequence[Column], wanted: Sequence[Column], came_back: frozen
 def may_lose(old: Column, new: Column) -> bool:
     """Whether values may have changed when a field became `new`: other than by a wider text or number (facts section 7,
     conversions)."""
-    if old.type is not new.type:
+    types = {old.salesforce_type, new.salesforce_type}
+    if old.type is not new.type or not (len(types) == 1 or types <= _NUMBERS or types <= _TEXTS):
         return True
-    if old.shape is None or new.shape is None:
-        return False
-    for kinds in (_NUMBERS, _TEXTS, {old.salesforce_type}):
-        if old.salesforce_type in kinds and new.salesforce_type in kinds:
-            narrower = any(now < then for then, now in zip(old.shape, new.shape, strict=True))
-            return narrower or new.shape[1] - new.shape[2] < old.shape[1] - old.shape[2]
-    return True
+    then, now = old.shape or (0, 0, 0), new.shape or (0, 0, 0)
+    narrower = any(after < before for before, after in zip(then, now, strict=True))
+    return narrower or now[1] - now[2] < then[1] - then[2]
 
 
 def _told(column: Column) -> str:

@@ -37,7 +37,7 @@ def lose_place(
     lost: Mapping[str, Any] = {
         "reason": reason,
         "lost_at": now_ms,
-        "last_landed_at": raw_events.table.last_commit_ms(),
+        "last_landed_at": raw_events.landed_at_ms(place.channel),
     }
     return raw_events.lose_place(place, lost, organization_id)
 

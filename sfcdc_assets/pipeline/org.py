@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
@@ -23,6 +24,8 @@ class Org:
 
     session: OrgSession
     pubsub: PubSubConnection
+    privacy: Privacy
+    """What of it may be kept."""
 
     def members(self, channel: str) -> tuple[str, ...] | None:
         """Entities of a channel as the org's setup lists them; None when it does not tell."""
@@ -66,4 +69,4 @@ def connect(settings: Settings) -> Iterator[Org]:
             return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
         with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file) as pubsub:
-            yield Org(session, pubsub)
+            yield Org(session, pubsub, Privacy.of(settings))

@@ -53,11 +53,15 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
 
     An event that puts the entity in doubt is noted in the ledger, and events from there on wait for a snapshot.
     """
-    complete = tables.taken.all_complete()
+    # A table that is made anew begins with the first snapshot after which every event still has its payload.
+    dropped = tables.raw_events.payloads_dropped(tables.entity, tables.channel)
+    complete = tuple(snapshot for snapshot in tables.taken.all_complete() if snapshot.position >= dropped)
     new = tuple(snapshot for snapshot in complete if snapshot.number > tables.built_from)
     applied = tables.applied
     rolls_back = bool(new) and not tables.anew and new[0].position < applied
     refetches = tables.taken.refetches(tables.refetched, new[0].position if rolls_back else None)
+    if tables.anew:
+        refetches = tuple(refetch for refetch in refetches if refetch.position >= new[0].position)
     pins = {snapshot.number: snapshot.position for snapshot in complete}
     floor = pins.get(tables.built_from, 0) if not tables.anew else new[0].position
     batch, held, ever_held = _batch(

@@ -14,14 +14,15 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import columns_of_arrow_schema
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, due
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.reconciliation.compare import EXTRA
@@ -80,7 +81,7 @@ def read_back_doubts(
     chosen = set(record_ids)
     doubts = [doubt for doubt in doubts if doubt.record_id in chosen]
     oldest = min(doubt.opened_at for doubt in doubts)
-    columns = columns_of_arrow_schema(table.schema)
+    columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
     try:
         # A read older than events that are in the row already would be left out: the pin lies after all of them.
         position = pins.of(channel, max(table.applied(channel) or 0, *(doubt.position_on(channel) for doubt in doubts)))

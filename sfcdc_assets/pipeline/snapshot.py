@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.lake.gap_reconciliation import Ledger, entity_doubts
 from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.columns import check_privacy
 from sfcdc_assets.pipeline.layout import follow_layout
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.salesforce.errors import BulkJobGone
@@ -53,7 +54,7 @@ def take_snapshot(
     snapshot pinned earlier is given up). `spark` is asked for where a field's type was changed and what was read before
     has to be written anew. `on_page` is told the progress. A job that the org has
     forgotten (results are kept for 7 days) is begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
-    and what `pin` raises.
+    `PrivacyChanged`, and what `pin` raises.
     """
     try:
         return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=True)
@@ -81,7 +82,10 @@ def _take(
     if not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json):
         schemas.add(newest)
     schemas.note_described(entity, clock_ms())
-    columns = follow_layout(warehouse, spark, entity, channel, clock_ms)
+    present = Snapshots.open(warehouse, entity)
+    if present:
+        check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
+    columns = follow_layout(warehouse, spark, org.privacy, entity, channel, clock_ms)
     ledger = Ledger.open(warehouse, entity)
     snapshots = Snapshots.open_or_create(warehouse, entity, columns)
     if ledger is not None:

@@ -8,18 +8,21 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
 
 
 def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
-    """`channels`, `entities` and `quarantined`, as JSON-able values; times are ISO 8601 in UTC.
+    """`channels`, `entities`, `privacy` and `quarantined`, as JSON-able values; times are ISO 8601 in UTC.
 
     Asks nothing of the org and creates no table.
     """
@@ -32,7 +35,25 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
         "warehouse": warehouse.root,
         "channels": [_channel(events, channel) for channel in settings.channels],
         "entities": [_entity(warehouse, landed, name) for name in names],
+        "privacy": _privacy(warehouse, Privacy.of(settings), names),
         "quarantined": quarantine.count() if quarantine else 0,
+    }
+
+
+def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> dict[str, Any]:
+    """What the settings hide of each entity, what its tables still have, and the rules that name no column."""
+    schemas = Schemas(warehouse)
+    known = {entity: private_columns(schemas, entity, privacy) for entity in entities if schemas.of_entity(entity)}
+    conflicts = {entity: conflicts_of_entity(warehouse, schemas, entity, privacy) for entity in known}
+    return {
+        "left_out": {entity: list(columns.left_out) for entity, columns in known.items() if columns.left_out},
+        "hashed": {entity: list(columns.hashed) for entity, columns in known.items() if columns.hashed},
+        "rules_without_column": list(privacy.unmatched({entity: each.names for entity, each in known.items()})),
+        "conflicts": {
+            entity: {table: [str(each) for each in found] for table, found in of_tables.items()}
+            for entity, of_tables in conflicts.items()
+            if of_tables
+        },
     }
 
 
@@ -47,7 +68,7 @@ def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
             "lost_place": None,
         }
     place = events.place(channel)
-    landed = events.table.last_commit_ms()
+    landed = events.landed_at_ms(channel)
     return {
         "channel": channel,
         "position": place.position,

@@ -95,6 +95,8 @@ class ChangeReader:
             if row["position"] in self._skipped:
                 continue
             try:
+                if row["payload"] is None:
+                    raise PayloadDropped(row["position"])
                 decoded = self._decode(row["schema_id"], row["payload"], row["position"])
             except ChangeEventError as error:
                 builder.add(row, UNDECODABLE, None, str(error))
@@ -126,6 +128,17 @@ class UnknownSchema(ChangeEventError):
     def __init__(self, schema_id: str) -> None:
         self.schema_id = schema_id
         super().__init__(f"Schema {schema_id} is not known, and without it the event cannot be read.")
+
+
+class PayloadDropped(ChangeEventError):
+    """An event is to be applied whose payload was given up."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        super().__init__(
+            f"The payload of the event at position {position} was dropped after its retention; "
+            "the records it names have to be read back from the org."
+        )
 
 
 class _ChangesBuilder:

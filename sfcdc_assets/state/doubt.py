@@ -28,6 +28,8 @@ class Doubt(StrEnum):
     """A diff did not give, from the last known value, a text with the hash it names."""
     BASELESS_DIFF = "baseless_diff"
     """A diff came for a field whose value before it is not known."""
+    HASHED_DIFF = "hashed_diff"
+    """A diff came for a field of which the tables hold a hash; there is nothing it could be applied to."""
     UNKNOWN_RECORD = "unknown_record"
     """An update of a record that was never seen."""
     UNDECODABLE_PAYLOAD = "undecodable_payload"

@@ -48,7 +48,9 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     )
     held = pl.col("held").fill_null(False)
     free = met.filter(~held)
-    doubts = _first(pl.concat([_doubts_of_kind(free), _doubts_of_unknown(free)]))
+    doubts = _first(
+        pl.concat([_doubts_of_kind(free), _doubts_of_unknown(free), _doubts_of_hashed_diffs(free, columns)])
+    )
     before = _before(free, doubts)
     rebuilt = _rebuild(base, before, columns)
     doubts = _first(pl.concat([doubts, rebuilt.doubts]))
@@ -95,12 +97,28 @@ def _doubts_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
     orphans = updates.join(born, on="record_id", how="left").filter(
         pl.col("born").is_null() | (pl.col("born") > pl.col("position"))
     )
-    return orphans.select(
+    return _doubts(orphans, Doubt.UNKNOWN_RECORD, pl.lit(None, pl.String))
+
+
+def _doubts_of_hashed_diffs(met: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Diffs to texts of which only a hash is known."""
+    with_diffs = met.filter(pl.col("diff_columns").list.len() > 0)
+    found = [pl.DataFrame(schema=DOUBTS)]
+    for index, column in enumerate(columns) if with_diffs.height else ():
+        if column.hash_key is not None:
+            detail = f"{column.name}: a diff cannot be applied to a hash"
+            of_column = with_diffs.filter(pl.col("diff_columns").list.contains(index))
+            found.append(_doubts(of_column, Doubt.HASHED_DIFF, pl.lit(detail)))
+    return pl.concat(found)
+
+
+def _doubts(changes: pl.DataFrame, reason: Doubt, detail: pl.Expr) -> pl.DataFrame:
+    return changes.select(
         "record_id",
-        pl.lit(Doubt.UNKNOWN_RECORD.value).alias("reason"),
+        pl.lit(reason.value).alias("reason"),
         "position",
         "commit_timestamp",
-        pl.lit(None, pl.String).alias("detail"),
+        detail.alias("detail"),
     )
 
 
@@ -120,7 +138,7 @@ def _before(met: pl.DataFrame, doubts: pl.DataFrame) -> pl.DataFrame:
 def _rebuild(base: pl.DataFrame, before: pl.DataFrame, columns: Sequence[Column]) -> Rebuilt:
     with_diffs = before.filter(pl.col("diff_columns").list.len() > 0).select("record_id").unique()
     concerned = before.join(with_diffs, on="record_id", how="semi", maintain_order="left")
-    texts = {index: column.name for index, column in enumerate(columns) if column.large_text}
+    texts = {index: column.name for index, column in enumerate(columns) if column.keeps_texts}
     known_rows = base.join(with_diffs, left_on="Id", right_on="record_id", how="semi").select("Id", *texts.values())
     known = {row["Id"]: {index: row[name] for index, name in texts.items()} for row in known_rows.iter_rows(named=True)}
     return rebuild_texts(concerned, known, [column.name for column in columns])

@@ -1,4 +1,7 @@
-"""Every known full value of a large text field, in position order: the rows of `text_fields/<Entity>`."""
+"""Every known full value of a large text field, in position order: the rows of `text_fields/<Entity>`.
+
+Hashed columns have none: a hash is no text, and `history` has it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ carried the value), `diff` (rebuilt and proven), `refetch` (read back), `snapsho
 
 def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Rows for the large-text cells of applied changes (diffs already replaced by their values)."""
-    names = {index: column.kept_from or column.name for index, column in enumerate(columns) if column.large_text}
+    names = {index: column.kept_from or column.name for index, column in enumerate(columns) if column.keeps_texts}
     cells = (
         changes.select("record_id", "position", "cells")
         .filter(pl.col("cells").list.len() > 0)
@@ -55,7 +58,7 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
 def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str) -> pl.DataFrame:
     """Rows for the large texts of rows read from the org, at the reads' positions. Null texts of a snapshot are left
     out: before day 0 nothing was known that they would end."""
-    names = [column.name for column in columns if column.large_text]
+    names = [column.name for column in columns if column.keeps_texts]
     fields = {column.name: column.kept_from or column.name for column in columns}
     place = ["Id", "_position", "_unread"]
     long = reads.select(*place, *names).unpivot(names, index=place)

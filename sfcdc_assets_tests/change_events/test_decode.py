@@ -271,11 +271,11 @@ def test_a_value_of_another_type_is_converted_where_nothing_is_lost(
         ("double", "Data:Double", ColumnType.INT, 7.5),
         ("double", "Data:Double", ColumnType.INT, float("nan")),
         ("int", "Data:Integer", ColumnType.INT, 2**31 - 1 + 0),
-        ("string", "Data:Text", ColumnType.BOOLEAN, "true"),
+        ("string", "Data:Text", ColumnType.BOOLEAN, "maybe"),
         ("string", "Data:Text", ColumnType.DOUBLE, "many"),
         ("long", "Data:DateTime", ColumnType.TIMESTAMP, 2**62),
         ("long", "Data:TimeOnly", ColumnType.STRING, -1),
-        ("long", "Data:DateTime", ColumnType.DATE, 0),
+        ("long", "Data:DateTime", ColumnType.DATE, 1),
     ],
 )
 def test_a_value_that_does_not_fit_names_its_field(
