@@ -160,7 +160,7 @@ class _Application:
 
     def run(self) -> ApplyReport:
         batch, all_in_doubt = self._batch()
-        leaves = self._leaves()
+        leaves = self._leaves(batch)
         visit = self._visit(leaves, all_in_doubt)
         event_files = self._raw_events.files(self._entity, self._channel, batch.after, batch.up_to)
         if visit or (batch.events and event_files):
@@ -203,11 +203,11 @@ class _Application:
         # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them.
         return batch, bool(held) and (self._rebuild or self._table.has(DOUBTED) < self._doubted)
 
-    def _leaves(self) -> tuple[Leaf, ...]:
+    def _leaves(self, batch: Batch) -> tuple[Leaf, ...]:
         present = [] if self._anew else id_ranges(list(self._table.files().values()))
         versions = [] if self._anew else id_ranges(list(self._history.open_files().values()))
         if not self._rebuild:
-            return leaves_of_table(present, versions)
+            return leaves_of_table(present, versions, batch.created, len(self._columns))
         pages = id_ranges(self._snapshot.files)
         pages_root = self._warehouse.filesystem(snapshots.name_of(self._entity))
         sampled = sample_ids(self._spark, [page.path for page in pages], pages_root)
