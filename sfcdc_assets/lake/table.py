@@ -49,10 +49,10 @@ class Table:
         self._delta = delta
 
     @classmethod
-    def open(cls, warehouse: Warehouse, name: str) -> Table | None:
-        """The table's newest snapshot, or None when it does not exist yet."""
+    def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
+        """The table's newest snapshot, or that of a version; None when it does not exist."""
         try:
-            return cls(name, DeltaTable(warehouse.uri(name)))
+            return cls(name, DeltaTable(warehouse.uri(name), version=version))
         except TableNotFoundError:
             return None
 
@@ -94,6 +94,11 @@ class Table:
     def version(self) -> int:
         """Delta version of this snapshot."""
         return self._delta.version()
+
+    @property
+    def created_ms(self) -> int:
+        """When the table was created, by the creator's clock (ms, UTC)."""
+        return self._delta.metadata().created_time or 0
 
     @property
     def schema(self) -> pa.Schema:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from sfcdc_assets.cli.main import app
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.lead_conversion import ConvertedLead
 from sfcdc_assets.lake.consistent_cuts import latest_cut
+from sfcdc_assets.lake.errors import CutGone
+from sfcdc_assets.lake.open_cut import open_cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import apply_entity
 from sfcdc_assets.pipeline.landing import Lander, LandingReport
 from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
+from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import go_on, story
 
 ENTITIES = ("Account", "Contact", "Lead", "Opportunity")
+TABLES = ROOT / "docs" / "tables.md"
 CONVERSIONS = 2
 
 
@@ -93,7 +102,7 @@ def test_lead_conversion_is_never_seen_half_wherever_a_poll_or_a_run_ends(
 ) -> None:
     go_on(told, monkeypatch)
     conversions = Conversions(told)
-    shown = []
+    shown = [conversions.seen_in_cut()]
     with conversions.landing() as land:
         for number in range(1, 4 * CONVERSIONS):
             report = land(1)
@@ -102,13 +111,55 @@ def test_lead_conversion_is_never_seen_half_wherever_a_poll_or_a_run_ends(
             # Another entity is the last in each round: the run may have ended after any of them.
             order = [ENTITIES[(number + later) % 4] for later in range(4)]
             for entity in order:
-                before = conversions.seen_in_cut()
                 conversions.apply(spark, entity)
                 shown.append(conversions.seen_in_cut())
                 assert set(shown[-1]) <= {0, 4}, (number, entity, shown[-1])
-                assert entity == order[-1] or shown[-1] == before, "there is a cut when all have arrived, not sooner"
+                assert entity == order[-1] or shown[-1] == shown[-2], "there is a cut when all have arrived, not sooner"
             assert conversions.seen() == shown[-1] == [4 if number > 4 else 0, 0]
     assert [4, 0] in shown
     told.sync()
     assert conversions.seen() == conversions.seen_in_cut() == [4, 4]
     told.assert_equal_to_the_org()
+
+
+def test_the_where_clause_of_the_docs_tells_any_moment_of_a_record_that_was_deleted_and_came_back(
+    told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on(told, monkeypatch)
+    (clause,) = re.findall(r'WHERE (_valid_from.*?)"""', TABLES.read_text(), re.DOTALL)
+    account = ids(told.org, "Account")[0]
+    life: list[tuple[str, dict[str, str], str | None]] = [
+        ("update", {"Name": "first"}, "first"),
+        ("delete", {}, None),
+        ("undelete", {}, "first"),
+        ("update", {"Name": "second"}, "second"),
+        ("delete", {}, None),
+    ]
+    since = told.org.last_commit_number
+    for verb, values, _ in life:
+        with told.org.transaction() as one:
+            getattr(one, verb)("Account", account, *([values] if values else []))
+    told.sync()
+    times = [transaction.commit_timestamp for transaction in told.org.transactions(since)]
+    names = dict(zip(times, (name for _, _, name in life), strict=True))  # of the last one at each time
+    query = QueryBuilder().register("account", told.table("history/Account"))
+    for committed, name in names.items():
+        moment = datetime.fromtimestamp(committed / 1000, UTC).isoformat()
+        where = clause.replace("{moment}", moment)
+        found = pa.table(query.execute(f'SELECT "Id", "Name" FROM account WHERE {where}').read_all())
+        assert dict(zip(*found.to_pydict().values(), strict=True)).get(account) == name, moment
+
+
+def test_the_tables_of_a_cut_open_in_three_lines_and_not_as_what_they_were_rebuilt_to(
+    told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on(told, monkeypatch)
+    before = open_cut(str(told.warehouse))
+    assert {f"{layer}/{entity}" for layer in ("current_state", "history") for entity in ENTITIES} <= set(before)
+    printed = CliRunner().invoke(app, ["cut", "--json"])
+    assert json.loads(printed.output)["tables"] == before.cut.tables == {p: t.version() for p, t in before.items()}
+    assert CliRunner().invoke(app, ["rebuild", "--entity", "Lead"]).exit_code == 0
+    assert before["current_state/Account"].count() == len(told.rows("Account"))
+    with pytest.raises(CutGone, match="history/Lead"):
+        before["history/Lead"]
+    assert open_cut(str(told.warehouse))["current_state/Lead"].count() == len(told.rows("Lead"))
