@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -104,6 +105,12 @@ class Table:
     def schema(self) -> pa.Schema:
         """Arrow schema, with the fields' metadata."""
         return pa.schema(self._delta.schema().to_arrow())
+
+    def schema_at(self, moment: datetime) -> pa.Schema:
+        """Arrow schema as it was at a time, or at the beginning if the table is younger."""
+        past = DeltaTable(self._delta.table_uri)
+        past.load_as_version(moment)
+        return pa.schema(past.schema().to_arrow())
 
     def transaction_version(self, application: str) -> int | None:
         """The highest version that `application` has committed as of this snapshot; None when it never has."""

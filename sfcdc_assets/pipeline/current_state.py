@@ -32,6 +32,7 @@ from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.batch import Batch, read_batch
 from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
+from sfcdc_assets.pipeline.schema_changes import NOT_RETIRED, is_retired
 from sfcdc_assets.state.apply import EventRange, apply_events
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask, Reads, TextTarget
@@ -80,6 +81,7 @@ class ApplyReport:
     version: int
     snapshot: int
     seconds: float
+    schema_before: pa.Schema | None
     schema: pa.Schema
 
 
@@ -135,6 +137,9 @@ class _Application:
         self._columns: tuple[Column, ...] = entity_columns(self._schemas, entity, self._table.schema)
         self._unread = retired_columns(self._schemas, entity, self._columns)
         self._table.table.mark_columns(sorted(self._unread), RETIRED)
+        returned = {field.name for field in self._table.schema if is_retired(field)} - self._unread
+        self._table.table.mark_columns(sorted(returned), NOT_RETIRED)
+        self._schema_before = present.schema if present else None
         self._texts = TextFields.open_or_create(warehouse, entity)
         self._history = History.open_with(warehouse, entity, self._columns)
         built_from = min(each.has(SNAPSHOT) for each in (self._table, self._texts, self._history))
@@ -145,14 +150,18 @@ class _Application:
         self._reads: Refetches = taken.refetches(self._refetched)
 
     def _doubt_new_fields(self, present: CurrentState) -> None:
-        """Records may have values in a new field that no event told of: the entity is read again.
+        """Records may have values in a new field, or in one that came back, that no event told of: the entity is read
+        again.
 
         Noted before the columns are added, so that a crash between the two forgets nothing.
         """
         progress = self._taken.progress()
-        read = set(progress.fields) if progress and progress.snapshot_number == self._snapshot.number else set()
-        known = {*present.schema.names, *read}
-        new = [c.name for c in entity_columns(self._schemas, self._entity, present.schema) if c.name not in known]
+        waits = progress is not None and progress.snapshot_number == self._snapshot.number > present.has(SNAPSHOT)
+        read = set(progress.fields) if progress and waits else set()
+        known = {*(field.name for field in present.schema if not is_retired(field)), *read}
+        columns = entity_columns(self._schemas, self._entity, present.schema)
+        known |= retired_columns(self._schemas, self._entity, columns)
+        new = [column.name for column in columns if column.name not in known]
         if new and present.files():
             position = max(present.applied(self._channel) or 0, self._snapshot.position) + 1
             doubt = {"record_id": ENTITY, "reason": Doubt.NEW_FIELD, "position": position, "detail": ", ".join(new)}
@@ -290,6 +299,7 @@ class _Application:
             version=self._table.table.version,
             snapshot=self._snapshot.number,
             seconds=time.monotonic() - self._started,
+            schema_before=self._schema_before,
             schema=self._table.schema,
             **counts,
         )
