@@ -99,6 +99,23 @@ def test_every_asset_is_described(key: str) -> None:
     assert list(spec.owners)
 
 
+def test_history_and_the_cuts_hang_in_the_graph() -> None:
+    graph = defs.resolve_asset_graph()
+    cuts = graph.get(dg.AssetKey(["salesforce", "consistent_cuts"]))
+    assert cuts.parent_keys == {dg.AssetKey(["salesforce", name]) for name in ("current_state", "history")}
+    assert dg.AssetKey(["salesforce", "raw_events"]) in graph.get_ancestor_asset_keys(
+        dg.AssetKey(["salesforce", "history"])
+    )
+
+
+def test_checks_run_in_the_audit_and_are_not_planned_with_every_sync() -> None:
+    planned = {
+        job: {check.name for check in defs.resolve_job_def(job).asset_layer.asset_graph.asset_check_keys}
+        for job in ("sync", "snapshot", "audit")
+    }
+    assert planned == {"sync": set(), "snapshot": set(), "audit": {"equals_the_org", "schema_follows_the_org"}}
+
+
 def test_the_layers_hang_together_from_the_channel_to_the_tables() -> None:
     graph = defs.resolve_asset_graph()
     current_state = dg.AssetKey(["salesforce", "current_state"])

@@ -9,9 +9,19 @@ import time
 from collections.abc import Iterator
 
 import dagster as dg
+import pyarrow as pa
 
 from sfcdc_assets.assets.channels import OWNERS, channel_key
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
+from sfcdc_assets.assets.keys import (
+    CONSISTENT_CUTS_KEY,
+    CURRENT_STATE_KEY,
+    GAP_RECONCILIATION_KEY,
+    HISTORY_KEY,
+    RAW_EVENTS_KEY,
+    SNAPSHOT_KEY,
+    TEXT_FIELDS_KEY,
+)
 from sfcdc_assets.assets.layer_metadata import (
     channel_observation,
     consistent_cuts_metadata,
@@ -22,7 +32,6 @@ from sfcdc_assets.assets.layer_metadata import (
     text_fields_metadata,
 )
 from sfcdc_assets.assets.run_scope import RunScope, run_scope
-from sfcdc_assets.assets.snapshot import SNAPSHOT_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
@@ -34,16 +43,10 @@ from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport, read_back_doubts
+from sfcdc_assets.pipeline.schema_changes import schema_changes
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
-
-RAW_EVENTS_KEY = dg.AssetKey(["salesforce", "raw_events"])
-TEXT_FIELDS_KEY = dg.AssetKey(["salesforce", "text_fields"])
-GAP_RECONCILIATION_KEY = dg.AssetKey(["salesforce", "gap_reconciliation"])
-CURRENT_STATE_KEY = dg.AssetKey(["salesforce", "current_state"])
-HISTORY_KEY = dg.AssetKey(["salesforce", "history"])
-CONSISTENT_CUTS_KEY = dg.AssetKey(["salesforce", "consistent_cuts"])
 
 CLOCKS_DIFFER_MS = 10_000
 """How far the org's clock may be from ours, at most."""
@@ -159,6 +162,8 @@ class LayerRun:
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position after its drain, and when the drain began (epoch ms)."""
         self._read_back = False
+        self._schemas_before: dict[str, pa.Schema | None] = {}
+        """Entity -> its columns before this run."""
 
     def run(self) -> None:
         """Drain the channels, bring each entity up to date, note the cut. Raises `dg.Failure` naming what failed.
@@ -229,6 +234,7 @@ class LayerRun:
             self._drained[state.channel][0],
         )
         self._context.log.info(_told(report))
+        self._schemas_before.setdefault(state.entity, report.schema_before)
         return report
 
     def _tell(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
@@ -238,7 +244,10 @@ class LayerRun:
         log_materialization(context, TEXT_FIELDS_KEY, entity, text_fields_metadata(warehouse, report))
         doubts = gap_reconciliation_metadata(warehouse, report, read, healed_after)
         log_materialization(context, GAP_RECONCILIATION_KEY, entity, doubts)
-        state = current_state_metadata(warehouse, report)
+        changes = schema_changes(self._schemas_before[entity], report.schema)
+        if changes:
+            context.log.info(f"{entity}: columns changed: {'; '.join(map(str, changes))}")
+        state = current_state_metadata(warehouse, report, changes)
         log_materialization(context, CURRENT_STATE_KEY, entity, state, report.version)
         log_materialization(context, HISTORY_KEY, entity, history_metadata(warehouse, report))
 

@@ -8,6 +8,7 @@ import dagster as dg
 
 from sfcdc_assets.assets.channels import OWNERS
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
+from sfcdc_assets.assets.keys import SNAPSHOT_KEY
 from sfcdc_assets.assets.run_scope import run_scope
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake import snapshots
@@ -26,7 +27,6 @@ from sfcdc_assets.resources.spark import SparkResource
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.table_metadata import Metadata, table_metadata
 
-SNAPSHOT_KEY = dg.AssetKey(["salesforce", "snapshot"])
 PROGRESS_SECONDS = 5.0
 SAMPLE_ROWS = 5
 

@@ -4,7 +4,7 @@ import time
 
 import dagster as dg
 
-from sfcdc_assets.assets.layers import CURRENT_STATE_KEY
+from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.audit import audit
 from sfcdc_assets.pipeline.entities import entity_channels, entity_states

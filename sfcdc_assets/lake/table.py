@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -53,10 +54,10 @@ class Table:
         self._delta = delta
 
     @classmethod
-    def open(cls, warehouse: Warehouse, name: str) -> Table | None:
-        """The table's newest snapshot, or None when it does not exist yet."""
+    def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
+        """The table's newest snapshot, or that of a version; None when it does not exist."""
         try:
-            return cls(name, DeltaTable(warehouse.uri(name)))
+            return cls(name, DeltaTable(warehouse.uri(name), version=version))
         except TableNotFoundError:
             return None
 
@@ -100,9 +101,20 @@ class Table:
         return self._delta.version()
 
     @property
+    def created_ms(self) -> int:
+        """When the table was created, by the creator's clock (ms, UTC)."""
+        return self._delta.metadata().created_time or 0
+
+    @property
     def schema(self) -> pa.Schema:
         """Arrow schema, with the fields' metadata."""
         return pa.schema(self._delta.schema().to_arrow())
+
+    def schema_at(self, moment: datetime) -> pa.Schema:
+        """Arrow schema as it was at a time, or at the beginning if the table is younger."""
+        past = DeltaTable(self._delta.table_uri)
+        past.load_as_version(moment)
+        return pa.schema(past.schema().to_arrow())
 
     def transaction_version(self, application: str) -> int | None:
         """The highest version that `application` has committed as of this snapshot; None when it never has."""

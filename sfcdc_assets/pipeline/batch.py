@@ -15,6 +15,7 @@ import polars as pl
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.state.changes import names_one_record
 from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.leaves import SAMPLED
 
 _COLUMNS = ["position", "event_id", "record_ids", "change_type", "commit_timestamp"]
 
@@ -30,14 +31,15 @@ class EntityDoubt:
 
 @dataclass(frozen=True)
 class Batch:
-    """Events with after < position <= up_to: how many there are, the positions of second copies, and the events that
-    put the entity in doubt, in order."""
+    """Events with after < position <= up_to: how many there are, the positions of second copies, the events that put
+    the entity in doubt, and every `SAMPLED`th id of the records they create; both in order."""
 
     after: int
     up_to: int
     events: int
     duplicates: frozenset[int]
     entity_doubts: tuple[EntityDoubt, ...]
+    created: tuple[str, ...] = ()
 
 
 def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int) -> Batch:
@@ -54,13 +56,18 @@ def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_
     fresh = frame.join(seen, on=["event_id", "records"], how="anti").unique(
         ["event_id", "records"], keep="first", maintain_order=True
     )
-    duplicates = frozenset(set(frame["position"].to_list()) - set(fresh["position"].to_list()))
-    return Batch(after, up_to, frame.height, duplicates, tuple(_entity_doubts(fresh)))
+    duplicates = frozenset(frame.join(fresh, on="position", how="anti")["position"].to_list())
+    return Batch(after, up_to, frame.height, duplicates, tuple(_entity_doubts(fresh)), _created(fresh))
 
 
 def _keyed(headers: pl.DataFrame) -> pl.DataFrame:
     """Copies of an event have its uuid and its record ids; events ungrouped from one may share the uuid alone."""
     return headers.sort("position").with_columns(pl.col("record_ids").list.join(",").alias("records"))
+
+
+def _created(headers: pl.DataFrame) -> tuple[str, ...]:
+    ids = headers.filter(pl.col("change_type") == "CREATE")["record_ids"].explode().sort()
+    return tuple(ids.gather_every(SAMPLED, offset=SAMPLED - 1))
 
 
 def _entity_doubts(headers: pl.DataFrame) -> Iterator[EntityDoubt]:

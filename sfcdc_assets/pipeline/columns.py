@@ -32,6 +32,10 @@ class SchemaMissing(SfcdcError):
         )
 
 
+RETIRED = {"salesforce.retired": "true"}
+"""Metadata of a column whose field the object no longer has; its last values stay."""
+
+
 class PrivacyChanged(SfcdcError):
     """Tables of an entity were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or its key."""
 

@@ -65,6 +65,7 @@ class ApplyReport:
     version: int
     snapshot: int
     seconds: float
+    schema_before: pa.Schema | None
     schema: pa.Schema
 
 
@@ -172,6 +173,7 @@ class _Commit:
             version=tables.current_state.table.version,
             snapshot=tables.snapshot.number,
             seconds=time.monotonic() - started,
+            schema_before=tables.schema_before,
             schema=tables.current_state.schema,
             **counts,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.columns import Column
@@ -52,6 +53,8 @@ class EntityTables:
     history: History
     columns: tuple[Column, ...]
     privacy: Privacy
+    schema_before: pa.Schema | None
+    """Of `current_state`, before it was given these columns; None where there was no table."""
 
     @classmethod
     def open(
@@ -71,6 +74,7 @@ class EntityTables:
             raise PrivacyChanged(entity, conflicts)
         columns = follow_layout(warehouse, lambda: spark, privacy, entity, channel, now_ms)
         taken, snapshot = _taken(warehouse, entity, channel)
+        present = CurrentState.open(warehouse, entity)
         table = CurrentState.open_or_create(warehouse, entity, columns)
         versions = History.open_or_create(warehouse, entity, columns)
         schemas = Schemas(warehouse)
@@ -92,6 +96,7 @@ class EntityTables:
             versions,
             columns,
             privacy,
+            present.schema if present else None,
         )
 
     @property

@@ -42,7 +42,9 @@ DRAIN_SECONDS = 600.0
 """The most a run reads before it goes on with what it has."""
 
 COMMIT_EVENTS = 10_000
-"""Events gathered before a commit while more are coming."""
+COMMIT_BYTES = 16 * 1024 * 1024
+"""Events, and bytes of their payloads, gathered before a commit while more are coming: what a transaction of any size
+costs in memory. An event may have up to 1 MB."""
 
 KEEPALIVE_SECONDS = 300.0
 """A stream without events sends a keepalive at least every 270 s (facts section 2)."""
@@ -145,7 +147,7 @@ class Lander:
         with contextlib.closing(reading):
             for delivery in reading:
                 waiting.extend(delivery.events)
-                if len(waiting) >= COMMIT_EVENTS or delivery.at_tip:
+                if _is_enough(waiting) or delivery.at_tip:
                     tip = delivery.latest_replay_id
                     waiting = self._commit(raw_events, schemas, report, waiting, delivery.at_tip, tip)
         if waiting:
@@ -256,3 +258,7 @@ class Lander:
     def _resume_point_is_old(self, raw_events: RawEvents, channel: str) -> bool:
         last = raw_events.landed_at_ms(channel)
         return last is None or self._clock_ms() - last > IDLE_COMMIT_SECONDS * 1000
+
+
+def _is_enough(waiting: Sequence[DeliveredEvent]) -> bool:
+    return len(waiting) >= COMMIT_EVENTS or sum(len(event.payload) for event in waiting) >= COMMIT_BYTES

@@ -24,12 +24,10 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.columns import entity_columns, retired_columns
+from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
+from sfcdc_assets.pipeline.schema_changes import NOT_RETIRED, is_retired
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.reshape import reshape_files, reshape_of
-
-RETIRED = "salesforce.retired"
-"""Metadata of a column whose field the object no longer has, with its last values: `true`; `false` if it came back."""
 
 _NUMBERS = frozenset({"int", "double", "currency", "percent"})
 _TEXTS = frozenset({"string", "textarea", "picklist", "combobox", "phone", "email", "url"})
@@ -111,12 +109,12 @@ def fit(table: Table, wanted: Sequence[Column], spark: Callable[[], SparkSession
 
 def mark_retired(table: Table, retired: frozenset[str]) -> None:
     """Mark the columns whose fields are gone, and those that came back."""
-    table.mark_columns(sorted(retired & set(table.schema.names)), {RETIRED: "true"})
-    table.mark_columns(sorted(_marked_retired(table.schema) - retired), {RETIRED: "false"})
+    table.mark_columns(sorted(retired & set(table.schema.names)), RETIRED)
+    table.mark_columns(sorted(_marked_retired(table.schema) - retired), NOT_RETIRED)
 
 
 def _marked_retired(schema: pa.Schema) -> frozenset[str]:
-    return frozenset(field.name for field in schema if (field.metadata or {}).get(RETIRED.encode()) == b"true")
+    return frozenset(field.name for field in schema if is_retired(field))
 
 
 def _news(present: Sequence[Column], wanted: Sequence[Column], came_back: frozenset[str]) -> _News:

@@ -70,7 +70,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
     doubted = max(held, default=0)
     # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them.
     all_in_doubt = bool(held) and (bool(new) or tables.current_state.has(DOUBTED) < doubted)
-    leaves = _leaves(tables, spark, new, rolls_back)
+    leaves = _leaves(tables, spark, new, rolls_back, batch.created)
     everywhere = bool(new) or all_in_doubt
     read = sorted(frozenset().union(*(refetch.record_ids for refetch in refetches)))
     return Plan(
@@ -145,12 +145,16 @@ def _last_below(pins: Sequence[int], position: int) -> int:
 
 
 def _leaves(
-    tables: EntityTables, spark: SparkSession, new: Sequence[CompleteSnapshot], rolls_back: bool
+    tables: EntityTables,
+    spark: SparkSession,
+    new: Sequence[CompleteSnapshot],
+    rolls_back: bool,
+    created: Sequence[str],
 ) -> tuple[Leaf, ...]:
     present = [] if tables.anew else id_ranges(list(tables.current_state.files().values()))
     versions = [] if tables.anew else id_ranges(list(tables.history.open_files().values()))
     if not new:
-        return leaves_of_table(present, versions)
+        return leaves_of_table(present, versions, created, len(tables.columns))
     if rolls_back:
         versions += id_ranges(list(tables.history.files_closed_after(new[0].position).values()))
     newest = id_ranges(new[-1].files)

@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 
 import dagster as dg
 
+from sfcdc_assets.assets.keys import RAW_EVENTS_KEY
 from sfcdc_assets.assets.layer_metadata import channel_observation, raw_events_metadata
-from sfcdc_assets.assets.layers import RAW_EVENTS_KEY
 from sfcdc_assets.assets.run_scope import CHANNEL_TAG, LANE_TAG, TRIGGER_TAG, lane
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC

@@ -24,6 +24,11 @@ MAX_ROWS = 250_000
 TARGET_ROWS = 125_000
 """Rows of a leaf after a split: 16 to 32 MB at 30 columns."""
 
+CREATED_CELLS = 2_000_000
+"""Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""
+SAMPLED = 1_000
+"""One in so many ids of created records is known when leaves are cut."""
+
 LEAF_PREFIX = "leaf-"
 OPEN_PREFIX = "open-"
 CLOSED_PREFIX = "closed-"
@@ -65,12 +70,15 @@ class IdRange:
     last: str
 
 
-def leaves_of_table(files: Iterable[IdRange], versions: Iterable[IdRange] = ()) -> tuple[Leaf, ...]:
-    """The leaves of a table, and of the open versions beside it, in Id order.
+def leaves_of_table(
+    files: Iterable[IdRange], versions: Iterable[IdRange] = (), created: Sequence[str] = (), columns: int = 1
+) -> tuple[Leaf, ...]:
+    """The leaves of a table with so many columns, and of the open versions beside it, in Id order.
 
     Together they cover every Id: the first has no lower end, the last no upper. Each file lies in one leaf as a whole;
     where ranges overlap (the two tables were not committed together) they share one. An empty table is one leaf without
-    files.
+    files. New records have Ids after all others; `created`, every `SAMPLED`th of them, cuts leaves for them, so that no
+    task is given more than about `CREATED_CELLS` of their values.
     """
     marked = sorted([(f.first, f.last, 0, f.path) for f in files] + [(f.first, f.last, 1, f.path) for f in versions])
     groups: list[list[tuple[str, str, int, str]]] = []
@@ -83,6 +91,9 @@ def leaves_of_table(files: Iterable[IdRange], versions: Iterable[IdRange] = ()) 
         end = max(end, each[1])
     groups = groups or [[]]
     lowers = ["", *(group[0][0] for group in groups[1:])]
+    step = max(1, CREATED_CELLS // columns // SAMPLED)
+    lowers += sorted(record_id for record_id in created if record_id > end)[step - 1 :: step]
+    groups += [[] for _ in lowers[len(groups) :]]
     uppers = [*lowers[1:], None]
     return tuple(
         Leaf(

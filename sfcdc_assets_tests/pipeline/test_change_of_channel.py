@@ -58,7 +58,7 @@ def test_where_the_org_does_not_tell_the_stream_does(warehouse: Warehouse) -> No
 def copied(warehouse: Warehouse, channel: str, position: int, number: int = 1, *, complete: bool = True) -> None:
     """A snapshot of Account, without rows."""
     told = SnapshotProgress(number, "Account", channel, position, "750", None, 1, 0, complete, 0, ("Id",))
-    snapshots = Snapshots.open_with(warehouse, "Account", [ID_COLUMN])
+    snapshots = Snapshots.open_or_create(warehouse, "Account", [ID_COLUMN])
     snapshots.begin(replace(told, complete=False))
     if complete:
         snapshots.begin(told)
