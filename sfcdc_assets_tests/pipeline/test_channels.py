@@ -150,7 +150,7 @@ def test_what_befalls_a_channel_does_not_concern_an_object_that_another_one_feed
 
 
 def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when_they_change(
-    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+    org: EmulatedPipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions of two channels have nothing to do with each other. Those of ChangeEvents are far ahead here."""
     drifted, other, third = ids(org.org, "Account")[:3]
@@ -167,7 +167,7 @@ def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when
     org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/results")
     with connect(load_settings()) as connected, pytest.raises(RequestRefused):
         # One that is pinned on the old channel and must not be gone on with.
-        take_snapshot(Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6)
+        take_snapshot(Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6, spark=lambda: spark)
     org.server.rest_faults.disarm()
     channels(monkeypatch, CHANNEL, SALES)  # applies "first" again, if positions are mixed
     update(org, third, Site="after the first change of settings")
