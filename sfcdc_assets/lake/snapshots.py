@@ -7,7 +7,6 @@ a partition (`_snapshot` is its number) and counts once it is complete.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -92,23 +91,23 @@ class Snapshots:
 
     def begin(self, progress: SnapshotProgress) -> None:
         """Note the pin and the job before the first page is read."""
-        self._commit(self.table.schema.empty_table(), progress)
+        self._commit(self.table.schema.empty_table(), progress, progress.started_at_ms)
 
-    def add_page(self, page: pa.Table, progress: SnapshotProgress) -> None:
-        """One page and the progress after it, in one commit."""
+    def add_page(self, page: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
+        """One page, read up to `now_ms`, and the progress after it, in one commit."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
         started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
         rows = rows.append_column("_read_at", pa.repeat(started, len(page)))
         rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
-        self._commit(rows, progress)
+        self._commit(rows, progress, now_ms)
 
-    def add_refetch(self, rows: pa.Table) -> int:
-        """Rows read back (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
+    def add_refetch(self, rows: pa.Table, now_ms: int) -> int:
+        """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
         number = (self.table.transaction_version("refetch") or 0) + 1
         rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
         rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(REFETCHED, pa.int32()), len(rows)))
-        self.table.append(rows, {"refetch": number, "read_at": int(time.time() * 1000)}, {})
+        self.table.append(rows, {"refetch": number, "read_at": now_ms}, {})
         return number
 
     def read_at(self) -> int:
@@ -144,12 +143,8 @@ class Snapshots:
             return self.table.schema.empty_table()
         return self.table.head(f"_snapshot = {complete.number}", count)
 
-    def _commit(self, rows: pa.Table, progress: SnapshotProgress) -> None:
+    def _commit(self, rows: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
         versions = {"snapshot": progress.snapshot_number}
         if progress.complete:
-            versions |= {
-                "complete": progress.snapshot_number,
-                "pin": progress.position,
-                "read_at": int(time.time() * 1000),
-            }
+            versions |= {"complete": progress.snapshot_number, "pin": progress.position, "read_at": now_ms}
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
