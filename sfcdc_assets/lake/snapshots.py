@@ -107,7 +107,7 @@ class Snapshots:
         number = (self.table.transaction_version("refetch") or 0) + 1
         rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
         rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(REFETCHED, pa.int32()), len(rows)))
-        self.table.append(rows, {"refetch": number, "read_at": now_ms}, {})
+        self.table.append(self._fitting(rows), {"refetch": number, "read_at": now_ms}, {})
         return number
 
     def read_at(self) -> int:
@@ -147,4 +147,15 @@ class Snapshots:
         versions = {"snapshot": progress.snapshot_number}
         if progress.complete:
             versions |= {"complete": progress.snapshot_number, "pin": progress.position, "read_at": now_ms}
-        self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
+        self.table.append(self._fitting(rows), versions, {"progress": json.dumps(progress.to_json())})
+
+    def _fitting(self, rows: pa.Table) -> pa.Table:
+        """The rows with the table's columns: fields come and go, and older rows have what newer ones lack."""
+        present = set(self.table.schema.names)
+        self.table.add_columns([field for field in rows.schema if field.name not in present])
+        schema = self.table.schema
+        known = set(rows.column_names)
+        return pa.table(
+            [rows[field.name] if field.name in known else pa.nulls(len(rows), field.type) for field in schema],
+            schema=schema,
+        )

@@ -21,9 +21,9 @@ from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows, typed
+from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 
-__all__ = ["CHANNEL", "QUIET", "EmulatedPipeline", "Rows", "assert_same_rows", "expected_rows", "ids", "typed"]
+__all__ = ["CHANNEL", "QUIET", "EmulatedPipeline", "Rows", "assert_same_rows", "expected_rows", "ids"]
 
 CHANNEL = "/data/ChangeEvents"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
