@@ -61,7 +61,7 @@ class BlindSpots:
         return any(spot.covers(entity, record_id, field, moment) for spot in self._of[entity])
 
     def _unread_fields(self) -> Iterator[BlindSpot]:
-        """What records had in a field when it came, or was hidden at first: known when it is read for the first time."""
+        """What records had in a field when it came, or was hidden at first: known once it is read."""
         names = defaultdict(set)
         for number in (0, *self._times, self._life.org.last_commit_number + 1):
             for entity, definition in self._life.org.definitions_at(number).items():
