@@ -154,7 +154,10 @@ class LeafTask:
         if self.reads is None or self.reads.after is None:
             return empty_rows(schema)
         rows = _rows(self.reads.filesystem, self.reads.files, leaf, schema)
-        return rows.filter(pl.col("_refetch") > self.reads.after).sort("_refetch")
+        # A snapshot that was pinned later has them in it, or tells that the record is gone.
+        since = self.pin if self.snapshot is not None else 0
+        fresh = (pl.col("_refetch") > self.reads.after) & (pl.col("_position") >= since)
+        return rows.filter(fresh).sort("_refetch")
 
     def _read_schema(self) -> pa.Schema:
         read = [column for column in self.columns if column.name not in self.unread]
