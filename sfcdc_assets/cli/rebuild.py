@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from pyarrow import fs
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-
-LAYERS = ("text_fields", "history", "current_state")
-"""What can be made anew; raw_events, snapshot, schemas and the doubt ledger are what it is made from."""
+from sfcdc_assets.pipeline.rebuild import remove_layers
 
 
 def rebuild(
@@ -40,10 +36,7 @@ def rebuild(
             f"Entities that have: {', '.join(known)}",
         )
     for name in entity:
-        for each in (*LAYERS, snapshots.LAYER) if from_org else LAYERS:
-            root = warehouse.filesystem(each)
-            if root.get_file_info(name).type == fs.FileType.Directory:
-                root.delete_dir(name)
-                typer.echo(f"{each}/{name} removed.", err=True)
+        for table in remove_layers(warehouse, name, and_snapshots=from_org):
+            typer.echo(f"{table} removed.", err=True)
     with dagster_instance() as instance:
         sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))

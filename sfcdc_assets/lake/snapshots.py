@@ -7,7 +7,6 @@ a partition (`_snapshot` is its number) and counts once it is complete.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -90,10 +89,10 @@ class Snapshots:
 
     def begin(self, progress: SnapshotProgress) -> None:
         """Note the pin and the job before the first page is read."""
-        self._commit(self.table.schema.empty_table(), progress)
+        self._commit(self.table.schema.empty_table(), progress, progress.started_at_ms)
 
-    def add_page(self, page: pa.Table, progress: SnapshotProgress) -> None:
-        """One page and the progress after it, in one commit."""
+    def add_page(self, page: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
+        """One page, read up to `now_ms`, and the progress after it, in one commit."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
         started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -101,14 +100,14 @@ class Snapshots:
         rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
         unread = sorted(self._columns() - set(progress.fields)) or None
         rows = rows.append_column("_unread", pa.array([unread] * len(page), READ_COLUMNS.field("_unread").type))
-        self._commit(rows, progress)
+        self._commit(rows, progress, now_ms)
 
-    def add_refetch(self, rows: pa.Table) -> int:
-        """Rows read back (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
+    def add_refetch(self, rows: pa.Table, now_ms: int) -> int:
+        """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
         number = (self.table.transaction_version("refetch") or 0) + 1
         rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
         rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(REFETCHED, pa.int32()), len(rows)))
-        self.table.append(rows, {"refetch": number, "read_at": int(time.time() * 1000)}, {})
+        self.table.append(rows, {"refetch": number, "read_at": now_ms}, {})
         return number
 
     def read_at(self) -> int:
@@ -186,7 +185,7 @@ class Snapshots:
     def _columns(self) -> set[str]:
         return {name for name in self.table.schema.names if not name.startswith(SYSTEM_COLUMN_PREFIX)}
 
-    def _commit(self, rows: pa.Table, progress: SnapshotProgress) -> None:
+    def _commit(self, rows: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
         versions = {"snapshot": progress.snapshot_number}
         if progress.complete:
             if not self.pinned_on(progress.channel):
@@ -196,7 +195,7 @@ class Snapshots:
                 "pin": progress.position,
                 _pin_of(progress.snapshot_number): progress.position,
                 _pinned_on(progress.channel): progress.snapshot_number,
-                "read_at": int(time.time() * 1000),
+                "read_at": now_ms,
             }
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
 

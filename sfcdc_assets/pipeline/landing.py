@@ -143,6 +143,7 @@ class Lander:
             budget=budget,
             stop_after=stop_after,
             stop_at=committed_after_we_began,
+            wall_clock=lambda: self._clock_ms() / 1000,
         )
         with contextlib.closing(reading):
             for delivery in reading:

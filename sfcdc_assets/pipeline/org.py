@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -61,12 +62,12 @@ def event_topic(entity: str) -> str:
 
 
 @contextmanager
-def connect(settings: Settings) -> Iterator[Org]:
-    """Open the org of the settings; closed at the end, whatever happens."""
-    with OrgSession(settings) as session:
+def connect(settings: Settings, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Org]:
+    """Open the org of the settings; closed at the end, whatever happens. `sleep` makes the pauses between tries."""
+    with OrgSession(settings, sleep=sleep) as session:
 
         def credentials(refresh: bool) -> Credentials:
             return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
-        with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file) as pubsub:
+        with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep) as pubsub:
             yield Org(session, pubsub, Privacy.of(settings))

@@ -107,7 +107,7 @@ def read_back_doubts(
         return ReadBackReport(entity, len(record_ids), calls=spent, oldest_opened_at=oldest, error=str(error))
     rows = pa.concat_tables(fresh)
     if rows.num_rows:
-        taken.add_refetch(rows)
+        taken.add_refetch(rows, clock_ms())
     left = [doubt for doubt in doubts if doubt.record_id in set(wanted)]
     ledger.failed(left, "the org's row was older than the record's last event, or not there yet", clock_ms())
     gone = rows["_system_modstamp"].null_count

@@ -98,11 +98,19 @@ def _take(
     if not resumed:
         position = pin(at_least)
         number = (progress.snapshot_number if progress else 0) + 1
-        progress = start(org.session, entity, columns, channel=channel, position=position, snapshot_number=number)
+        progress = start(
+            org.session,
+            entity,
+            columns,
+            channel=channel,
+            position=position,
+            snapshot_number=number,
+            now_ms=clock_ms,
+        )
         snapshots.begin(progress)
     assert progress is not None
     for page, after in read_pages(org.session, progress, columns):
-        snapshots.add_page(page, after)
+        snapshots.add_page(page, after, clock_ms())
         on_page(after)
         progress = after
     return SnapshotReport(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -47,12 +47,19 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
     return _shaped(
         marked.select(
             "record_id",
-            pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field"),
+            _named(names),
             "position",
             pl.col("s").alias("value"),
             pl.col("origin").fill_null("full"),
         )
     )
+
+
+def _named(names: Mapping[int, str]) -> pl.Expr:
+    """The column's name for its index. `replace_strict` with nothing to replace keeps the index's type."""
+    if not names:
+        return pl.lit(None, pl.String).alias("field")
+    return pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field")
 
 
 def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str) -> pl.DataFrame:
