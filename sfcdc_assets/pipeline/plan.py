@@ -55,7 +55,8 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
     """
     # A table that is made anew begins with the first snapshot after which every event still has its payload.
     dropped = tables.raw_events.payloads_dropped(tables.entity, tables.channel)
-    complete = tuple(snapshot for snapshot in tables.taken.all_complete() if snapshot.position >= dropped)
+    taken = tables.taken.all_complete()
+    complete = tuple(snapshot for snapshot in taken[:-1] if snapshot.position >= dropped) + taken[-1:]
     new = tuple(snapshot for snapshot in complete if snapshot.number > tables.built_from)
     applied = tables.applied
     rolls_back = bool(new) and not tables.anew and new[0].position < applied
