@@ -22,7 +22,7 @@ from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.pipeline.status import status_of
-from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import BULK, go_on, ledger, make_channel, story, unhealed
 
@@ -165,7 +165,7 @@ def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when
     assert_equal(org)
 
     org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path=BULK, method="GET")
-    with connect(load_settings()) as connected, pytest.raises(RequestRefused):
+    with connect(load_settings()) as connected, pytest.raises(ApiLimitReached):
         # One that is pinned on the old channel and must not be gone on with.
         take_snapshot(Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6)
     org.server.rest_faults.disarm()
