@@ -59,7 +59,10 @@ def snapshot(
         pins = Pins(warehouse, lander, settings.visibility_seconds)
 
         def take(state: EntityState) -> None:
-            first = begin_on(warehouse, state.entity, state.channel) if state.channel_changed else 0
+            first = 0
+            if state.channel_changed:
+                first = begin_on(warehouse, state.entity, state.channel)
+                context.log.warning(f"{state.entity}: {state.channel} feeds it from now on, so it is read anew")
             report = take_snapshot(
                 warehouse,
                 connected,

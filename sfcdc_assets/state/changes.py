@@ -150,11 +150,12 @@ class _ChangesBuilder:
         self._claims = _CellLists(members)
 
     def add(self, row: Mapping[str, Any], change_type: str, decoded: DecodedEvent | None, error: str | None) -> None:
+        cells, claims = (decoded.cells, decoded.claims) if decoded else ((), ())
         for record_id in row["record_ids"]:
             if not names_one_record(record_id):
                 continue
-            self._cells.add(decoded.cells if decoded else ())
-            self._claims.add(decoded.claims if decoded else ())
+            self._cells.add(cells)
+            self._claims.add(claims)
             self._rows.append(
                 (
                     record_id,
@@ -199,10 +200,14 @@ class _CellLists:
         self._column: list[int] = []
         self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
 
-    def add(self, cells: Iterable[Cell]) -> None:
+    def add(self, cells: Collection[Cell]) -> None:
+        if not cells:
+            self._offsets.append(self._offsets[-1])
+            return
+        members = self._members
         strings, doubles, longs = self._values
         for index, value in cells:
-            member = self._members[index]
+            member = members[index]
             self._column.append(index)
             strings.append(value if member == 0 else None)
             doubles.append(value if member == 1 else None)

@@ -22,9 +22,9 @@ from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.pipeline.status import status_of
-from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.story import go_on, ledger, make_channel, story, unhealed
+from sfcdc_assets_tests.pipeline.story import BULK, go_on, ledger, make_channel, story, unhealed
 
 SEED = 61
 SALES = "/data/Sales__chn"
@@ -55,7 +55,7 @@ def channels(patch: pytest.MonkeyPatch, *names: str) -> tuple[str, ...]:
 
 
 def update(pipeline: EmulatedPipeline, *record_ids: str, **values: object) -> None:
-    with pipeline.org.transaction() as one:
+    with pipeline.org.transaction(user_id=pipeline.org.users.integration) as one:
         for record_id in record_ids:
             one.update("Account", record_id, values)
 
@@ -164,8 +164,8 @@ def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when
     assert org.rows("Account")[drifted]["Site"] == "nobody told of this"
     assert_equal(org)
 
-    org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/results")
-    with connect(load_settings()) as connected, pytest.raises(RequestRefused):
+    org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path=BULK, method="GET")
+    with connect(load_settings()) as connected, pytest.raises(ApiLimitReached):
         # One that is pinned on the old channel and must not be gone on with.
         take_snapshot(Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6, spark=lambda: spark)
     org.server.rest_faults.disarm()
@@ -225,6 +225,7 @@ def test_a_poll_that_stops_inside_a_group_of_siblings_loses_and_doubles_none(
 ) -> None:
     """On a custom channel: groups of two and three that share a replay id, read in pieces of another size."""
     records = ids(org.org, "Account")[:3]
+    update(org, *records, Fax="0")  # the next change is by the same user, so one event
     with connect(load_settings()) as connected:
         lander = Lander(Warehouse(load_settings().warehouse), connected)
         lander.land(SALES, settle=1.0, budget=20.0)
