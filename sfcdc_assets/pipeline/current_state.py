@@ -270,7 +270,7 @@ class _Application:
             run = {"dagster_run_id": self._run_id, "from_position": str(batch.after)}
             self._table.commit(added, removed, versions, run)
         healed = self._close_doubts()
-        compare_snapshots(self._warehouse, self._entity)
+        compare_snapshots(self._warehouse, {column.name for column in self._columns})
         counts = {name: pc.sum(written[name]).as_py() or 0 for name in ("inserted", "updated", "deleted", "waiting")}
         opened: dict[str, int] = {}
         for doubt in doubts:
