@@ -7,6 +7,7 @@ that loses nothing, else it is refused with a `ValueError`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -48,6 +49,9 @@ class SourceKind(StrEnum):
 
 _KIND_OF_DOC = {"DateTime": SourceKind.DATETIME, "DateOnly": SourceKind.DATE, "TimeOnly": SourceKind.TIME}
 _KIND_OF_DESCRIBE = {"datetime": SourceKind.DATETIME, "date": SourceKind.DATE, "time": SourceKind.TIME}
+_DOC_OF_DESCRIBE = {"reference": "EntityId"}
+"""A reference whose doc says otherwise (`ExternalId`) holds the key of another system, however long that is."""
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _KIND_OF_AVRO = {
     "string": SourceKind.TEXT,
     "enum": SourceKind.TEXT,
@@ -65,7 +69,7 @@ def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
     if leaf.scalar == "long":
         kind = _KIND_OF_DOC.get(leaf.doc_type) or _KIND_OF_DESCRIBE.get(column.salesforce_type)
         return kind or SourceKind.INTEGER
-    if leaf.scalar == "string" and (leaf.doc_type == "EntityId" or column.salesforce_type == "reference"):
+    if leaf.scalar == "string" and (leaf.doc_type or _DOC_OF_DESCRIBE.get(column.salesforce_type)) == "EntityId":
         return SourceKind.REFERENCE
     return _KIND_OF_AVRO.get(leaf.scalar or "", SourceKind.OTHER)
 
@@ -90,6 +94,12 @@ def _same(value: Any) -> CellValue:
 def _text(value: str) -> CellValue:
     # Salesforce cannot store an empty text; bulk files and REST have null for it (facts section 8).
     return value or None
+
+
+def _number(value: str) -> float:
+    if not _NUMBER.fullmatch(value):
+        raise ValueError("a text is no number")
+    return float(value)
 
 
 def _int(value: int | float) -> CellValue:
@@ -146,8 +156,8 @@ def _list_text(value: list[Any]) -> CellValue:
 
 _CONVERTERS: dict[tuple[SourceKind, ColumnType], Converter] = {
     (SourceKind.TEXT, ColumnType.STRING): _text,
-    (SourceKind.TEXT, ColumnType.INT): lambda value: _int(float(value)),
-    (SourceKind.TEXT, ColumnType.DOUBLE): float,
+    (SourceKind.TEXT, ColumnType.INT): lambda value: _int(_number(value)),
+    (SourceKind.TEXT, ColumnType.DOUBLE): _number,
     (SourceKind.REFERENCE, ColumnType.STRING): lambda value: to_18_characters(value) or None,
     (SourceKind.BOOLEAN, ColumnType.BOOLEAN): _same,
     (SourceKind.BOOLEAN, ColumnType.STRING): _boolean_text,

@@ -110,20 +110,26 @@ def address(prefix: str, **more: object) -> dict[str, object]:
 
 
 SHAPES: Mapping[str, dict[str, Any]] = {
-    "Account": {"Name": "Acme", **address("Billing"), **address("Shipping", City=None, State=None)},
+    "Account": {
+        "Name": "Acme",
+        **address("Billing"),
+        **address("Shipping", City=None, State=None),
+        "Depot__Latitude__s": 1.5,
+        "Depot__Longitude__s": -2.5,
+    },
     "Contact": {"LastName": "Byron", "FirstName": "Ada", "Salutation": "Ms.", **address("Mailing")},
     "Lead": {"LastName": "Byron", "FirstName": "Ada", "Company": "c", **address("")},
     "Invoice_Statement__c": {"Location__Latitude__s": 1.5, "Location__Longitude__s": -2.5},
 }
 """Compound fields, in their parts."""
 ONE_PART: Mapping[str, dict[str, Any]] = {
-    "Account": {"BillingCity": "Bonn", "ShippingCountryCode": "FR"},
+    "Account": {"BillingCity": "Bonn", "ShippingCountryCode": "FR", "Depot__Latitude__s": 3},
     "Contact": {"FirstName": "Augusta", "MailingStateCode": "BE"},
     "Lead": {"FirstName": "Augusta", "Latitude": 0},
     "Invoice_Statement__c": {"Location__Latitude__s": 3},
 }
 ONE_PART_AGAIN: Mapping[str, dict[str, Any]] = {
-    "Account": {"BillingLatitude": -0.5, "ShippingStateCode": "BY"},
+    "Account": {"BillingLatitude": -0.5, "ShippingStateCode": "BY", "Depot__Longitude__s": 4},
     "Contact": {"LastName": "Lovelace", "MailingCity": "Ulm"},
     "Lead": {"Salutation": "Dr.", "Longitude": 180},
     "Invoice_Statement__c": {"Location__Longitude__s": 4},
@@ -157,6 +163,7 @@ def trip(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with story(tmp_path_factory.mktemp("types"), list(SHAPES), records=2) as pipeline:
         document = {"name": KIND, "label": "Kind", "key_prefix": "a77", "fields": FIELDS}
         pipeline.org.setup.add_object(object_definition(document, KIND))
+        pipeline.org.setup.add_field("Account", "Depot__c", {"type": "location"})
         pipeline.org.setup.enable_state_and_country_codes()
         told = Trip(pipeline, RestRecords(pipeline))
         rest, ids = told.rest, told.ids
