@@ -82,6 +82,7 @@ class EventDecoder:
         self._layout = schema_fields(schema)
         self._entity = str(schema.get("name", "")).removesuffix("ChangeEvent").removesuffix("__")
         self._fields = wanted_fields(self._layout, columns)
+        self._lists = [field for field in self._fields.values() if field.checkboxes is not None]
         body = {**schema, "fields": [{**schema["fields"][0], "type": header}, *schema["fields"][1:]]}
         self._avro_schema = compile_avro(body)
         self._update = lru_cache(maxsize=_REMEMBERED_UPDATES)(self._compile_update)
@@ -116,7 +117,7 @@ class EventDecoder:
 
     def _all(self, body: dict[str, Any], untold: dict[str, None]) -> list[Cell]:
         cells: list[Cell] = []
-        self._checkboxes(self._fields.values(), body, cells, untold)
+        self._checkboxes(self._lists, body, cells, untold)
         for field in self._fields.values():
             if field.compound:
                 self._whole(field, body[field.name], cells, untold)
@@ -199,10 +200,14 @@ class EventDecoder:
                 plain.append((field.name, leaf))
             elif (position, None) not in sent:
                 parts.append((field.name, leaf))
-        named = {position for position, child in (*sent, *nulled) if child is not None}
-        untold = {field.name for field in (self._fields[position] for position in named) if field.is_switchable}
-        untold -= {field.name for field in whole}
+        untold = self._switchable((*changed_fields, *nulled_fields)) - {field.name for field in whole}
         return _Update(self._nulls(nulled), tuple(plain), tuple(parts), tuple(whole), diffs, frozenset(untold))
+
+    def _switchable(self, bitmaps: Sequence[str]) -> set[str]:
+        """The fields of which parts are named and the whole is wanted, whether or not the parts are."""
+        positions = {position for position, child in field_bits(bitmaps, self._layout) if child is not None}
+        fields = (self._fields.get(position) for position in positions)
+        return {field.name for field in fields if field is not None and field.compound and field.plain is not None}
 
     def _nulls(self, nulled: dict[FieldBit, Leaf | None]) -> tuple[Cell, ...]:
         columns: dict[int, None] = {}

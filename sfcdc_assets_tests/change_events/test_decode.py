@@ -104,6 +104,15 @@ def test_a_new_record_sets_every_column_its_schema_carries(change_type: str) -> 
     }
 
 
+def test_a_whole_name_is_left_open_even_where_its_parts_have_no_columns() -> None:
+    decoder = EventDecoder(json.dumps(SCHEMA), [Column("Id", ColumnType.STRING), Column("Name", ColumnType.STRING)])
+    body = {"Name": {"FirstName": None, "LastName": "B"}}
+    for head in (updated("Name.LastName"), updated("Name.FirstName", nulled=("Name.FirstName",)), header("CREATE")):
+        decoded = decoder.decode(payload(SCHEMA, head, body))
+        assert (decoded.cells, decoded.untold is not None) == ([], True)
+    assert decoder.decode(payload(SCHEMA, updated("BillingAddress.City"), BODY)).untold is None
+
+
 def test_a_person_account_has_the_parts_of_its_name_and_says_nothing_of_the_whole() -> None:
     decoded = cells(header("CREATE"), {"Name": {"FirstName": "Ada", "LastName": "L"}})
     assert (decoded["FirstName"], decoded["LastName"]) == ("Ada", "L")
