@@ -47,6 +47,8 @@ class SourceKind(StrEnum):
 
 _KIND_OF_DOC = {"DateTime": SourceKind.DATETIME, "DateOnly": SourceKind.DATE, "TimeOnly": SourceKind.TIME}
 _KIND_OF_DESCRIBE = {"datetime": SourceKind.DATETIME, "date": SourceKind.DATE, "time": SourceKind.TIME}
+_DOC_OF_DESCRIBE = {"reference": "EntityId"}
+"""A reference whose doc says otherwise (`ExternalId`) holds the key of another system, however long that is."""
 _KIND_OF_AVRO = {
     "string": SourceKind.TEXT,
     "enum": SourceKind.TEXT,
@@ -64,7 +66,7 @@ def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
     if leaf.scalar == "long":
         kind = _KIND_OF_DOC.get(leaf.doc_type) or _KIND_OF_DESCRIBE.get(column.salesforce_type)
         return kind or SourceKind.INTEGER
-    if leaf.scalar == "string" and (leaf.doc_type == "EntityId" or column.salesforce_type == "reference"):
+    if leaf.scalar == "string" and (leaf.doc_type or _DOC_OF_DESCRIBE.get(column.salesforce_type)) == "EntityId":
         return SourceKind.REFERENCE
     return _KIND_OF_AVRO.get(leaf.scalar or "", SourceKind.OTHER)
 

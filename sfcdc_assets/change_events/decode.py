@@ -86,6 +86,7 @@ class EventDecoder:
         self._layout = schema_fields(schema)
         self._entity = str(schema.get("name", "")).removesuffix("ChangeEvent").removesuffix("__")
         self._fields = wanted_fields(self._layout, columns)
+        self._lists = [field for field in self._fields.values() if field.checkboxes is not None]
         body = {**schema, "fields": [{**schema["fields"][0], "type": header}, *schema["fields"][1:]]}
         self._avro_schema = compile_avro(body)
         self._nothing_named = named_fields((), self._layout)
@@ -125,7 +126,7 @@ class EventDecoder:
 
     def _all(self, body: dict[str, Any], untold: dict[str, None]) -> list[Cell]:
         cells: list[Cell] = []
-        self._checkboxes(self._fields.values(), body, cells, untold)
+        self._checkboxes(self._lists, body, cells, untold)
         for field in self._fields.values():
             if field.compound:
                 self._whole(field, body[field.name], cells, untold)
@@ -208,9 +209,7 @@ class EventDecoder:
                 plain.append((field.name, leaf))
             elif (position, None) not in sent:
                 parts.append((field.name, leaf))
-        named = {position for position, child in (*sent, *nulled) if child is not None}
-        untold = {field.name for field in (self._fields[position] for position in named) if field.is_switchable}
-        untold -= {field.name for field in whole}
+        untold = self._switchable((*changed_fields, *nulled_fields)) - {field.name for field in whole}
         bits = {bit for each in (changed_fields, nulled_fields, diff_fields) for bit in field_bits(each, self._layout)}
         return _Update(
             self._nulls(nulled),
@@ -221,6 +220,12 @@ class EventDecoder:
             frozenset(untold),
             named_fields(bits, self._layout),
         )
+
+    def _switchable(self, bitmaps: Sequence[str]) -> set[str]:
+        """The fields of which parts are named and the whole is wanted, whether or not the parts are."""
+        positions = {position for position, child in field_bits(bitmaps, self._layout) if child is not None}
+        fields = (self._fields.get(position) for position in positions)
+        return {field.name for field in fields if field is not None and field.compound and field.plain is not None}
 
     def _nulls(self, nulled: dict[FieldBit, Leaf | None]) -> tuple[Cell, ...]:
         columns: dict[int, None] = {}

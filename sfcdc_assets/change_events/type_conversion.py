@@ -20,7 +20,7 @@ _DAY_US = 86_400_000_000
 _INT_LIMIT = 2**31
 _EPOCH = date(1970, 1, 1)
 _EPOCH_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -49,7 +49,7 @@ def int_of(value: int | float) -> int:
 
 
 def _text_number(value: str) -> float:
-    if not _NUMBER.fullmatch(value.strip()):
+    if not _NUMBER.fullmatch(value):
         raise ValueError("the text is no number")
     return float(value)
 

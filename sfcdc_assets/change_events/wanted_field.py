@@ -39,11 +39,6 @@ class WantedField:
         """Whether its own bit stands for several columns."""
         return self.compound or self.checkboxes is not None
 
-    @property
-    def is_switchable(self) -> bool:
-        """A text of its own or a record of parts, never both: the name of an account that may be a person."""
-        return self.plain is not None and bool(self.children)
-
 
 def wanted_fields(layout: Sequence[SchemaField], columns: Sequence[Column]) -> dict[int, WantedField]:
     """The fields that have at least one column, by position; the header is not one of them."""

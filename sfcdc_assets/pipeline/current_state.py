@@ -152,7 +152,7 @@ class _Commit:
         self._commit_history(results, versions)
         added = self._commit_current_state(results, versions)
         healed = self._close_doubts()
-        compare_snapshots(tables.warehouse, tables.entity)
+        compare_snapshots(tables.warehouse, {column.name for column in tables.columns})
         counts = {name: pc.sum(written[name]).as_py() or 0 for name in ("inserted", "updated", "deleted", "waiting")}
         return ApplyReport(
             entity=tables.entity,

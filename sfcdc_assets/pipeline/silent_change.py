@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -35,13 +35,15 @@ def doubt_others(warehouse: Warehouse, channel: str, silent: Sequence[Mapping[st
 
 
 @decide_anew
-def compare_snapshots(warehouse: Warehouse, entity: str) -> int:
+def compare_snapshots(warehouse: Warehouse, columns: Collection[str]) -> int:
     """Once after each snapshot of either entity, doubt the contacts that are not in step with the accounts.
+
+    `columns` are those of the entity that was just applied: only in an org with person accounts there is work.
 
     Their snapshots are taken one after the other, and an account may become a person between them: its event is in the
     one and the contact's flag is not in the other. Returns how many doubts are new.
     """
-    if entity not in (POINTING, POINTED_AT):
+    if POINTER not in columns and FLAG not in columns:
         return 0
     accounts, contacts = CurrentState.open(warehouse, POINTING), CurrentState.open(warehouse, POINTED_AT)
     channel = _channel(warehouse)

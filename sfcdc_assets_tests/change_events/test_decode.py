@@ -104,6 +104,15 @@ def test_a_new_record_sets_every_column_its_schema_carries(change_type: str) -> 
     }
 
 
+def test_a_whole_name_is_left_open_even_where_its_parts_have_no_columns() -> None:
+    decoder = EventDecoder(json.dumps(SCHEMA), [Column("Id", ColumnType.STRING), Column("Name", ColumnType.STRING)])
+    body = {"Name": {"FirstName": None, "LastName": "B"}}
+    for head in (updated("Name.LastName"), updated("Name.FirstName", nulled=("Name.FirstName",)), header("CREATE")):
+        decoded = decoder.decode(payload(SCHEMA, head, body))
+        assert (decoded.cells, decoded.untold is not None) == ([], True)
+    assert decoder.decode(payload(SCHEMA, updated("BillingAddress.City"), BODY)).untold is None
+
+
 def test_a_person_account_has_the_parts_of_its_name_and_says_nothing_of_the_whole() -> None:
     decoded = cells(header("CREATE"), {"Name": {"FirstName": "Ada", "LastName": "L"}})
     assert (decoded["FirstName"], decoded["LastName"]) == ("Ada", "L")
@@ -254,6 +263,18 @@ def test_an_empty_text_is_null_as_salesforce_has_it() -> None:
         ("long", "", Column("F", ColumnType.DATE, False, "date"), 86_400_000, 1),
         ("long", "", Column("F", ColumnType.STRING), 86_400_000, "86400000"),
         ("string", "Data:Text", Column("F", ColumnType.DOUBLE), "1.5", 1.5),
+        ("string", "Data:Text", Column("F", ColumnType.DOUBLE), " -1.5E3 ", -1500.0),
+        ("string", "Data:Text", Column("F", ColumnType.INT), "7.0", 7),
+        ("string", "ForeignKey:EntityId", Column("F", ColumnType.STRING), "001Dp00000JJkkH", "001Dp00000JJkkHIAT"),
+        ("string", "", Column("F", ColumnType.STRING, False, "reference"), "001Dp00000JJkkH", "001Dp00000JJkkHIAT"),
+        (
+            "string",
+            "ExternalForeignKey:ExternalId",
+            Column("F", ColumnType.STRING, False, "reference"),
+            "KEY-OF-15-CHARS",
+            "KEY-OF-15-CHARS",
+        ),
+        ("string", "Data:Text", Column("F", ColumnType.STRING), "001Dp00000JJkkH", "001Dp00000JJkkH"),
     ],
 )
 def test_a_value_of_another_type_is_converted_where_nothing_is_lost(
@@ -273,6 +294,9 @@ def test_a_value_of_another_type_is_converted_where_nothing_is_lost(
         ("int", "Data:Integer", ColumnType.INT, 2**31 - 1 + 0),
         ("string", "Data:Text", ColumnType.BOOLEAN, "maybe"),
         ("string", "Data:Text", ColumnType.DOUBLE, "many"),
+        ("string", "Data:Text", ColumnType.DOUBLE, "nan"),
+        ("string", "Data:Text", ColumnType.DOUBLE, "1_000"),
+        ("string", "Data:Text", ColumnType.INT, "inf"),
         ("long", "Data:DateTime", ColumnType.TIMESTAMP, 2**62),
         ("long", "Data:TimeOnly", ColumnType.STRING, -1),
         ("long", "Data:DateTime", ColumnType.DATE, 1),

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE
+from sfcdc_assets.pipeline import read_back
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, Rows
 from sfcdc_assets_tests.pipeline.rest_records import RestRecords, differences
 from sfcdc_assets_tests.pipeline.story import Entry, ledger, story, unhealed, waits
@@ -102,6 +103,8 @@ def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         told.sync()
 
         told.update("becoming", RecordTypeId=BUSINESS_TYPE)
+        # A reading takes so many records at a time and leaves the rest to the next.
+        patch.setattr(read_back, "RECORDS", 1)
         pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
         told.update("unseen", RecordTypeId=PERSON_TYPE)
         told.sync()

@@ -25,7 +25,7 @@ COLUMNS = (
 SCHEMA = current_state_schema(COLUMNS)
 
 
-def change(record_id, position, change_type, diffs=(), **values):
+def change(record_id, position, change_type, diffs=(), untold=None, **values):
     names = [column.name for column in COLUMNS]
     return {
         "leaf": 0,
@@ -38,6 +38,7 @@ def change(record_id, position, change_type, diffs=(), **values):
         "cells": [{"column": names.index(name), "s": value, "d": None, "l": None} for name, value in values.items()],
         "diff_columns": [names.index(name) for name in diffs],
         "error": "garbled" if change_type == UNDECODABLE else None,
+        "untold": untold,
     }
 
 
@@ -140,6 +141,35 @@ def test_an_undecodable_body_holds_its_record_and_no_other():
     merged = run(with_row(), change("a", 2, UNDECODABLE), change("b", 3, "CREATE", Name="flows"))
     assert doubts(merged) == {"a": ("undecodable_payload", 2)}
     assert row(merged, "b")["Name"] == "flows"
+
+
+def test_a_change_that_does_not_tell_all_is_applied_with_those_after_it_and_opens_a_doubt():
+    merged = run(
+        with_row(),
+        change("a", 2, "UPDATE", untold="Whole", Name="told"),
+        change("a", 3, "UPDATE", Description="after it"),
+        change("a", 4, "UPDATE", untold="again"),
+        change("b", 5, "CREATE", untold="Whole", Name="new"),
+    )
+    assert doubts(merged) == {"a": ("untold_value", 2), "b": ("untold_value", 5)}
+    held = row(merged)
+    assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("told", "after it", True, 4)
+    assert row(merged, "b")["Name"] == "new"
+    assert merged.counts.waiting == 0
+    later = run(merged.rows, change("a", 6, "UPDATE", Name="waits"))
+    assert (later.counts.waiting, row(later)["Name"], doubts(later)) == (1, "told", {})
+
+
+def test_of_two_doubts_the_one_that_holds_back_counts():
+    merged = run(
+        with_row(),
+        change("a", 2, "UPDATE", untold="Whole", Name="told"),
+        change("a", 3, "GAP_UPDATE"),
+        change("a", 4, "UPDATE", untold="never looked at", Name="waits"),
+    )
+    assert doubts(merged) == {"a": ("GAP_UPDATE", 3)}
+    held = row(merged)
+    assert (held["Name"], held["_in_doubt"], held["_position"], merged.counts.waiting) == ("told", True, 2, 1)
 
 
 def test_an_unknown_record_is_held_but_one_created_in_the_batch_is_not_unknown():
