@@ -201,8 +201,10 @@ def _fill(
             named[of_column[index]["step"].to_numpy()] = True
         changed.append(pl.Series(column.name, named | (is_read & unequal)))
     names = [series.name for series in changed]
-    marks = pl.DataFrame(changed).select(
-        pl.concat_list(pl.when(pl.col(name)).then(pl.lit(name)) for name in names).list.drop_nulls().alias("fields")
+    # The null beside the names stands for an entity of which only the Ids are kept.
+    told = [pl.lit(None, pl.String), *(pl.when(pl.col(name)).then(pl.lit(name)) for name in names)]
+    marks = pl.DataFrame([steps["step"].alias("_step"), *changed]).select(
+        pl.concat_list(told).list.drop_nulls().alias("fields")
     )
     kind, source = steps["_change_type"], steps["source"]
     partial = kind.is_in(["UPDATE"]).to_numpy() | (is_read & ~begins)

@@ -38,7 +38,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 }
 """Fields of which there are three each: `Out_Note__c` is left out, `Hash_Note__c` hashed, `Open_Note__c` neither."""
 SETTINGS = {
-    "SFCDC_EXCLUDE": "Contact.Out_*,*.MailingAddress",
+    "SFCDC_EXCLUDE": "Contact.Out_*,*.MailingAddress,Lead.*",
     "SFCDC_HASH": "*.Hash_*,Contact.Name,Contact.Out_Note__c",
     "SFCDC_HASH_KEY": KEY,
 }
@@ -93,7 +93,7 @@ def lines(text: str, count: int) -> str:
 def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     print(f"seed {SEED}")
     with (
-        story(tmp_path_factory.mktemp("privacy"), ["Contact"], records=6, seed=SEED) as pipeline,
+        story(tmp_path_factory.mktemp("privacy"), ["Contact", "Lead"], records=6, seed=SEED) as pipeline,
         pytest.MonkeyPatch.context() as patch,
     ):
         told = Told(pipeline)
@@ -121,6 +121,8 @@ def live(told: Told) -> None:
     told.pipeline.sync()
 
     with org.transaction() as one:
+        one.update("Lead", ids(org, "Lead")[0], {"LastName": "SENTINEL"})
+        one.delete("Lead", ids(org, "Lead")[1])
         told.ids["created"] = one.create("Contact", told.all_values())
     told.update("updated", **told.all_values())
     told.update("updated", Hash_Mail__c=None, Out_Mail__c=None, Hash_Day__c=None)
@@ -263,8 +265,18 @@ def test_hashes_are_the_hmac_of_the_orgs_own_values_and_what_is_left_out_has_no_
     assert "Open_Long__c" in {row["field"] for row in texts}
 
 
+def test_of_an_object_that_is_left_out_as_a_whole_the_ids_and_what_became_of_them_are_kept(told: Told) -> None:
+    rows = told.pipeline.rows("Lead")
+    assert rows.keys() == {str(record["Id"]) for record in told.pipeline.org.records("Lead", include_deleted=True)}
+    (gone,) = (record_id for record_id, row in rows.items() if row["_is_deleted"])
+    assert {name for name in rows[gone] if not name.startswith("_")} == {"Id"}
+    versions = [row for row in told.pipeline.scan("history/Lead") if row["_valid_to"] is None]
+    assert len(versions) == len(rows)
+    assert told.sfcdc("verify", "--entity", "Lead").exit_code == 0
+
+
 def test_only_the_hashed_text_comes_into_doubt_by_a_diff(told: Told) -> None:
-    of_record = [each for each in ledger(told.pipeline) if each["record_id"] == told.ids["differed"]]
+    of_record = [each for each in ledger(told.pipeline, "Contact") if each["record_id"] == told.ids["differed"]]
     assert [(each["reason"], each["detail"]) for each in of_record] == [
         ("hashed_diff", "Hash_Long__c: a diff cannot be applied to a hash")
     ]
@@ -295,6 +307,7 @@ def test_undecodable_events_are_in_quarantine_without_their_payload(told: Told) 
 
 def test_verify_compares_hashes_and_knows_nothing_of_what_is_left_out(told: Told) -> None:
     first = json.loads(told.printed["verify --json"])
+    assert {report["entity"] for report in first["entities"]} == {"Contact", "Lead"}
     differences = [each for report in first["entities"] for each in report["differences"]]
     assert {each["record_id"] for each in differences} == {told.ids["drifted"]}
     assert {each["field"] for each in differences} >= {f"Hash_{kind}__c" for kind in ("Note", "Long", "Mail", "Score")}
@@ -333,11 +346,13 @@ def test_settings_that_tables_do_not_keep_stop_the_entity_until_it_is_copied_ane
     assert row["Birthdate"] == hmac.new(KEY.encode(), b"1911-11-11", hashlib.sha256).hexdigest()
 
     monkeypatch.delenv("SFCDC_EXCLUDE")
-    synced.sync()
+    monkeypatch.setenv("SFCDC_HASH", "Contact.Birthdate,Contact.Title")
     with synced.org.transaction() as one:
         one.update("Contact", record_id, {"Phone": "1"})
     synced.sync()
-    assert {row["Title"] for row in synced.rows("Contact").values()} > {"SENTINEL"}, "a column that comes back is new"
+    title = hmac.new(KEY.encode(), b"SENTINEL", hashlib.sha256).hexdigest()
+    assert synced.rows("Contact")[record_id]["Title"] == title, "a column that comes is new, and filled from the org"
+    synced.sync()
     monkeypatch.setenv("SFCDC_HASH_KEY", "another key")
     with pytest.raises(RunFailed, match="Birthdate is to be hashed with another key"):
         synced.sync()
