@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.cli.ticks import RunFailed
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import go_on, ledger, story, unhealed
@@ -92,17 +91,15 @@ def lines(text: str, count: int) -> str:
 @pytest.fixture(scope="module")
 def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     print(f"seed {SEED}")
-    with (
-        story(tmp_path_factory.mktemp("privacy"), ["Contact", "Lead"], records=6, seed=SEED) as pipeline,
-        pytest.MonkeyPatch.context() as patch,
-    ):
+    with story(tmp_path_factory.mktemp("privacy"), ["Contact", "Lead"], records=6, seed=SEED) as pipeline:
         told = Told(pipeline)
         handler = logging.Handler(logging.DEBUG)
         handler.emit = lambda record: told.logged.append(record.getMessage() + str(record.exc_info or ""))  # type: ignore[method-assign]
         logging.getLogger().addHandler(handler)
-        for name, value in SETTINGS.items():
-            patch.setenv(name, value)
-        live(told)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in SETTINGS.items():
+                patch.setenv(name, value)
+            live(told)
         yield told
         logging.getLogger().removeHandler(handler)
 
@@ -313,46 +310,3 @@ def test_verify_compares_hashes_and_knows_nothing_of_what_is_left_out(told: Told
     assert {each["field"] for each in differences} >= {f"Hash_{kind}__c" for kind in ("Note", "Long", "Mail", "Score")}
     assert all(len(each["in_org"]) == len(each["in_table"]) == 64 for each in differences)
     assert told.sfcdc("verify").exit_code == 0
-
-
-def test_settings_that_tables_do_not_keep_stop_the_entity_until_it_is_copied_anew(
-    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record_id = ids(synced.org, "Contact")[0]
-    with synced.org.transaction() as one:
-        one.update("Contact", record_id, {"Title": "SENTINEL", "Birthdate": "1911-11-11"})
-    synced.sync()
-    assert {path.split("/")[0] for path in private_files(synced.warehouse)} >= {"current_state", "history"}
-
-    monkeypatch.setenv("SFCDC_EXCLUDE", "Contact.Title")
-    monkeypatch.setenv("SFCDC_HASH", "Contact.Birthdate")
-    monkeypatch.setenv("SFCDC_HASH_KEY", KEY)
-    with pytest.raises(RunFailed) as failed:
-        synced.sync()
-    for part in (
-        "Title is to be left out, Birthdate is to be hashed",
-        "snapshot/Contact",
-        "`sfcdc rebuild --from-org --entity Contact`",
-    ):
-        assert part in str(failed.value)
-    told = CliRunner().invoke(app, ["verify", "--entity", "Contact"])
-    assert (told.exit_code, "in its table Title is to be left out" in told.stderr) == (1, True)
-
-    told = CliRunner().invoke(app, ["rebuild", "--from-org", "--entity", "Contact"])
-    assert told.exit_code == 0, told.stderr
-    assert {path.split("/")[0] for path in private_files(synced.warehouse)} == {"raw_events"}
-    row = synced.rows("Contact")[record_id]
-    assert "Title" not in row
-    assert row["Birthdate"] == hmac.new(KEY.encode(), b"1911-11-11", hashlib.sha256).hexdigest()
-
-    monkeypatch.delenv("SFCDC_EXCLUDE")
-    monkeypatch.setenv("SFCDC_HASH", "Contact.Birthdate,Contact.Title")
-    with synced.org.transaction() as one:
-        one.update("Contact", record_id, {"Phone": "1"})
-    synced.sync()
-    title = hmac.new(KEY.encode(), b"SENTINEL", hashlib.sha256).hexdigest()
-    assert synced.rows("Contact")[record_id]["Title"] == title, "a column that comes is new, and filled from the org"
-    synced.sync()
-    monkeypatch.setenv("SFCDC_HASH_KEY", "another key")
-    with pytest.raises(RunFailed, match="Birthdate is to be hashed with another key"):
-        synced.sync()
