@@ -108,10 +108,14 @@ def privacy_conflicts(
 
 
 def conflicts_of_entity(
-    warehouse: Warehouse, schemas: Schemas, entity: str, privacy: Privacy
+    warehouse: Warehouse,
+    schemas: Schemas,
+    entity: str,
+    privacy: Privacy,
+    layers: Sequence[str] = (current_state.LAYER, history.LAYER, snapshots.LAYER),
 ) -> Mapping[str, Sequence[PrivacyConflict]]:
     """`privacy_conflicts` of the entity's tables that have its columns, from their schemas alone."""
-    names = [layer.name_of(entity) for layer in (current_state, history, snapshots)]
+    names = [f"{layer}/{entity}" for layer in layers]
     tables = {name: table.schema for name in names if (table := Table.open(warehouse, name)) is not None}
     return privacy_conflicts(schemas, entity, tables, privacy)
 

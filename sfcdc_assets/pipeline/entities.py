@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import history, text_fields
-from sfcdc_assets.lake.current_state import DOUBTED, REFETCH, SNAPSHOT, CurrentState
+from sfcdc_assets.lake.current_state import DOUBTED, LAYER, REFETCH, SNAPSHOT, CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
@@ -115,10 +115,13 @@ def entity_states(warehouse: Warehouse, channels: dict[str, str], now_ms: int | 
 
 
 def seen_by_privacy(warehouse: Warehouse, states: Sequence[EntityState], privacy: Privacy) -> list[EntityState]:
-    """The states with what the settings of privacy say of the entities' tables, from their schemas alone."""
+    """The states with what the settings of privacy say of `current_state`; the entity's other tables are like it."""
     schemas = Schemas(warehouse)
     return [
-        replace(state, privacy_changed=bool(conflicts_of_entity(warehouse, schemas, state.entity, privacy)))
+        replace(
+            state,
+            privacy_changed=bool(conflicts_of_entity(warehouse, schemas, state.entity, privacy, [LAYER])),
+        )
         for state in states
     ]
 

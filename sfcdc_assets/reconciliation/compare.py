@@ -33,6 +33,8 @@ def different_values(entity: str, org: pl.DataFrame, table: pl.DataFrame, column
 
     Rows are compared by a hash of all their values first; only those whose hashes differ are looked at by field.
     """
+    if not columns:
+        return []
     both = _hashed(org, columns).join(_hashed(table, columns), on="Id", suffix="@table")
     unequal = both.filter(pl.col("hash") != pl.col("hash@table"))
     found = []

@@ -214,8 +214,10 @@ def _fill(
         # What became of a value that did not convert is the field's own change.
         field = column.kept_from or column.name
         changed[field] = changed.get(field, np.zeros(count, bool)) | named | (is_read & unequal)
-    marks = pl.DataFrame(changed).select(
-        pl.concat_list(pl.when(pl.col(name)).then(pl.lit(name)) for name in changed).list.drop_nulls().alias("fields")
+    # The null beside the names stands for an entity of which only the Ids are kept.
+    names = [pl.lit(None, pl.String), *(pl.when(pl.col(name)).then(pl.lit(name)) for name in changed)]
+    marks = pl.DataFrame({"_step": steps["step"], **changed}).select(
+        pl.concat_list(names).list.drop_nulls().alias("fields")
     )
     kind, source = steps["_change_type"], steps["source"]
     partial = kind.is_in(["UPDATE"]).to_numpy() | (is_read & ~begins)

@@ -17,6 +17,7 @@ from pyarrow import fs
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.leaves import WrittenLeaf
+from sfcdc_assets.state.merge import empty_rows
 
 TEXT_FIELDS = pa.schema(
     [
@@ -92,7 +93,9 @@ def no_texts() -> pl.DataFrame:
 
 def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
     hashes = [None if text is None else hashlib.sha256(text.encode()).hexdigest() for text in rows["value"]]
-    return rows.with_columns(pl.Series("sha256", hashes, pl.String)).select(TEXT_FIELDS.names)
+    # An object without large texts leaves columns without a type of their own.
+    shape = empty_rows(TEXT_FIELDS).schema
+    return rows.with_columns(pl.Series("sha256", hashes, pl.String)).select(shape.names()).cast(shape)
 
 
 def write_texts(rows: pl.DataFrame, filesystem: fs.FileSystem) -> WrittenLeaf | None:

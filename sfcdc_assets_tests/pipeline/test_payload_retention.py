@@ -58,8 +58,6 @@ def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
     synced.server.faults.arm(Fault.GARBLED_HEADER)
     change(synced, "2")
     synced.sync()
-    change(synced, "3")
-    synced.sync()
     landed = without_payloads(synced)
     (kept,) = synced.scan("quarantine")
     assert kept["payload"]
@@ -73,9 +71,7 @@ def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
             clocks.setattr(f"{module}.time", SimpleNamespace(time=lambda: ahead() / 1000, monotonic=time.monotonic))
         synced.sync()
         assert "payloads past their retention are dropped" in synced.said
-        versions = synced.table("raw_events").version()
-        synced.sync()
-        assert synced.table("raw_events").version() == versions, "nothing is left to do"
+        assert droppable(warehouse, 3, ahead()) == []
 
     assert not any(payloads(synced).values())
     assert without_payloads(synced) == landed
@@ -83,7 +79,7 @@ def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
     assert min(pins(warehouse)) > max(pinned)
     assert min(pins(warehouse)) == landed[-1]["position"]
 
-    change(synced, "4")
+    change(synced, "3")
     synced.sync()
     synced.assert_equal_to_the_org()
     assert droppable(warehouse, 3, ahead()) == [], "behind the pin nothing goes"
@@ -94,19 +90,14 @@ def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
         assert sorted(synced.scan(f"current_state/{name}"), key=id_of) == sorted(rows, key=id_of)
     assert [entry for entry in ledger(synced) if entry["status"] == "open"] == []
 
-
-def id_of(row: dict[str, Any]) -> str:
-    return str(row["Id"])
-
-
-def test_an_event_whose_payload_is_missing_all_the_same_is_read_back(synced: EmulatedPipeline) -> None:
-    change(synced, "1")
-    synced.sync()
-    RawEvents.open(Warehouse(str(synced.warehouse))).drop_payloads("Account", CHANNEL, 10)
+    RawEvents.open(warehouse).drop_payloads("Account", CHANNEL, 100)
     shutil.rmtree(synced.warehouse / "current_state" / "Account")
     synced.sync()
     synced.assert_equal_to_the_org()
-    found = ledger(synced, "Account")
-    assert {entry["reason"] for entry in found} == {"undecodable_payload"}
-    assert {entry["status"] for entry in found} == {"healed"}
-    assert "was dropped after its retention" in found[0]["detail"]
+    found = [entry for entry in ledger(synced, "Account") if entry["record_id"] != "*"]
+    assert {(entry["reason"], entry["status"]) for entry in found} == {("undecodable_payload", "healed")}
+    assert "was dropped after its retention" in found[0]["detail"], "were one missing all the same, it is said"
+
+
+def id_of(row: dict[str, Any]) -> str:
+    return str(row["Id"])

@@ -76,6 +76,16 @@ def test_each_change_is_a_version_and_the_last_is_open():
     assert result.closed.sort("_position")["_changed_fields"].to_list() == [None, ["Name"]]
 
 
+def test_an_object_of_which_only_the_ids_are_kept_has_versions_too():
+    columns = COLUMNS[:1]
+    schema = history_schema(columns)
+    changes = [change("a", 1, "CREATE"), change("a", 2, "UPDATE"), change("a", 3, "DELETE")]
+    again = reads(read("a", 4, 5, "REFETCH", deleted=True)).select("Id", *READ_COLUMNS.names, "read_type")
+    result = next_versions(empty_rows(schema), frame(changes), again, columns)
+    assert told(result.closed, "_change_type", "_changed_fields") == [("CREATE", None), ("UPDATE", [])]
+    assert told(result.open, "_change_type", "_position") == [("DELETE", 3)]
+
+
 def test_a_delete_and_an_undelete_are_versions():
     opened = follow(empty_rows(SCHEMA), [change("a", 1, "CREATE", **everything("x"))]).open
     result = follow(opened, [change("a", 2, "DELETE"), change("a", 3, "UNDELETE", **everything("back"))])

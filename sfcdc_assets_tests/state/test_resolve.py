@@ -14,7 +14,7 @@ from sfcdc_assets.state.baseline import READ_COLUMNS, apply_reads, baseline
 from sfcdc_assets.state.changes import CHANGES, UNDECODABLE, names_one_record
 from sfcdc_assets.state.columns import current_state_schema
 from sfcdc_assets.state.merge import empty_rows, merge
-from sfcdc_assets.state.text_fields import texts_of_changes
+from sfcdc_assets.state.text_fields import texts_of_changes, texts_of_reads
 
 COLUMNS = (
     Column("Id", ColumnType.STRING, False, "id"),
@@ -79,6 +79,14 @@ def test_a_chain_of_diffs_in_one_batch_is_rebuilt_value_by_value():
         (3, "1\n2\n3", "diff"),
     ]
     assert texts[0]["sha256"] == hashlib.sha256(b"one\n2").hexdigest()
+
+
+def test_an_object_without_large_texts_gives_no_texts_by_events_and_by_reads_in_one_batch():
+    columns = COLUMNS[:2]
+    merged = run(empty_rows(current_state_schema(columns)), change("a", 1, "CREATE", Name="n"), columns=columns)
+    of_changes = texts_of_changes(merged.resolved.changes, merged.resolved.rebuilt, columns)
+    of_reads = texts_of_reads(merged.rows.select("Id", "Name", "_position"), columns, "snapshot")
+    assert pl.concat([of_reads, of_changes]).is_empty()
 
 
 def test_a_diff_to_a_text_of_which_only_the_hash_is_known_is_a_doubt_even_after_its_full_value():
