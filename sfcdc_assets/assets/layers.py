@@ -32,6 +32,7 @@ from sfcdc_assets.assets.layer_metadata import (
     text_fields_metadata,
 )
 from sfcdc_assets.assets.run_scope import RunScope, run_scope
+from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
@@ -139,7 +140,11 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         """Drain, apply, read back what is in doubt; materializations are logged for each entity worked on."""
         warehouse = lake.warehouse()
         with org.connect() as connected:
-            LayerRun(context, warehouse, connected, spark).run()
+            run = LayerRun(context, warehouse, connected, spark)
+            try:
+                run.run()
+            finally:
+                run.check_columns()
         yield from ()
 
     return layers
@@ -162,6 +167,7 @@ class LayerRun:
         self._read_back = False
         self._schemas_before: dict[str, pa.Schema | None] = {}
         """Entity -> its columns before this run."""
+        self._columns_changed = False
 
     def run(self) -> None:
         """Drain the channels, bring each entity up to date, note the cut. Raises `dg.Failure` naming what failed.
@@ -219,6 +225,11 @@ class LayerRun:
                     )
                 )
 
+    def check_columns(self) -> None:
+        """Evaluate `schema_follows_the_org` where this run has changed columns; it costs no request."""
+        if self._columns_changed:
+            self._context.log_event(schema_check_evaluation(self._warehouse))
+
     def _apply(self, state: EntityState) -> ApplyReport:
         report = apply_entity(
             self._warehouse,
@@ -241,6 +252,7 @@ class LayerRun:
         log_materialization(context, GAP_RECONCILIATION_KEY, entity, doubts)
         changes = schema_changes(self._schemas_before[entity], report.schema)
         if changes:
+            self._columns_changed = True
             context.log.info(f"{entity}: columns changed: {'; '.join(map(str, changes))}")
         state = current_state_metadata(warehouse, report, changes)
         log_materialization(context, CURRENT_STATE_KEY, entity, state, report.version)
