@@ -32,6 +32,7 @@ from sfcdc_assets.assets.layer_metadata import (
     text_fields_metadata,
 )
 from sfcdc_assets.assets.run_scope import RunScope, run_scope
+from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -134,7 +135,11 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         """Drain, apply, read back what is in doubt; materializations are logged for each entity worked on."""
         warehouse = lake.warehouse()
         with org.connect() as connected:
-            LayerRun(context, warehouse, connected, spark).run()
+            run = LayerRun(context, warehouse, connected, spark)
+            try:
+                run.run()
+            finally:
+                run.check_columns()
         yield from ()
 
     return layers
@@ -152,6 +157,7 @@ class LayerRun(Teller):
         self._scope: RunScope = run_scope(context, warehouse, self._settings, org)
         self._schemas_before: dict[str, pa.Schema | None] = {}
         """Entity -> its columns before this run."""
+        self._columns_changed = False
 
     def run(self) -> None:
         """Catch up. Raises `dg.Failure` naming the entities that failed."""
@@ -167,6 +173,11 @@ class LayerRun(Teller):
             visibility_seconds=self._settings.visibility_seconds,
             describe_seconds=self._settings.describe_seconds,
         ).run()
+
+    def check_columns(self) -> None:
+        """Evaluate `schema_follows_the_org` where this run has changed columns; it costs no request."""
+        if self._columns_changed:
+            self._context.log_event(schema_check_evaluation(self._warehouse))
 
     def drained(self, report: LandingReport) -> None:
         context, channel = self._context, report.channel
@@ -188,6 +199,7 @@ class LayerRun(Teller):
         log_materialization(context, GAP_RECONCILIATION_KEY, entity, doubts)
         changes = schema_changes(self._schemas_before[entity], report.schema)
         if changes:
+            self._columns_changed = True
             context.log.info(f"{entity}: columns changed: {'; '.join(map(str, changes))}")
         state = current_state_metadata(warehouse, report, changes)
         log_materialization(context, CURRENT_STATE_KEY, entity, state, report.version)

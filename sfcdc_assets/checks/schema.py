@@ -10,6 +10,7 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake import current_state
 from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.schema_audit import NEWS, SchemaAudit, audit_schema
 from sfcdc_assets.resources.lake import LakeResource
 
@@ -23,15 +24,26 @@ from sfcdc_assets.resources.lake import LakeResource
 )
 def schema_follows_the_org(lake: LakeResource) -> dg.AssetCheckResult:
     """Passed when every readable field that events carry has a column of its type, in every table."""
-    warehouse, now = lake.warehouse(), datetime.now(UTC)
-    schemas, privacy = Schemas(warehouse), Privacy.of(load_settings())
+    return _checked(lake.warehouse())
+
+
+def schema_check_evaluation(warehouse: Warehouse) -> dg.AssetCheckEvaluation:
+    """The same as an event, for a run that has changed columns."""
+    result = _checked(warehouse)
+    return dg.AssetCheckEvaluation(
+        CURRENT_STATE_KEY, "schema_follows_the_org", result.passed, result.metadata, severity=result.severity
+    )
+
+
+def _checked(warehouse: Warehouse) -> dg.AssetCheckResult:
+    schemas, privacy, now = Schemas(warehouse), Privacy.of(load_settings()), datetime.now(UTC)
     entities = warehouse.entities(current_state.LAYER)
     audited = [audit_schema(warehouse, schemas, privacy, entity, now) for entity in entities]
-    return schema_check_result([audit for audit in audited if audit is not None], now)
+    return _result([audit for audit in audited if audit is not None], now)
 
 
-def schema_check_result(audits: Sequence[SchemaAudit], now: datetime) -> dg.AssetCheckResult:
-    """The check's result: what does not follow, what still may, and the news."""
+def _result(audits: Sequence[SchemaAudit], now: datetime) -> dg.AssetCheckResult:
+    """What does not follow, what still may, and the news."""
     wrong = [audit for audit in audits if not audit.follows and not audit.may_still_follow(now)]
     late = [audit for audit in audits if not audit.follows and audit.may_still_follow(now)]
     return dg.AssetCheckResult(

@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.checks.schema import schema_follows_the_org
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -42,6 +43,13 @@ class Shown:
         deps = self.metadata(layer)["dagster/column_lineage"].deps_by_column[column]
         return [f"{dep.asset_key.path[-1]}.{dep.column_name}" for dep in deps]
 
+    def evaluations(self) -> list[bool]:
+        """What the runs themselves found of the check, newest first."""
+        key = dg.AssetCheckKey(CURRENT_STATE_KEY, "schema_follows_the_org")
+        history = self._pipeline.instance.event_log_storage.get_asset_check_execution_history(key, limit=10)
+        events = [record.event.dagster_event for record in history if record.event]
+        return [event.asset_check_evaluation_data.passed for event in events if event]
+
     def check(self) -> tuple[bool, dict[str, Any]]:
         result = schema_follows_the_org(LakeResource())
         return result.passed, {name: value.value for name, value in result.metadata.items()}
@@ -70,7 +78,9 @@ def test_fields_that_come_go_and_come_back_are_told_and_followed(synced: Emulate
     assert (passed, metadata["not_followed"], metadata["may_follow_with_the_next_run"]) == (True, [], [])
     assert metadata["changes_of_7_days"] == ["Account: Region__c retired (string)", "Account: Zone__c added (double)"]
     assert "| Account |" in metadata["columns"]
+    assert shown.evaluations() == [True, True], "one for each run that changed columns"
     assert shown.sync_after(Phone="2") == ["none"]
+    assert len(shown.evaluations()) == 2
     assert "ChangeEvents.Account.Region__c" not in shown.sources("raw_events", "payload")
 
     setup.add_field("Account", "Region__c", {"type": "string", "length": 40}, values=lambda record: "elsewhere")

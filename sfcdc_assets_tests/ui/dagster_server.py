@@ -103,6 +103,22 @@ class DagsterServer:
         )
         return found["assetNodeOrError"]["partitionKeys"]
 
+    def sources_of_columns(self, asset: str) -> dict[str, list[str]]:
+        """Column -> the columns it comes from, of the partition Account, as its newest materialization tells."""
+        found = self.query(
+            "query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode {"
+            ' assetMaterializations(partitions: ["Account"], limit: 1) { metadataEntries {'
+            " ... on TableColumnLineageMetadataEntry"
+            " { lineage { columnName columnDeps { assetKey { path } columnName } } } } } } } }",
+            k={"path": ["salesforce", asset]},
+        )
+        (newest,) = found["assetNodeOrError"]["assetMaterializations"]
+        return {
+            column["columnName"]: [f"{dep['assetKey']['path'][-1]}.{dep['columnName']}" for dep in column["columnDeps"]]
+            for entry in newest["metadataEntries"]
+            for column in entry.get("lineage", ())
+        }
+
     def launch(self, job: str, first: str, last: str) -> None:
         """Launch a job over a range of partitions, as the button in the UI does."""
         tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
