@@ -9,11 +9,23 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from sfcdc_assets.pipeline.schema_changes import KEPT_BEFORE, is_retired
+
 Metadata = dict[str, Any]
 
+_TAGS = {"salesforce.type": "salesforce_type", "salesforce.large_text": "large_text"}
 
-def table_metadata(uri: str, name: str, rows: int, schema: pa.Schema, sample: pa.Table | None = None) -> Metadata:
-    """Row count, place, columns and a sample of rows, under the keys that Dagster's UI knows (facts/DAGSTER.md 5).
+
+def table_metadata(
+    uri: str,
+    name: str,
+    rows: int,
+    schema: pa.Schema,
+    sample: pa.Table | None = None,
+    lineage: dg.TableColumnLineage | None = None,
+) -> Metadata:
+    """Row count, place, columns, where they come from, and a sample of rows, under the keys that Dagster's UI knows
+    (facts/DAGSTER.md 5).
 
     The UI shows entries in their order: put what a batch did before them.
     """
@@ -22,10 +34,10 @@ def table_metadata(uri: str, name: str, rows: int, schema: pa.Schema, sample: pa
         "dagster/table_name": name,
         "dagster/storage_kind": "deltalake",
         "dagster/uri": uri,
-        "dagster/column_schema": dg.TableSchema(
-            columns=[dg.TableColumn(field.name, str(field.type), tags=_tags(field)) for field in schema]
-        ),
+        "dagster/column_schema": dg.TableSchema(columns=[_column(field) for field in schema]),
     }
+    if lineage is not None:
+        metadata["dagster/column_lineage"] = lineage
     if sample is not None and sample.num_rows:
         metadata["sample"] = dg.MetadataValue.md(markdown_table(sample))
     return metadata
@@ -57,6 +69,15 @@ def _cell(value: object, width: int) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("\r", " ")
 
 
-def _tags(field: pa.Field) -> dict[str, str]:
-    known = (field.metadata or {}).get(b"salesforce.type")
-    return {"salesforce_type": known.decode()} if known else {}
+def _column(field: pa.Field) -> dg.TableColumn:
+    """A column with what is known of it: the field's type in Salesforce and whether events may bring it as a diff as
+    tags, and in words if it has no field any more."""
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    tags = {_TAGS[key]: value for key, value in metadata.items() if key in _TAGS}
+    kept = KEPT_BEFORE.fullmatch(field.name)
+    description = None
+    if kept:
+        description = f"Values of {kept[1]} from before its type changed, which do not convert."
+    elif is_retired(field):
+        description = "Retired: the object no longer has this field; its last values stay."
+    return dg.TableColumn(field.name, str(field.type), description=description, tags=tags)

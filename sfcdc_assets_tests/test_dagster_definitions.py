@@ -59,6 +59,32 @@ def test_loading_the_definitions_needs_no_settings_and_no_java_and_writes_nothin
     assert list(tmp_path.iterdir()) == []
 
 
+def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(tmp_path: Path) -> None:
+    script = (
+        "import dagster as dg; from sfcdc_assets.definitions import defs\n"
+        "dg.Definitions.validate_loadable(defs)\n"
+        "graph = defs.resolve_asset_graph()\n"
+        "above = graph.get(dg.AssetKey(['salesforce', 'raw_events'])).parent_keys\n"
+        "print(sorted(key.path[-1] for key in above), [sensor.name for sensor in defs.sensors])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SFCDC_CHANNELS": "/data/Sales__chn, /data/ChangeEvents,/data/Foo__ChangeEvent,/data/Sales__chn",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent"]
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == f"{sorted(channels)} {['poll_' + name for name in channels]}"
+
+
 def test_the_asset_keys_of_the_contract_are_there() -> None:
     assert SPECS.keys() >= LAYERS | {"salesforce/ChangeEvents"}
 
@@ -71,6 +97,23 @@ def test_every_asset_is_described(key: str) -> None:
     assert spec.group_name not in (None, "default")
     assert spec.kinds
     assert list(spec.owners)
+
+
+def test_history_and_the_cuts_hang_in_the_graph() -> None:
+    graph = defs.resolve_asset_graph()
+    cuts = graph.get(dg.AssetKey(["salesforce", "consistent_cuts"]))
+    assert cuts.parent_keys == {dg.AssetKey(["salesforce", name]) for name in ("current_state", "history")}
+    assert dg.AssetKey(["salesforce", "raw_events"]) in graph.get_ancestor_asset_keys(
+        dg.AssetKey(["salesforce", "history"])
+    )
+
+
+def test_checks_run_in_the_audit_and_are_not_planned_with_every_sync() -> None:
+    planned = {
+        job: {check.name for check in defs.resolve_job_def(job).asset_layer.asset_graph.asset_check_keys}
+        for job in ("sync", "snapshot", "audit")
+    }
+    assert planned == {"sync": set(), "snapshot": set(), "audit": {"equals_the_org", "schema_follows_the_org"}}
 
 
 def test_the_layers_hang_together_from_the_channel_to_the_tables() -> None:

@@ -1,12 +1,15 @@
 """What the layers' materializations tell."""
 
 import time
+from collections.abc import Sequence
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfcdc_assets.assets import column_lineage
 from sfcdc_assets.assets.channels import channel_key
+from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX
 from sfcdc_assets.lake import consistent_cuts, current_state, gap_reconciliation, history, raw_events, text_fields
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.current_state import CurrentState
@@ -18,6 +21,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.current_state import ApplyReport
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.read_back import ReadBackReport
+from sfcdc_assets.pipeline.schema_changes import SchemaChange, is_retired
 from sfcdc_assets.table_metadata import Metadata, lag_seconds, table_metadata, timestamp
 
 SAMPLE_ROWS = 5
@@ -54,7 +58,12 @@ def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str
         "at_tip": report.at_tip,
         **_lag(newest["commit_timestamp"] if newest.num_rows else None),
         **table_metadata(
-            warehouse.uri(raw_events.NAME), raw_events.NAME, events.count(entity), events.table.schema, newest
+            warehouse.uri(raw_events.NAME),
+            raw_events.NAME,
+            events.count(entity),
+            events.table.schema,
+            newest,
+            column_lineage.of_raw_events(report.channel, entity, _fields(warehouse, entity)),
         ),
     }
 
@@ -67,7 +76,9 @@ def text_fields_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
     return {
         "values_added": report.texts,
         "to_position": report.to_position,
-        **table_metadata(warehouse.uri(name), name, table.count(), table.schema, sample),
+        **table_metadata(
+            warehouse.uri(name), name, table.count(), table.schema, sample, column_lineage.of_text_fields()
+        ),
     }
 
 
@@ -83,7 +94,12 @@ def gap_reconciliation_metadata(
         "doubts_open": dict(report.open_doubts),
         "changes_waiting": report.waiting,
         **table_metadata(
-            warehouse.uri(name), name, table.count(), table.schema, table.head("status = 'open'", SAMPLE_ROWS)
+            warehouse.uri(name),
+            name,
+            table.count(),
+            table.schema,
+            table.head("status = 'open'", SAMPLE_ROWS),
+            column_lineage.of_gap_reconciliation(),
         ),
     }
     if read is not None:
@@ -110,7 +126,9 @@ def history_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
         "versions_added": report.versions,
         "to_position": report.to_position,
         **_lag(sample["_valid_from"] if sample.num_rows else None),
-        **table_metadata(warehouse.uri(name), name, table.count(), table.schema, sample),
+        **table_metadata(
+            warehouse.uri(name), name, table.count(), table.schema, sample, column_lineage.of_history(table.schema)
+        ),
     }
 
 
@@ -129,8 +147,8 @@ def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
     }
 
 
-def current_state_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
-    """What a batch did to the table, how far it is, and a sample of its newest rows."""
+def current_state_metadata(warehouse: Warehouse, report: ApplyReport, changes: Sequence[SchemaChange] = ()) -> Metadata:
+    """What a batch did to the table, how far it is, how the run changed its columns, a sample of its newest rows."""
     name = current_state.name_of(report.entity)
     table = CurrentState.open(warehouse, report.entity)
     sample = table.newest_rows(SAMPLE_ROWS) if table else pa.table({})
@@ -151,8 +169,23 @@ def current_state_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadat
         "snapshot": report.snapshot,
         **_lag(sample["_commit_timestamp"] if sample.num_rows else None),
         "seconds": round(report.seconds, 3),
-        **table_metadata(warehouse.uri(name), name, report.rows, report.schema, sample),
+        "schema_changes": "; ".join(map(str, changes)) or "none",
+        **table_metadata(
+            warehouse.uri(name),
+            name,
+            report.rows,
+            report.schema,
+            sample,
+            column_lineage.of_current_state(report.schema),
+        ),
     }
+
+
+def _fields(warehouse: Warehouse, entity: str) -> list[str]:
+    """The fields that the entity's events bring, as far as its table has them."""
+    table = CurrentState.open(warehouse, entity)
+    schema = table.schema if table else pa.schema([])
+    return [field.name for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX) and not is_retired(field)]
 
 
 def _lag(committed: pa.ChunkedArray | None) -> Metadata:

@@ -9,9 +9,19 @@ from collections.abc import Iterator
 from functools import partial
 
 import dagster as dg
+import pyarrow as pa
 
 from sfcdc_assets.assets.channels import OWNERS, channel_key
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
+from sfcdc_assets.assets.keys import (
+    CONSISTENT_CUTS_KEY,
+    CURRENT_STATE_KEY,
+    GAP_RECONCILIATION_KEY,
+    HISTORY_KEY,
+    RAW_EVENTS_KEY,
+    SNAPSHOT_KEY,
+    TEXT_FIELDS_KEY,
+)
 from sfcdc_assets.assets.layer_metadata import (
     channel_observation,
     consistent_cuts_metadata,
@@ -22,7 +32,6 @@ from sfcdc_assets.assets.layer_metadata import (
     text_fields_metadata,
 )
 from sfcdc_assets.assets.run_scope import RunScope, run_scope
-from sfcdc_assets.assets.snapshot import SNAPSHOT_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -33,16 +42,10 @@ from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.read_back import ReadBackReport
+from sfcdc_assets.pipeline.schema_changes import schema_changes
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
-
-RAW_EVENTS_KEY = dg.AssetKey(["salesforce", "raw_events"])
-TEXT_FIELDS_KEY = dg.AssetKey(["salesforce", "text_fields"])
-GAP_RECONCILIATION_KEY = dg.AssetKey(["salesforce", "gap_reconciliation"])
-CURRENT_STATE_KEY = dg.AssetKey(["salesforce", "current_state"])
-HISTORY_KEY = dg.AssetKey(["salesforce", "history"])
-CONSISTENT_CUTS_KEY = dg.AssetKey(["salesforce", "consistent_cuts"])
 
 
 def layer_specs(channels: tuple[str, ...]) -> list[dg.AssetSpec]:
@@ -147,6 +150,8 @@ class LayerRun(Teller):
         self._spark = spark
         self._settings = load_settings()
         self._scope: RunScope = run_scope(context, warehouse, self._settings, org)
+        self._schemas_before: dict[str, pa.Schema | None] = {}
+        """Entity -> its columns before this run."""
 
     def run(self) -> None:
         """Catch up. Raises `dg.Failure` naming the entities that failed."""
@@ -160,6 +165,7 @@ class LayerRun(Teller):
             partial(each_entity, self._context),
             every_entity=not self._scope.touched_only,
             visibility_seconds=self._settings.visibility_seconds,
+            describe_seconds=self._settings.describe_seconds,
         ).run()
 
     def drained(self, report: LandingReport) -> None:
@@ -180,7 +186,10 @@ class LayerRun(Teller):
         log_materialization(context, TEXT_FIELDS_KEY, entity, text_fields_metadata(warehouse, report))
         doubts = gap_reconciliation_metadata(warehouse, report, read, healed_after)
         log_materialization(context, GAP_RECONCILIATION_KEY, entity, doubts)
-        state = current_state_metadata(warehouse, report)
+        changes = schema_changes(self._schemas_before[entity], report.schema)
+        if changes:
+            context.log.info(f"{entity}: columns changed: {'; '.join(map(str, changes))}")
+        state = current_state_metadata(warehouse, report, changes)
         log_materialization(context, CURRENT_STATE_KEY, entity, state, report.version)
         log_materialization(context, HISTORY_KEY, entity, history_metadata(warehouse, report))
 
@@ -190,9 +199,10 @@ class LayerRun(Teller):
         self._context.log_event(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
 
     def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
-        spark, run_id = self._spark.spark_session, self._context.run.run_id
-        report = apply_entity(self._warehouse, spark, state.entity, state.channel, run_id, up_to)
+        spark, run_id, privacy = self._spark.spark_session, self._context.run.run_id, self._org.privacy
+        report = apply_entity(self._warehouse, spark, privacy, state.entity, state.channel, run_id, up_to)
         self._context.log.info(_told(report))
+        self._schemas_before.setdefault(state.entity, report.schema_before)
         return report
 
 

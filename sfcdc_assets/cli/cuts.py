@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.lake.consistent_cuts import latest_cut
-from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.lake.open_cut import open_cut
 
 
 def cut(
@@ -25,14 +23,9 @@ def cut(
     """
     settings = load_settings()
     wanted = channel or settings.channels[0]
-    moment = at.replace(tzinfo=UTC) if at is not None else None
-    found = latest_cut(Warehouse(settings.warehouse), wanted, moment)
-    if found is None:
-        raise SettingsError(
-            "--at" if at else "SFCDC_WAREHOUSE",
-            f"there is no consistent cut of {wanted}" + (f" at or before {at}" if at else " yet"),
-            "Run `sfcdc sync` until it is caught up",
-        )
+    opened = open_cut(settings.warehouse, channel=wanted, at=at.replace(tzinfo=UTC) if at is not None else None)
+    list(opened.values())  # raises where a version is gone: what is printed can be opened
+    found = opened.cut
     committed = found.commit_timestamp.isoformat() if found.commit_timestamp else None
     if as_json:
         told = {"channel": wanted, "position": found.position, "commit_timestamp": committed}

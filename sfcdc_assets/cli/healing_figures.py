@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from sfcdc_assets.assets.layers import GAP_RECONCILIATION_KEY
+from sfcdc_assets.assets.keys import GAP_RECONCILIATION_KEY
 from sfcdc_assets.lake import text_fields
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.table import Table

@@ -1,13 +1,13 @@
 """`consistent_cuts`: one row a batch applied, tying a position of a channel to the version of every entity's tables.
 
 A reader who opens each table at the version of one row sees the org as it was after one transaction, over all objects
-(guarantee 5): `latest_cut(Warehouse("./warehouse"))`, then `cut.tables["current_state/Account"]`.
+(guarantee 5): see `open_cut`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
@@ -34,39 +34,52 @@ below the warehouse -> Delta version. `applied_at`: when the cut was reached, by
 
 @dataclass(frozen=True)
 class Cut:
-    """One row: every table's version at a position between two transactions of a channel."""
+    """One row: every table's version at a position between two transactions of a channel.
+
+    When it was reached tells no two cuts apart.
+    """
 
     channel: str
     position: int
     commit_timestamp: datetime | None
     tables: Mapping[str, int]
+    applied_at: datetime | None = field(default=None, compare=False)
 
 
 def cuts(warehouse: Warehouse, channel: str | None = None) -> list[Cut]:
-    """All cuts, newest first, of one channel or of all."""
+    """All cuts of one channel or of all; of a channel newest first: positions tell, and where a table was made anew
+    the time."""
     table = Table.open(warehouse, NAME)
     if table is None:
         return []
-    rows = table.scan().sort_by([("applied_at", "descending"), ("position", "descending")])
+    rows = table.scan()
     if channel is not None:
         rows = rows.filter(pc.field("channel") == channel)
-    return [
-        Cut(row["channel"], row["position"], row["commit_timestamp"], dict(row["tables"])) for row in rows.to_pylist()
-    ]
+    newest_first = rows.sort_by([("channel", "ascending"), ("position", "descending"), ("applied_at", "descending")])
+    return [Cut(**{**row, "tables": dict(row["tables"])}) for row in newest_first.to_pylist()]
 
 
-def latest_cut(warehouse: Warehouse, channel: str | None = None, at: datetime | None = None) -> Cut | None:
-    """The newest cut, or the newest whose last transaction was committed at or before `at` (UTC)."""
+def latest_cut(warehouse: Warehouse, channel: str, at: datetime | None = None) -> Cut | None:
+    """The newest cut of a channel, or the newest whose last transaction was committed at or before `at` (UTC)."""
     for cut in cuts(warehouse, channel):
         if at is None or (cut.commit_timestamp is not None and cut.commit_timestamp <= at):
             return cut
     return None
 
 
+def was_made_after(cut: Cut, table: Table | None) -> bool:
+    """Whether a table of a cut was made anew since (rebuilt): the cut's version of it is another one then, or gone."""
+    if table is None or cut.applied_at is None:
+        return True
+    # Both by our clock; the table knows milliseconds.
+    return table.created_ms > cut.applied_at.timestamp() * 1000
+
+
 @decide_anew
 def add_cut(warehouse: Warehouse, cut: Cut, applied_at: datetime) -> bool:
     """Append a cut unless it is the newest one already. Raises `ConcurrentCommit`."""
-    if latest_cut(warehouse, cut.channel) == cut:
+    newest = latest_cut(warehouse, cut.channel)
+    if newest == cut and not any(was_made_after(newest, Table.open(warehouse, path)) for path in newest.tables):
         return False
     table = Table.open_or_create(warehouse, NAME, CONSISTENT_CUTS)
     row = {**vars(cut), "tables": list(cut.tables.items()), "applied_at": applied_at}

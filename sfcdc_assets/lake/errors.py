@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from sfcdc_assets.errors import SfcdcError
 
 
@@ -32,4 +35,36 @@ class UnreadableTable(SfcdcError):
         super().__init__(
             f"Table {table} uses {features}, which change what its files mean. "
             "Make it anew with `sfcdc rebuild`, and do not set such features on it."
+        )
+
+
+class NoCut(SfcdcError):
+    """There is no consistent cut of a channel, or none that is old enough."""
+
+    def __init__(self, warehouse: str, channel: str, at: datetime | None) -> None:
+        self.warehouse, self.channel, self.at = warehouse, channel, at
+        of = f" of {channel}" if channel else ""
+        when = f" at or before {at.isoformat()}" if at else " yet"
+        super().__init__(
+            f"The warehouse {warehouse} has no consistent cut{of}{when}. "
+            "Run `sfcdc sync` until it is caught up, or ask for a later time."
+        )
+
+
+class SeveralChannels(SfcdcError):
+    """Each channel has cuts of its own, and none was chosen."""
+
+    def __init__(self, channels: Sequence[str]) -> None:
+        self.channels = tuple(channels)
+        super().__init__(f"Several channels have consistent cuts: {', '.join(channels)}. Name one as `channel`.")
+
+
+class CutGone(SfcdcError):
+    """A table was rebuilt after a cut, or a cut's version of it was cleaned up."""
+
+    def __init__(self, table: str, version: int, position: int) -> None:
+        self.table, self.version, self.position = table, version, position
+        super().__init__(
+            f"The cut at position {position} names version {version} of {table}, and that table was rebuilt since, or "
+            "its old versions were removed. Use a newer cut; `sfcdc sync` notes one."
         )

@@ -13,7 +13,8 @@ from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport
-from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.described import follow_describe
+from sfcdc_assets.pipeline.entities import EntityState, entity_states, seen_by_privacy
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander, LandingReport
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
@@ -61,6 +62,7 @@ class CatchUp:
         *,
         every_entity: bool,
         visibility_seconds: float,
+        describe_seconds: float,
         settle: float = SETTLE_SECONDS,
         clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
         sleep: Callable[[float], None] = time.sleep,
@@ -73,6 +75,7 @@ class CatchUp:
         self._teller = teller
         self._each_entity = each_entity
         self._every_entity = every_entity
+        self._describe_ms = int(describe_seconds * 1000)
         self._settle = settle
         self._clock_ms = clock_ms
         self._sleep = sleep
@@ -90,7 +93,8 @@ class CatchUp:
         for _ in range(ROUNDS):
             self._read_back = False
             self._drain()
-            states = entity_states(self._warehouse, self._entities, self._clock_ms())
+            known = entity_states(self._warehouse, self._entities, self._clock_ms())
+            states = seen_by_privacy(self._warehouse, known, self._org.privacy)
             worked_on = [state for state in states if state.has_work or self._every_entity]
             self._each_entity(worked_on, self._bring_up_to_date)
             if not self._read_back:
@@ -108,6 +112,7 @@ class CatchUp:
         self._org.pubsub.close()
 
     def _bring_up_to_date(self, state: EntityState) -> None:
+        follow_describe(self._warehouse, self._org, state.entity, self._clock_ms(), self._describe_ms)
         up_to = self._drained[state.channel][0]
         report = self._apply(state, up_to)
         read = None

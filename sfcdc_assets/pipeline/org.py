@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
@@ -24,6 +25,8 @@ class Org:
 
     session: OrgSession
     pubsub: PubSubConnection
+    privacy: Privacy
+    """What of it may be kept."""
 
     def members(self, channel: str) -> tuple[str, ...] | None:
         """Entities of a channel as the org's setup lists them; None when it does not tell."""
@@ -67,4 +70,4 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = time.sleep) 
             return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
         with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep) as pubsub:
-            yield Org(session, pubsub)
+            yield Org(session, pubsub, Privacy.of(settings))

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.landing import RAW_EVENTS
 from sfcdc_assets.state.changes import CHANGES, RAW_COLUMNS, ChangeReader
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
 from sfcdc_assets.state.leaves import Leaf, leaf_numbers
@@ -83,7 +84,8 @@ def event_reader(
         reader = ChangeReader(events.schemas, columns, events.duplicates)
         for batch in batches:
             for path in batch.column("path").to_pylist():
-                source = ds.dataset(path, filesystem=events.filesystem, format="parquet")
+                # Files that delta-rs wrote anew (payloads given up, a compaction) come with view types of their own.
+                source = ds.dataset(path, schema=RAW_EVENTS, filesystem=events.filesystem, format="parquet")
                 for rows in source.to_batches(columns=list(RAW_COLUMNS), filter=wanted, batch_size=8192):
                     if rows.num_rows:
                         yield _with_leaf(reader.read(rows), leaves)

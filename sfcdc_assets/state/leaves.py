@@ -15,6 +15,7 @@ from datetime import datetime
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -23,12 +24,18 @@ MAX_ROWS = 250_000
 TARGET_ROWS = 125_000
 """Rows of a leaf after a split: 16 to 32 MB at 30 columns."""
 
+CREATED_CELLS = 2_000_000
+"""Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""
+SAMPLED = 1_000
+"""One in so many ids of created records is known when leaves are cut."""
+
 LEAF_PREFIX = "leaf-"
 OPEN_PREFIX = "open-"
 CLOSED_PREFIX = "closed-"
-"""Names of files begin so: rows of `current_state`; open and closed versions of `history`."""
+"""Names of files begin so: rows of `current_state`; open and closed versions of `history`. In those of closed versions
+follows the position up to which events were applied when they were written."""
 
-STATISTICS = ("Id", "_position", "_valid_from", "_valid_to")
+STATISTICS = ("Id", "_position", "_valid_from", "_valid_to", "_refetch")
 """Columns whose least and greatest value the log keeps for each file."""
 
 
@@ -63,12 +70,15 @@ class IdRange:
     last: str
 
 
-def leaves_of_table(files: Iterable[IdRange], versions: Iterable[IdRange] = ()) -> tuple[Leaf, ...]:
-    """The leaves of a table, and of the open versions beside it, in Id order.
+def leaves_of_table(
+    files: Iterable[IdRange], versions: Iterable[IdRange] = (), created: Sequence[str] = (), columns: int = 1
+) -> tuple[Leaf, ...]:
+    """The leaves of a table with so many columns, and of the open versions beside it, in Id order.
 
     Together they cover every Id: the first has no lower end, the last no upper. Each file lies in one leaf as a whole;
     where ranges overlap (the two tables were not committed together) they share one. An empty table is one leaf without
-    files.
+    files. New records have Ids after all others; `created`, every `SAMPLED`th of them, cuts leaves for them, so that no
+    task is given more than about `CREATED_CELLS` of their values.
     """
     marked = sorted([(f.first, f.last, 0, f.path) for f in files] + [(f.first, f.last, 1, f.path) for f in versions])
     groups: list[list[tuple[str, str, int, str]]] = []
@@ -81,6 +91,9 @@ def leaves_of_table(files: Iterable[IdRange], versions: Iterable[IdRange] = ()) 
         end = max(end, each[1])
     groups = groups or [[]]
     lowers = ["", *(group[0][0] for group in groups[1:])]
+    step = max(1, CREATED_CELLS // columns // SAMPLED)
+    lowers += sorted(record_id for record_id in created if record_id > end)[step - 1 :: step]
+    groups += [[] for _ in lowers[len(groups) :]]
     uppers = [*lowers[1:], None]
     return tuple(
         Leaf(
@@ -155,22 +168,36 @@ def write_leaf(
         return []
     pieces = 1 if rows.height <= MAX_ROWS else -(-rows.height // TARGET_ROWS)
     step = -(-rows.height // pieces)
-    return [_write(rows.slice(start, step), schema, filesystem, prefix) for start in range(0, rows.height, step)]
+    return [
+        write_table(rows.slice(start, step).to_arrow().cast(schema), filesystem, prefix)
+        for start in range(0, rows.height, step)
+    ]
 
 
-def _write(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem, prefix: str) -> WrittenLeaf:
+def closed_prefix(position: int) -> str:
+    """What the name of a file of versions begins with that were closed by events up to a position, or a reading."""
+    return f"{CLOSED_PREFIX}{position}-"
+
+
+def closed_at(path: str) -> int:
+    """The position in the name of a file of closed versions."""
+    return int(path.removeprefix(CLOSED_PREFIX).partition("-")[0])
+
+
+def write_table(table: pa.Table, filesystem: fs.FileSystem, prefix: str) -> WrittenLeaf:
+    """Write rows as one file, with the statistics that the log keeps of it."""
     path = f"{prefix}{uuid.uuid4()}.parquet"
-    table = rows.to_arrow().cast(schema)
-    measured = [name for name in STATISTICS if name in schema.names]
+    measured = [name for name in STATISTICS if name in table.column_names]
     with filesystem.open_output_stream(path) as sink:
         pq.write_table(table, sink, compression="zstd", row_group_size=32_768, write_statistics=measured)
+    ends = {name: pc.min_max(table.column(name)).as_py() for name in measured}
     statistics = {
-        "numRecords": rows.height,
-        "minValues": {name: low for name in measured if (low := _json(rows.get_column(name).min())) is not None},
-        "maxValues": {name: high for name in measured if (high := _json(rows.get_column(name).max())) is not None},
-        "nullCount": {name: rows.get_column(name).null_count() for name in measured},
+        "numRecords": table.num_rows,
+        "minValues": {name: _json(end["min"]) for name, end in ends.items() if end["min"] is not None},
+        "maxValues": {name: _json(end["max"]) for name, end in ends.items() if end["max"] is not None},
+        "nullCount": {name: table.column(name).null_count for name in measured},
     }
-    return WrittenLeaf(path, filesystem.get_file_info(path).size, rows.height, json.dumps(statistics))
+    return WrittenLeaf(path, filesystem.get_file_info(path).size, table.num_rows, json.dumps(statistics))
 
 
 def _json(value: object) -> object:

@@ -15,6 +15,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.org import Org
@@ -176,6 +177,7 @@ class Life(Teller):
                 state.entity,
                 state.channel,
                 lambda position, channel=state.channel: pins.of(channel, position),
+                spark=self._session,
                 at_least=state.entity_doubt or 0,
                 clock_ms=self.clock,
             )
@@ -196,13 +198,19 @@ class Life(Teller):
             _each,
             every_entity=False,
             visibility_seconds=self.plan.visibility,
+            describe_seconds=0.0,
             settle=SETTLE,
             clock_ms=self.clock,
             sleep=self.sleep,
         ).run()
 
     def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
-        return apply_entity(self.warehouse, self._spark, state.entity, state.channel, "life", up_to)  # type: ignore
+        return apply_entity(
+            self.warehouse, self._session(), NOTHING_PRIVATE, state.entity, state.channel, "life", up_to
+        )
+
+    def _session(self) -> SparkSession:
+        return self._spark  # type: ignore[return-value]  # None where nothing uses it
 
     def sleep(self, seconds: float) -> None:
         """A pause of the client."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 import weakref
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -21,12 +21,13 @@ from pyarrow import fs
 
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline import current_state
+from sfcdc_assets.pipeline import current_state, layout, plan
 from sfcdc_assets.salesforce import session
 from sfcdc_assets.salesforce.tls import trusted_roots
 from sfcdc_assets.state.apply import EventRange, event_reader, markers
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
+from sfcdc_assets.state.reshape import Reshape
 from sfcdc_assets.state.sample import sample_of_page
 
 
@@ -90,5 +91,11 @@ def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
     def sample_ids(_: object, pages: Sequence[str], filesystem: fs.FileSystem) -> list[str]:
         return [record_id for page in pages for record_id in sample_of_page(page, filesystem)]
 
+    def reshape_files(
+        _: object, reshape: Reshape, paths: Sequence[str], filesystem: fs.FileSystem
+    ) -> list[Mapping[str, object]]:
+        return [reshape.write(path, filesystem) for path in paths]
+
     patch.setattr(current_state, "apply_events", apply_events)
-    patch.setattr(current_state, "sample_ids", sample_ids)
+    patch.setattr(plan, "sample_ids", sample_ids)
+    patch.setattr(layout, "reshape_files", reshape_files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 
 import hypothesis.strategies as st
 import polars as pl
@@ -66,3 +67,17 @@ def test_no_rows_make_no_file(tmp_path):
     schema = pa.schema([("Id", pa.string()), ("_position", pa.int64())])
     rows = pl.DataFrame(schema={"Id": pl.String, "_position": pl.Int64})
     assert write_leaf(rows, schema, fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())) == []
+
+
+@given(st.lists(IDS, max_size=12, unique=True), st.lists(IDS, max_size=30, unique=True), st.integers(1, 900))
+def test_new_records_get_leaves_of_their_own_behind_the_files(ids, created, columns):
+    files = [IdRange(record_id, record_id, record_id) for record_id in ids]
+    leaves = leaves_of_table(files, created=created, columns=columns)
+    assert (leaves[0].lower, leaves[-1].upper) == ("", None)
+    assert all(one.upper == other.lower for one, other in itertools.pairwise(leaves))
+    assert [leaf.files for leaf in leaves if leaf.files] == [(record_id,) for record_id in sorted(ids)]
+    new = sorted(record_id for record_id in created if record_id > max(ids, default=""))
+    most = max(1, leaves_module.CREATED_CELLS // columns // leaves_module.SAMPLED)
+    shares = Counter(leaf_numbers(leaves, new)).values()
+    assert max(shares, default=0) <= most + 1
+    assert len(leaves) <= max(1, len(ids)) + len(new) // most

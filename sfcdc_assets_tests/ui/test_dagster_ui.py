@@ -113,10 +113,14 @@ def test_the_partitions_of_a_table_are_the_entities(synced: DagsterServer, page:
 @without_browser
 def test_a_materialization_tells_rows_lag_columns_and_a_sample(synced: DagsterServer, page: Page) -> None:
     page.goto(f"{synced.url}/assets/salesforce/current_state?view=partitions&partition=Account")
-    for key in ("dagster/row_count", "dagster/column_schema", "lag_seconds", "to_position", "sample"):
+    for key in ("dagster/row_count", "dagster/column_schema", "lag_seconds", "to_position", "schema_changes", "sample"):
         expect(page.get_by_text(key, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
     page.get_by_text("[Show Table Schema]").click()
     expect(page.get_by_text("BillingCity", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("dagster/column_lineage", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_text("[Show JSON]").first.click()
+    expect(page.get_by_text('"columnName": "payload"').first).to_be_visible(timeout=PATIENCE_MS)
     page.keyboard.press("Escape")
     page.get_by_text("[Show Markdown]").click()
     expect(page.get_by_role("columnheader", name="Id", exact=True)).to_be_visible(timeout=PATIENCE_MS)

@@ -1,0 +1,11 @@
+"""The keys of the assets. Those of channels are in `channels`."""
+
+import dagster as dg
+
+SNAPSHOT_KEY = dg.AssetKey(["salesforce", "snapshot"])
+RAW_EVENTS_KEY = dg.AssetKey(["salesforce", "raw_events"])
+TEXT_FIELDS_KEY = dg.AssetKey(["salesforce", "text_fields"])
+GAP_RECONCILIATION_KEY = dg.AssetKey(["salesforce", "gap_reconciliation"])
+CURRENT_STATE_KEY = dg.AssetKey(["salesforce", "current_state"])
+HISTORY_KEY = dg.AssetKey(["salesforce", "history"])
+CONSISTENT_CUTS_KEY = dg.AssetKey(["salesforce", "consistent_cuts"])

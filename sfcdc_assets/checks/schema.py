@@ -1,0 +1,61 @@
+"""Whether the tables' columns follow the org's fields, as an asset check of `current_state`."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake import current_state
+from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.pipeline.schema_audit import NEWS, SchemaAudit, audit_schema
+from sfcdc_assets.resources.lake import LakeResource
+
+
+@dg.asset_check(
+    asset=CURRENT_STATE_KEY,
+    name="schema_follows_the_org",
+    description="Compares the columns of each table with the fields that the newest event schema and describe tell: "
+    "it fails where a field has no column, or one of another type, an hour after the schema was seen. New, retired and "
+    "retyped columns are told and fail nothing. Reads no rows and asks nothing of the org.",
+)
+def schema_follows_the_org(lake: LakeResource) -> dg.AssetCheckResult:
+    """Passed when every readable field that events carry has a column of its type, in every table."""
+    warehouse, now = lake.warehouse(), datetime.now(UTC)
+    schemas, privacy = Schemas(warehouse), Privacy.of(load_settings())
+    entities = warehouse.entities(current_state.LAYER)
+    audited = [audit_schema(warehouse, schemas, privacy, entity, now) for entity in entities]
+    return schema_check_result([audit for audit in audited if audit is not None], now)
+
+
+def schema_check_result(audits: Sequence[SchemaAudit], now: datetime) -> dg.AssetCheckResult:
+    """The check's result: what does not follow, what still may, and the news."""
+    wrong = [audit for audit in audits if not audit.follows and not audit.may_still_follow(now)]
+    late = [audit for audit in audits if not audit.follows and audit.may_still_follow(now)]
+    return dg.AssetCheckResult(
+        passed=not wrong,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={
+            "not_followed": [line for audit in wrong for line in _problems(audit)],
+            "may_follow_with_the_next_run": [line for audit in late for line in _problems(audit)],
+            f"changes_of_{NEWS.days}_days": [f"{audit.entity}: {change}" for audit in audits for change in audit.news],
+            "columns": dg.MetadataValue.md(_table(audits)),
+        },
+    )
+
+
+def _problems(audit: SchemaAudit) -> list[str]:
+    return [f"{audit.entity}: {name} has no column" for name in audit.missing] + [
+        f"{audit.entity}: {told}" for told in audit.wrong
+    ]
+
+
+def _table(audits: Sequence[SchemaAudit]) -> str:
+    lines = ["| entity | columns | retired | kept before | newest schema seen |", "|" + " --- |" * 5]
+    for audit in audits:
+        retired, kept = ", ".join(audit.retired), ", ".join(audit.kept_before)
+        seen = audit.schema_seen_at.isoformat(timespec="seconds")
+        lines.append(f"| {audit.entity} | {audit.columns} | {retired} | {kept} | {seen} |")
+    return "\n".join(lines)

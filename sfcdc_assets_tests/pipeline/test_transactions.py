@@ -1,0 +1,166 @@
+"""A transaction is in the tables whole or not at all, wherever landing or applying it was interrupted (guarantee 5)."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.cli.main import app
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.emulator.lead_conversion import ConvertedLead
+from sfcdc_assets.lake.consistent_cuts import latest_cut
+from sfcdc_assets.lake.errors import CutGone
+from sfcdc_assets.lake.open_cut import open_cut
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.consistent_cut import note_cut
+from sfcdc_assets.pipeline.current_state import apply_entity
+from sfcdc_assets.pipeline.landing import Lander, LandingReport
+from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.story import go_on, story
+
+ENTITIES = ("Account", "Contact", "Lead", "Opportunity")
+TABLES = ROOT / "docs" / "tables.md"
+CONVERSIONS = 2
+
+
+class Conversions:
+    """Leads that were converted, and how much of each conversion some tables show."""
+
+    def __init__(self, pipeline: EmulatedPipeline) -> None:
+        leads = [str(lead["Id"]) for lead in pipeline.org.records("Lead") if not lead["IsConverted"]]
+        self.pipeline = pipeline
+        self.warehouse = Warehouse(str(pipeline.warehouse))
+        self.made: list[ConvertedLead] = []
+        for lead in leads[:CONVERSIONS]:
+            with pipeline.org.transaction() as one:
+                self.made.append(one.convert_lead(lead))
+
+    def seen(self, versions: Mapping[str, int] | None = None) -> list[int]:
+        """Of each conversion how many of its four records the tables show as they are after it: all tables as they
+        are, or at the versions of a cut."""
+        rows = {entity: self._rows(entity, versions) for entity in ENTITIES}
+        return [
+            (made.account_id in rows["Account"])
+            + (made.contact_id in rows["Contact"])
+            + (made.opportunity_id in rows["Opportunity"])
+            + (rows["Lead"][made.lead_id]["IsConverted"] is True)
+            for made in self.made
+        ]
+
+    def seen_in_cut(self) -> list[int]:
+        """The same of the newest cut."""
+        cut = latest_cut(self.warehouse, CHANNEL)
+        assert cut is not None
+        return self.seen(cut.tables)
+
+    def _rows(self, entity: str, versions: Mapping[str, int] | None) -> dict[str, dict[str, Any]]:
+        path = f"current_state/{entity}"
+        version = versions[path] if versions else None
+        table = DeltaTable(str(self.pipeline.warehouse / path), version=version)
+        return {row["Id"]: row for row in pa.table(table.scan()).to_pylist()}
+
+    # -- the pipeline, step by step
+
+    @contextmanager
+    def landing(self) -> Iterator[Callable[[int], LandingReport]]:
+        """Lands so many events more, and no further; a poll keeps back its last event, so it is sent one more."""
+        with connect(load_settings()) as org:
+            lander = Lander(self.warehouse, org)
+            yield lambda count: lander.land(CHANNEL, settle=5.0, budget=30.0, stop_after=count + 1)
+
+    def apply(self, spark: SparkSession, entity: str) -> None:
+        """Bring one entity's tables as far as they may go, and note the cut if that completes one."""
+        apply_entity(self.warehouse, spark, NOTHING_PRIVATE, entity, CHANNEL, "test")
+        position = RawEvents.open(self.warehouse).complete_position(CHANNEL)
+        now = int(time.time() * 1000)
+        note_cut(self.warehouse, dict.fromkeys(ENTITIES, CHANNEL), CHANNEL, position, now, now)
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+    with story(tmp_path_factory.mktemp("transactions"), ENTITIES, records=CONVERSIONS + 2) as pipeline:
+        pipeline.sync()
+        yield pipeline
+
+
+def test_lead_conversion_is_never_seen_half_wherever_a_poll_or_a_run_ends(
+    told: EmulatedPipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on(told, monkeypatch)
+    conversions = Conversions(told)
+    shown = [conversions.seen_in_cut()]
+    with conversions.landing() as land:
+        for number in range(1, 4 * CONVERSIONS):
+            report = land(1)
+            assert (report.count, report.at_tip) == (1, False)
+            assert report.complete_position == (number - 1) // 4 * 4, "whole once the next one has begun"
+            # Another entity is the last in each round: the run may have ended after any of them.
+            order = [ENTITIES[(number + later) % 4] for later in range(4)]
+            for entity in order:
+                conversions.apply(spark, entity)
+                shown.append(conversions.seen_in_cut())
+                assert set(shown[-1]) <= {0, 4}, (number, entity, shown[-1])
+                assert entity == order[-1] or shown[-1] == shown[-2], "there is a cut when all have arrived, not sooner"
+            assert conversions.seen() == shown[-1] == [4 if number > 4 else 0, 0]
+    assert [4, 0] in shown
+    told.sync()
+    assert conversions.seen() == conversions.seen_in_cut() == [4, 4]
+    told.assert_equal_to_the_org()
+
+
+def test_the_where_clause_of_the_docs_tells_any_moment_of_a_record_that_was_deleted_and_came_back(
+    told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on(told, monkeypatch)
+    (clause,) = re.findall(r'WHERE (_valid_from.*?)"""', TABLES.read_text(), re.DOTALL)
+    account = ids(told.org, "Account")[0]
+    life: list[tuple[str, dict[str, str], str | None]] = [
+        ("update", {"Name": "first"}, "first"),
+        ("delete", {}, None),
+        ("undelete", {}, "first"),
+        ("update", {"Name": "second"}, "second"),
+        ("delete", {}, None),
+    ]
+    since = told.org.last_commit_number
+    for verb, values, _ in life:
+        with told.org.transaction() as one:
+            getattr(one, verb)("Account", account, *([values] if values else []))
+    told.sync()
+    times = [transaction.commit_timestamp for transaction in told.org.transactions(since)]
+    names = dict(zip(times, (name for _, _, name in life), strict=True))  # of the last one at each time
+    query = QueryBuilder().register("account", told.table("history/Account"))
+    for committed, name in names.items():
+        moment = datetime.fromtimestamp(committed / 1000, UTC).isoformat()
+        where = clause.replace("{moment}", moment)
+        found = pa.table(query.execute(f'SELECT "Id", "Name" FROM account WHERE {where}').read_all())
+        assert dict(zip(*found.to_pydict().values(), strict=True)).get(account) == name, moment
+
+
+def test_the_tables_of_a_cut_open_in_three_lines_and_not_as_what_they_were_rebuilt_to(
+    told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on(told, monkeypatch)
+    before = open_cut(str(told.warehouse))
+    assert {f"{layer}/{entity}" for layer in ("current_state", "history") for entity in ENTITIES} <= set(before)
+    printed = CliRunner().invoke(app, ["cut", "--json"])
+    assert json.loads(printed.output)["tables"] == before.cut.tables == {p: t.version() for p, t in before.items()}
+    assert CliRunner().invoke(app, ["rebuild", "--entity", "Lead"]).exit_code == 0
+    assert before["current_state/Account"].count() == len(told.rows("Account"))
+    with pytest.raises(CutGone, match="history/Lead"):
+        before["history/Lead"]
+    assert open_cut(str(told.warehouse))["current_state/Lead"].count() == len(told.rows("Lead"))
