@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from random import Random
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from sfcdc_assets_tests.pipeline.lives import Life
 from sfcdc_assets_tests.pipeline.lives_blind_spots import BlindSpots
 from sfcdc_assets_tests.pipeline.lives_tables import ms, rows_of
-from sfcdc_assets_tests.pipeline.oracle import Rows, column_fields, expected_rows, living_at
+from sfcdc_assets_tests.pipeline.oracle import Rows, expected_rows, living_at
 
 INSTANTS = 5
 LAYERS = ("text_fields", "history", "current_state")
@@ -128,75 +128,38 @@ def first_copies(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
 
 
 def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
-    """Every layer of every entity, made anew from `raw_events` and `snapshot`.
-
-    It begins with the last snapshot, so that these are not made anew: texts and versions before the last reading of a
-    record, rows of records that were gone for good by then, and columns of fields that are gone.
-    """
-    tables = [f"{layer}/{entity}" for layer in LAYERS for entity in life.warehouse.entities(layer)]
-    since = {entity: last_readings(life, entity) for entity in life.warehouse.entities("snapshot")}
-    before = {table: rows_after(life, table, since[table.partition("/")[2]]) for table in tables}
+    """Every layer of every entity, made anew from `raw_events` and `snapshot`, to the last mark."""
+    before = layers_of(life)
     life.rebuild()
+    again = layers_of(life)
     for table, rows in before.items():
-        entity = table.partition("/")[2]
-        again = rows_after(life, table, since[entity])
-        retired = columns_of_gone_fields(life, entity)
-        gone = {key for key in rows.keys() - again.keys() if rows[key].get("field") not in retired}
-        if table.startswith("current_state") and is_read_again(life, entity):
-            gone -= {key for key in gone if rows[key]["_is_deleted"] and life.org.record(entity, key[0]) is None}
+        gone, new = rows.keys() - again[table].keys(), again[table].keys() - rows.keys()
         assert not gone, f"{table}: {sorted(gone)[:3]} are not made anew"
-        assert again.keys() <= rows.keys(), f"{table}: {sorted(again.keys() - rows.keys())[:3]} were not there"
-        for key, row in again.items():
-            names = {*row, *rows[key]} - retired
-            differs = {name: (rows[key].get(name), row.get(name)) for name in names}
-            differs = {
-                name: pair for name, pair in differs.items() if known(pair[0], retired) != known(pair[1], retired)
-            }
+        assert not new, f"{table}: {sorted(new)[:3]} were not there"
+        for key, row in rows.items():
+            rebuilt = again[table][key]
+            differs = {name: (row.get(name), rebuilt.get(name)) for name in {*row, *rebuilt}}
+            differs = {name: pair for name, pair in differs.items() if pair[0] != pair[1]}
             assert not differs, f"{table} {key}: (before, rebuilt) of {differs}"
 
 
-def known(value: Any, retired: Collection[str]) -> Any:
-    """A value; of names of fields those that are not gone."""
-    return [name for name in value if name not in retired] if isinstance(value, list) else value
+def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows of every table that can be made anew, by what they are about."""
+    tables = [f"{layer}/{entity}" for layer in LAYERS for entity in life.warehouse.entities(layer)]
+    return {table: by_key(table, rows_of(life.warehouse, table)) for table in tables}
 
 
-def is_read_again(life: Life, entity: str) -> bool:
-    """Whether a second snapshot was taken."""
-    return sum(taken.entity == entity for taken in life.diary.snapshots) > 1
-
-
-def columns_of_gone_fields(life: Life, entity: str) -> set[str]:
-    """Columns whose field the client does not see any more."""
-    definition = life.org.field_security.visible(life.org.definitions[entity])
-    seen = {field.name for field in column_fields(definition)}
-    present = {name for row in rows_of(life.warehouse, f"snapshot/{entity}") for name in row}
-    events = {name for row in rows_of(life.warehouse, f"current_state/{entity}") for name in row}
-    return {name for name in present | events if not name.startswith("_")} - seen
-
-
-def last_readings(life: Life, entity: str) -> Callable[[str], int]:
-    """Gives the position of the last reading of a record but the first snapshot; -1 if it was never read again."""
-    pins = [taken.position for taken in life.diary.snapshots if taken.entity == entity]
-    read_back = {
-        row["Id"]: row["_position"]
-        for row in sorted(rows_of(life.warehouse, f"snapshot/{entity}"), key=lambda row: row["_position"])
-        if row["_refetch"] is not None
-    }
-    of_all = pins[-1] if len(pins) > 1 else -1
-    return lambda record_id: max(of_all, read_back.get(record_id, -1))
-
-
-def rows_after(life: Life, table: str, since: Callable[[str], int]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """A table's rows by what they are about; of texts and versions those after `since`."""
+def by_key(table: str, rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Rows by what they are about."""
     found = {}
-    for row in rows_of(life.warehouse, table):
-        key = (row.get("Id") or row["record_id"], row.get("field"), row.get("_change_type"), position(row))
-        if table.startswith("current_state"):
-            key = key[:1]
-        elif position(row) <= since(key[0]):
-            continue
+    for row in rows:
+        names = ["Id"] if table.startswith("current_state") else ["Id", "record_id", "field", "_change_type"]
+        places = [] if table.startswith("current_state") else [position(row)]
+        key = " ".join(str(each) for each in (*(row.get(name) for name in names), *places) if each is not None)
         assert key not in found, f"{table}: {key} stands twice"
-        found[key] = row
+        # Names of fields in the order of the columns, which are in another one when a table is made anew.
+        fields = row.get("_changed_fields")
+        found[key] = row if fields is None else {**row, "_changed_fields": sorted(fields)}
     return found
 
 

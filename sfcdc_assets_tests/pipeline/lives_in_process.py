@@ -47,11 +47,13 @@ class Handles:
     def open(self, warehouse: Warehouse, name: str) -> Table | None:
         """As `Table.open`."""
         uri = warehouse.uri(name)
-        if not DeltaTable.is_deltatable(uri):
+        log = Path(uri, "_delta_log")
+        if not log.is_dir():
             self._idle.pop(uri, None)
             return None
         handle = self._idle[uri].pop() if self._idle[uri] else DeltaTable(uri)
-        handle.update_incremental()
+        if (log / f"{handle.version() + 1:020}.json").exists():
+            handle.update_incremental()
         table = Table(name, handle)
         weakref.finalize(table, self._idle[uri].append, handle)
         return table

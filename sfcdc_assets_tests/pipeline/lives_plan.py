@@ -12,10 +12,10 @@ from sfcdc_assets.emulator.object_file import built_in_definitions
 from sfcdc_assets.emulator.org_life import LifeMix
 from sfcdc_assets.emulator.settings import OrgSettings
 
-PAIRS = ("Account", "Contact", "Case", "Task", "Invoice_Statement__c", "Lead", "Opportunity")
+OBJECTS = ("Account", "Contact", "Case", "Task", "Invoice_Statement__c", "Lead", "Opportunity")
 FAMILY = ("Lead", "Account", "Contact", "Opportunity")
 """What a converted lead becomes."""
-RETYPE = 0.0
+RETYPE = 2.0
 """Weight of changed types."""
 _KEPT = ("Id", "IsDeleted", "MasterRecordId", "Name", "AccountId", "Amount", "Description")
 
@@ -37,9 +37,9 @@ class Plan:
 def plan_of(seed: int) -> Plan:
     """The life of a seed."""
     dice = Random(f"plan:{seed}")
-    is_family = dice.random() < 0.1
-    names = FAMILY if is_family else tuple(dice.sample(PAIRS, 2))
-    objects = _smaller([d for d in built_in_definitions() if d.name in names], dice, 3 if is_family else 6)
+    is_family = dice.random() < 0.08
+    names = FAMILY if is_family else tuple(dice.sample(OBJECTS, dice.choice((1, 2, 2))))
+    objects = _smaller([d for d in built_in_definitions() if d.name in names], dice, 2 if is_family else 4)
     delay = dice.choice((0, 0, 0, 1_500))
     changes = dice.random() < 0.65
     return Plan(

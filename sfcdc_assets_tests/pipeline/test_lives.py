@@ -13,8 +13,8 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from sfcdc_assets_tests.pipeline.lives import Life, opened
-from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_gives_the_same_rows, rows_after
+from sfcdc_assets_tests.pipeline.lives import opened
+from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_gives_the_same_rows, layers_of
 from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives_plan import plan_of
 
@@ -78,18 +78,8 @@ def test_a_life_is_the_same_with_spark(
     with opened(plan, folder / "spark", authority, spark) as life:
         life.live()
         Checks(life).all()
-        with_spark = all_rows(life)
+        with_spark = layers_of(life)
     with pytest.MonkeyPatch.context() as patch, opened(plan, folder / "in process", authority) as life:
         without_spark(patch, Random(seed))
         life.live()
-        assert all_rows(life) == with_spark
-
-
-def all_rows(life: Life) -> dict[str, object]:
-    """Every layer's rows."""
-    tables = [
-        f"{layer}/{entity}"
-        for layer in ("text_fields", "history", "current_state")
-        for entity in life.org.selected_entities
-    ]
-    return {table: rows_after(life, table, lambda _: -1) for table in tables}
+        assert layers_of(life) == with_spark
