@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import hypothesis.strategies as st
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import assume, given
 
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column, ColumnType, arrow_schema, columns_of_arrow_schema
@@ -47,6 +47,13 @@ def histories(draw):
     return types, layouts, written
 
 
+def became_a_text_by_way_of_a_time(types):
+    """A date that became a time and then a text, in place both times: the table has the text of the time, and an old
+    event, which knows nothing of it, that of the date."""
+    following = iter(types)
+    return all(each in following for each in (ColumnType.DATE, ColumnType.TIMESTAMP, ColumnType.STRING))
+
+
 def event(cells):
     """A create that sets these cells."""
     header = ChangeEventHeader("X", ("x",), ChangeType.CREATE, "", "t", 1, 0, 0, "u", (), (), ())
@@ -79,6 +86,7 @@ def cells_of(table, columns, number):
 @given(histories())
 def test_rewriting_step_by_step_is_reading_old_events_with_the_columns_of_today(history):
     types, layouts, written = history
+    assume(not became_a_text_by_way_of_a_time(types))
     today = layouts[-1]
     for position, number, value in written:
         table = rows([value], layouts[number][:2])
