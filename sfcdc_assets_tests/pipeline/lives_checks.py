@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from math import inf
 from random import Random
 from typing import Any
@@ -26,6 +28,7 @@ class Checks:
         self._dice = Random(f"checks:{life.plan.seed}")
         self._transactions = list(life.org.transactions())
         self._blind = BlindSpots(life)
+        self._retyped = {(s.entity, name) for s in life.org.silent_changes() for name in s.replaced}
         self._entities = life.org.selected_entities
         self._history = {entity: rows_of(life.warehouse, f"history/{entity}") for entity in self._entities}
 
@@ -103,6 +106,14 @@ class Checks:
         ends = [*times[1:], self._life.clock()]
         return [self._dice.randrange(time, end) for time, end in zip(times, ends, strict=True) if end > time]
 
+    def _tells(self, entity: str, row: Mapping[str, Any], name: str, value: Any) -> bool:
+        """Whether a row has a value; one of a field whose type has changed since in a form without loss, or beside."""
+        if row.get(name) == value:
+            return True
+        before = [row[other] for other in row if other.startswith(f"{name}__before_")]
+        candidates = [row.get(name), *before] if (entity, name) in self._retyped else []
+        return any(readings(candidate) & readings(value) for candidate in candidates if candidate is not None)
+
     def _compare(self, entity: str, found: Rows, expected: Rows, moment: int, when: str) -> None:
         """Same records, same values, but for what is in a blind spot then."""
         blind = self._blind
@@ -114,7 +125,7 @@ class Checks:
             wrong = {
                 name: (row.get(name), value)
                 for name, value in wanted.items()
-                if row.get(name) != value and not blind.cover(entity, record_id, name, moment)
+                if not self._tells(entity, row, name, value) and not blind.cover(entity, record_id, name, moment)
             }
             assert not wrong, f"{entity} {record_id} {when}: (table, org) of {wrong}"
 
@@ -125,6 +136,19 @@ def first_copies(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
     for row in sorted(events, key=lambda row: row["position"]):
         first.setdefault((row["event_id"], *row["record_ids"]), row)
     return list(first.values())
+
+
+def readings(value: Any) -> set[object]:
+    """What a value says, whatever its type: a number, a truth, a day or a moment may have become text or been one."""
+    if not isinstance(value, str):
+        return {datetime(value.year, value.month, value.day, tzinfo=UTC)} if type(value) is date else {value}
+    found: set[object] = {value, {"true": True, "false": False}.get(value.lower(), value)}
+    with suppress(ValueError):
+        found.add(float(value))
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(value)
+        found.add(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return found
 
 
 def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
