@@ -142,12 +142,22 @@ class BlindSpots:
         yield from self._not_read(entity, record_id, since, until)
 
     def _not_read(self, entity: str, record_id: str, since: float, until: float) -> Iterator[BlindSpot]:
-        """Fields that were hidden when the doubt was closed: what their events said is gone with the doubt."""
-        for each in self._life.diary.hidden:
-            if each.entity == entity and self._times.get(each.after_commit, 0) <= until:
-                for name in each.names:
-                    read = self._first_reading(entity, name, until)
-                    yield BlindSpot(entity, record_id, name, since, read.begun_at if read else inf, "hidden when read")
+        """Fields that were hidden or gone when the doubt was closed: what events said of them is gone with it."""
+        hidden = {
+            name
+            for each in self._life.diary.hidden
+            if each.entity == entity and self._times.get(each.after_commit, 0) <= until
+            for name in each.names
+        }
+        gone = {
+            name
+            for each in self._life.org.silent_changes()
+            if each.entity == entity and since <= self._times.get(each.after_commit, 0) <= until
+            for name in (*each.replaced, *each.renamed)
+        }
+        for name in hidden | gone:
+            read = self._first_reading(entity, name, until)
+            yield BlindSpot(entity, record_id, name, since, read.begun_at if read else inf, "not read")
 
     def _event_times(self) -> list[tuple[int, int]]:
         return [(row["position"], ms(row["commit_timestamp"])) for row in rows_of(self._life.warehouse, "raw_events")]
