@@ -155,6 +155,10 @@ def columns(event_schema: Mapping[str, Any], describe: Mapping[str, Any] | None 
     return (ID_COLUMN, *(_column(name, carried[name], described[name]) for name in described if name in carried))
 
 
+PLAIN_METADATA = {SHAPE_METADATA.decode(): "0,0,0", LARGE_TEXT_METADATA.decode(): "false"}
+"""What the metadata of a column without these must say where it said something else before: it cannot be unsaid."""
+
+
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     """The columns as an Arrow schema: all nullable; Salesforce type, marks of large texts and hashes as metadata."""
     return pa.schema(
@@ -212,9 +216,9 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
     return metadata
 
 
-def _shape(told: str) -> tuple[int, int, int]:
+def _shape(told: str) -> tuple[int, int, int] | None:
     length, precision, scale = (int(number) for number in told.split(","))
-    return length, precision, scale
+    return (length, precision, scale) if length or precision or scale else None
 
 
 def _column(name: str, leaf: SchemaField, described: Mapping[str, Any] | None) -> Column:

@@ -36,11 +36,13 @@ def name_of(entity: str) -> str:
 
 @dataclass(frozen=True)
 class CompleteSnapshot:
-    """A snapshot all of whose pages are landed: its number, its pin, and the files of its pages."""
+    """A snapshot all of whose pages are landed: its number, its pin, the files of its pages, and the last refetch
+    before it: readings of one pin stand in the order in which they were made."""
 
     number: int
     position: int
     files: tuple[DataFile, ...]
+    after_refetch: int = 0
 
     @property
     def rows(self) -> int:
@@ -173,7 +175,7 @@ class Snapshots:
 
     def _snapshot(self, number: int, position: int) -> CompleteSnapshot:
         files = tuple(file for file in self.table.files() if _is_of(file, number))
-        return CompleteSnapshot(number, position, files)
+        return CompleteSnapshot(number, position, files, self.table.transaction_version(_after_refetch(number)) or 0)
 
     def sample(self, count: int) -> pa.Table:
         """A few rows of the newest complete snapshot."""
@@ -194,6 +196,7 @@ class Snapshots:
                 "complete": progress.snapshot_number,
                 "pin": progress.position,
                 _pin_of(progress.snapshot_number): progress.position,
+                _after_refetch(progress.snapshot_number): self.last_refetch(),
                 _pinned_on(progress.channel): progress.snapshot_number,
                 "read_at": now_ms,
             }
@@ -202,6 +205,10 @@ class Snapshots:
 
 def _pin_of(number: int) -> str:
     return f"pin#{number}"
+
+
+def _after_refetch(number: int) -> str:
+    return f"after refetch#{number}"
 
 
 def _pinned_on(channel: str) -> str:

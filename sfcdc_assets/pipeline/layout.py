@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.change_events.columns import Column, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.columns import PLAIN_METADATA, Column, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.change_events.retyping import kept_columns, kept_name
 from sfcdc_assets.change_events.type_conversion import widens
@@ -85,7 +85,7 @@ def fit(table: Table, wanted: Sequence[Column], spark: Callable[[], SparkSession
         changed = [c for c in wanted if c.name in by_name and _metadata_differs(by_name[c.name], c)]
         for field in arrow_schema(changed):
             told = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-            table.mark_columns([field.name], told)
+            table.mark_columns([field.name], PLAIN_METADATA | told)
         return
     typed = {field.name: field for field in arrow_schema(list(retyped.values()))}
     after = pa.schema([*(typed.get(field.name, field) for field in table.schema), *lacking])

@@ -120,8 +120,9 @@ def _readings(
     refetches: Sequence[Refetch],
     doubted: Sequence[int],
 ) -> tuple[Reading, ...]:
-    """New snapshots and refetches in the order of their pins. A doubt about the entity stops events until the next
-    snapshot, which answers it."""
+    """New snapshots and refetches in the order of their pins, those of one pin in that of their reading. A doubt about
+    the entity stops events until the next snapshot, which answers it."""
+    read_after = {each.number: each.after_refetch for each in new}
     found = [
         Reading(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
         for each in new
@@ -136,7 +137,10 @@ def _readings(
             each.refetch,
             each.pages,
         )
-        for each in sorted(found, key=lambda reading: (reading.position, reading.refetch))
+        for each in sorted(
+            found,
+            key=lambda each: (each.position, each.refetch or read_after[each.snapshot], each.snapshot),
+        )
     )
 
 

@@ -47,13 +47,15 @@ PAUSE_MS = 4_000_000
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """A snapshot of an entity: its pin, when it was begun and done by the life's clock, and the fields it read."""
+    """A snapshot of an entity: its pin, when it was begun and done by the life's clock, the fields it read, and how
+    many silent changes there were before it."""
 
     entity: str
     position: int
     begun_at: int
     done_at: int
     fields: frozenset[str]
+    silent: int
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class Life(Teller):
         lander = Lander(self.warehouse, self._connected, clock_ms=self.clock)
         pins = Pins(self.warehouse, lander, self.plan.visibility, settle=SETTLE, clock_ms=self.clock, sleep=self.sleep)
         for state in [state for state in states if state.needs_snapshot]:
-            begun = self.clock()
+            begun, silent = self.clock(), len(self.org.silent_changes())
             report = take_snapshot(
                 self.warehouse,
                 self._connected,
@@ -185,7 +187,9 @@ class Life(Teller):
             progress = taken.progress() if taken else None
             assert progress is not None
             fields = frozenset(progress.fields)
-            self.diary.snapshots.append(SnapshotTaken(state.entity, report.position, begun, self.clock(), fields))
+            self.diary.snapshots.append(
+                SnapshotTaken(state.entity, report.position, begun, self.clock(), fields, silent)
+            )
 
     def _catch_up(self, known: dict[str, str]) -> None:
         CatchUp(

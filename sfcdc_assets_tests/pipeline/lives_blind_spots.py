@@ -51,7 +51,7 @@ class BlindSpots:
         for transaction in self._transactions:
             for change in transaction.changes:
                 self._touched[change.entity, change.record_id].append(transaction.commit_timestamp)
-        self.all = [*self._unread_fields(), *self._hidden_fields(), *self._doubts()]
+        self.all = [*self._unread_fields(), *self._silent_changes(), *self._hidden_fields(), *self._doubts()]
         self._of: dict[str, list[BlindSpot]] = defaultdict(list)
         for spot in self.all:
             self._of[spot.entity].append(spot)
@@ -70,6 +70,15 @@ class BlindSpots:
             for name in sorted(of_entity):
                 read = self._first_reading(entity, name, 0)
                 yield BlindSpot(entity, None, name, 0, read.begun_at if read else inf, "never read before")
+
+    def _silent_changes(self) -> Iterator[BlindSpot]:
+        """Values of all records that changed at once, by a type that did or a wildcard: known when they are read."""
+        for number, silent in enumerate(self._life.org.silent_changes()):
+            reads = (s for s in self._life.diary.snapshots if s.entity == silent.entity and s.silent > number)
+            read = next(reads, None)
+            for name in silent.replaced:
+                since = self._times.get(silent.after_commit, 0)
+                yield BlindSpot(silent.entity, None, name, since, read.begun_at if read else inf, "silent change")
 
     def _hidden_fields(self) -> Iterator[BlindSpot]:
         """What changes in a field while it is hidden: known when it changes again in sight, or is read again."""
@@ -118,9 +127,8 @@ class BlindSpots:
         until = read.begun_at if read else inf
         for (of, record_id), times in self._touched.items():
             if of == entity and any(since <= time <= until for time in times):
-                concerned = None if record_id.endswith("*") else record_id
-                yield BlindSpot(entity, concerned, None, since, until, "doubt *")
-                yield from self._not_read(entity, concerned, since, until)
+                yield BlindSpot(entity, record_id, None, since, until, "doubt *")
+                yield from self._not_read(entity, record_id, since, until)
 
     def _record_doubt(self, entity: str, record_id: str, opened: int, since: int) -> Iterator[BlindSpot]:
         reads = [
@@ -133,13 +141,23 @@ class BlindSpots:
         yield BlindSpot(entity, record_id, None, since, until, "doubt")
         yield from self._not_read(entity, record_id, since, until)
 
-    def _not_read(self, entity: str, record_id: str | None, since: float, until: float) -> Iterator[BlindSpot]:
-        """Fields that were hidden when the doubt was closed: what their events said is gone with the doubt."""
-        for each in self._life.diary.hidden:
-            if each.entity == entity and self._times.get(each.after_commit, 0) <= until:
-                for name in each.names:
-                    read = self._first_reading(entity, name, until)
-                    yield BlindSpot(entity, record_id, name, since, read.begun_at if read else inf, "hidden when read")
+    def _not_read(self, entity: str, record_id: str, since: float, until: float) -> Iterator[BlindSpot]:
+        """Fields that were hidden or gone when the doubt was closed: what events said of them is gone with it."""
+        hidden = {
+            name
+            for each in self._life.diary.hidden
+            if each.entity == entity and self._times.get(each.after_commit, 0) <= until
+            for name in each.names
+        }
+        gone = {
+            name
+            for each in self._life.org.silent_changes()
+            if each.entity == entity and since <= self._times.get(each.after_commit, 0) <= until
+            for name in (*each.replaced, *each.renamed)
+        }
+        for name in hidden | gone:
+            read = self._first_reading(entity, name, until)
+            yield BlindSpot(entity, record_id, name, since, read.begun_at if read else inf, "not read")
 
     def _event_times(self) -> list[tuple[int, int]]:
         return [(row["position"], ms(row["commit_timestamp"])) for row in rows_of(self._life.warehouse, "raw_events")]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from math import inf
 from random import Random
 from typing import Any
@@ -14,7 +16,12 @@ from sfcdc_assets_tests.pipeline.lives_tables import ms, rows_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, expected_rows, living_at
 
 INSTANTS = 5
-LAYERS = ("text_fields", "history", "current_state")
+KEYS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "text_fields": lambda row: f"{row['record_id']} {row['field']} {row['position']} {row['origin']}",
+    "history": lambda row: f"{row['Id']} {row['_position']} {row['_change_type']}",
+    "current_state": lambda row: row["Id"],
+}
+LAYERS = tuple(KEYS)
 
 
 class Checks:
@@ -26,6 +33,7 @@ class Checks:
         self._dice = Random(f"checks:{life.plan.seed}")
         self._transactions = list(life.org.transactions())
         self._blind = BlindSpots(life)
+        self._retyped = {(s.entity, name) for s in life.org.silent_changes() for name in s.replaced}
         self._entities = life.org.selected_entities
         self._history = {entity: rows_of(life.warehouse, f"history/{entity}") for entity in self._entities}
 
@@ -103,6 +111,14 @@ class Checks:
         ends = [*times[1:], self._life.clock()]
         return [self._dice.randrange(time, end) for time, end in zip(times, ends, strict=True) if end > time]
 
+    def _tells(self, entity: str, row: Mapping[str, Any], name: str, value: Any) -> bool:
+        """Whether a row has a value; one of a field whose type has changed since in a form without loss, or beside."""
+        if row.get(name) == value:
+            return True
+        before = [row[other] for other in row if other.startswith(f"{name}__before_")]
+        candidates = [row.get(name), *before] if (entity, name) in self._retyped else []
+        return any(readings(candidate) & readings(value) for candidate in candidates if candidate is not None)
+
     def _compare(self, entity: str, found: Rows, expected: Rows, moment: int, when: str) -> None:
         """Same records, same values, but for what is in a blind spot then."""
         blind = self._blind
@@ -114,7 +130,7 @@ class Checks:
             wrong = {
                 name: (row.get(name), value)
                 for name, value in wanted.items()
-                if row.get(name) != value and not blind.cover(entity, record_id, name, moment)
+                if not self._tells(entity, row, name, value) and not blind.cover(entity, record_id, name, moment)
             }
             assert not wrong, f"{entity} {record_id} {when}: (table, org) of {wrong}"
 
@@ -125,6 +141,19 @@ def first_copies(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
     for row in sorted(events, key=lambda row: row["position"]):
         first.setdefault((row["event_id"], *row["record_ids"]), row)
     return list(first.values())
+
+
+def readings(value: Any) -> set[object]:
+    """What a value says, whatever its type: a number, a truth, a day or a moment may have become text or been one."""
+    if not isinstance(value, str):
+        return {datetime(value.year, value.month, value.day, tzinfo=UTC)} if type(value) is date else {value}
+    found: set[object] = {value, {"true": True, "false": False}.get(value.lower(), value)}
+    with suppress(ValueError):
+        found.add(float(value))
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(value)
+        found.add(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return found
 
 
 def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
@@ -145,27 +174,31 @@ def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
 
 def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:
     """The rows of every table that can be made anew, by what they are about."""
-    tables = [f"{layer}/{entity}" for layer in LAYERS for entity in life.warehouse.entities(layer)]
-    return {table: by_key(table, rows_of(life.warehouse, table)) for table in tables}
+    hidden = {entity: names_hidden(life, entity) for entity in life.org.selected_entities}
+    return {
+        f"{layer}/{entity}": by_key(layer, rows_of(life.warehouse, f"{layer}/{entity}"), hidden[entity])
+        for layer in LAYERS
+        for entity in life.warehouse.entities(layer)
+    }
 
 
-def by_key(table: str, rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def names_hidden(life: Life, entity: str) -> frozenset[str]:
+    """Fields that were ever hidden. Events before that have values of one that has no column yet, and later ones may
+    name it; when it is made anew it has a column."""
+    return frozenset().union(*(each.names for each in life.diary.hidden if each.entity == entity))
+
+
+def by_key(layer: str, rows: Iterable[dict[str, Any]], hidden: frozenset[str]) -> dict[str, dict[str, Any]]:
     """Rows by what they are about."""
     found = {}
     for row in rows:
-        names = ["Id"] if table.startswith("current_state") else ["Id", "record_id", "field", "_change_type"]
-        places = [] if table.startswith("current_state") else [position(row)]
-        key = " ".join(str(each) for each in (*(row.get(name) for name in names), *places) if each is not None)
-        assert key not in found, f"{table}: {key} stands twice"
+        key = KEYS[layer](row)
+        assert key not in found, f"{layer}: {key} stands twice"
         # Names of fields in the order of the columns, which are in another one when a table is made anew.
         fields = row.get("_changed_fields")
-        found[key] = row if fields is None else {**row, "_changed_fields": sorted(fields)}
+        told = row if fields is None else {**row, "_changed_fields": sorted({*fields} - hidden)}
+        found[key] = told if layer != "history" else {name: told[name] for name in told.keys() - hidden}
     return found
-
-
-def position(row: Mapping[str, Any]) -> int:
-    """What a version or a text stands for."""
-    return row["_position"] if "_position" in row else row["position"]
 
 
 def is_valid(row: Mapping[str, Any], moment: int) -> bool:
