@@ -16,6 +16,7 @@ from sfcdc_assets.pipeline.current_state import ApplyReport
 from sfcdc_assets.pipeline.described import follow_describe
 from sfcdc_assets.pipeline.entities import EntityState, entity_states, seen_by_privacy
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander, LandingReport
+from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport, read_back_doubts
@@ -24,6 +25,9 @@ CLOCKS_DIFFER_MS = 10_000
 """How far the org's clock may be from ours, at most."""
 ROUNDS = 4
 """The most times a run drains: each round after the first follows a reading of records in doubt."""
+
+IDLE_DESCRIBE_MS = 86_400_000
+"""How often an object without changes is described: its fields may change all the same."""
 
 Apply = Callable[[EntityState, int], ApplyReport]
 """Applies an entity's events up to a position."""
@@ -93,8 +97,12 @@ class CatchUp:
         for _ in range(ROUNDS):
             self._read_back = False
             self._drain()
-            known = entity_states(self._warehouse, self._entities, self._clock_ms())
-            states = seen_by_privacy(self._warehouse, known, self._org.privacy)
+            states = entity_states(self._warehouse, self._entities, self._clock_ms())
+            for state in states:
+                if not state.has_work:
+                    self._follow_describe(state.entity, max(self._describe_ms, IDLE_DESCRIBE_MS))
+            states = seen_by_layout(self._warehouse, states, self._org.privacy)
+            states = seen_by_privacy(self._warehouse, states, self._org.privacy)
             worked_on = [state for state in states if state.has_work or self._every_entity]
             self._each_entity(worked_on, self._bring_up_to_date)
             if not self._read_back:
@@ -112,7 +120,7 @@ class CatchUp:
         self._org.pubsub.close()
 
     def _bring_up_to_date(self, state: EntityState) -> None:
-        follow_describe(self._warehouse, self._org, state.entity, self._clock_ms(), self._describe_ms)
+        self._follow_describe(state.entity, self._describe_ms)
         up_to = self._drained[state.channel][0]
         report = self._apply(state, up_to)
         read = None
@@ -132,6 +140,9 @@ class CatchUp:
             self._teller.brought_up_to_date(self._apply(state, up_to), read, healed_after)
         else:
             self._teller.brought_up_to_date(report, read, None)
+
+    def _follow_describe(self, entity: str, every_ms: int) -> None:
+        follow_describe(self._warehouse, self._org, entity, self._clock_ms(), every_ms)
 
     def _note_cuts(self) -> None:
         for channel, (position, drained_at) in self._drained.items():

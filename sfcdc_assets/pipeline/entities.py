@@ -54,7 +54,8 @@ class EntityState:
     records that may be read back now, and the position of an unanswered doubt about the entity and of the last one that
     its rows were marked for.
 
-    Whether tables were written with other settings of privacy is told by `seen_by_privacy`, whether payloads past their
+    Whether fields have changed is told by `layout.seen_by_layout`, whether tables were written with other settings of
+    privacy by `seen_by_privacy`, whether payloads past their
     retention wait for a newer snapshot by `seen_by_retention`."""
 
     entity: str
@@ -72,6 +73,7 @@ class EntityState:
     doubts_due: int
     entity_doubt: int | None
     doubt_marked: int
+    layout_changed: bool = False
     privacy_changed: bool = False
     payloads_overdue: bool = False
 
@@ -83,14 +85,14 @@ class EntityState:
 
     @property
     def has_work(self) -> bool:
-        """Complete events, a snapshot or refetches are not in the table yet, records in doubt can be read back, or
-        there is something in the tables that may not be there."""
+        """Complete events, a snapshot or refetches are not in the table yet, records in doubt can be read back, fields
+        have changed, or there is something in the tables that may not be there."""
         if self.snapshot_complete == 0 or self.channel_changed:
             return False
         end = self.complete if self.entity_doubt is None else min(self.complete, self.entity_doubt - 1)
         unmarked = self.entity_doubt is not None and self.entity_doubt > self.doubt_marked
         waiting = self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
-        return waiting or unmarked or self.privacy_changed
+        return waiting or unmarked or self.layout_changed or self.privacy_changed
 
     @property
     def pending_reads(self) -> bool:

@@ -25,6 +25,7 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
+from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.schema_changes import NOT_RETIRED, is_retired
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.reshape import reshape_files, reshape_of
@@ -39,6 +40,11 @@ class _News:
 
     appeared: tuple[str, ...]
     retyped: dict[str, str]
+
+    @property
+    def any(self) -> bool:
+        """Whether there is something new."""
+        return bool(self.appeared or self.retyped)
 
 
 def follow_layout(
@@ -62,7 +68,7 @@ def follow_layout(
     wanted = entity_columns(schemas, entity, taken.table.schema, privacy)
     retired = retired_columns(schemas, entity, wanted)
     news = _news(present, wanted, _marked_retired(taken.table.schema) - retired)
-    if news.appeared or news.retyped:
+    if news.any:
         progress = taken.progress()
         pin = max(taken.table.transaction_version("pin") or 0, progress.position if progress else 0)
         position = _position_of_its_own(warehouse, entity, channel, pin)
@@ -71,6 +77,22 @@ def follow_layout(
     fit(taken.table, wanted, spark, warehouse)
     mark_retired(taken.table, retired)
     return wanted
+
+
+def seen_by_layout(warehouse: Warehouse, states: Sequence[EntityState], privacy: Privacy) -> list[EntityState]:
+    """The states with what describe says of the entities' fields against their columns; no row is read."""
+    schemas = Schemas(warehouse)
+    return [replace(state, layout_changed=_has_news(warehouse, schemas, state.entity, privacy)) for state in states]
+
+
+def _has_news(warehouse: Warehouse, schemas: Schemas, entity: str, privacy: Privacy) -> bool:
+    taken = Snapshots.open(warehouse, entity)
+    if taken is None:
+        return False
+    schema = taken.table.schema
+    wanted = entity_columns(schemas, entity, schema, privacy)
+    came_back = _marked_retired(schema) - retired_columns(schemas, entity, wanted)
+    return _news(columns_of_arrow_schema(schema), wanted, came_back).any
 
 
 def fit(table: Table, wanted: Sequence[Column], spark: Callable[[], SparkSession], warehouse: Warehouse) -> None:

@@ -19,6 +19,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states, seen_by_privacy
 from sfcdc_assets.pipeline.landing import POLL_SECONDS, SETTLE_SECONDS, Lander, LandingReport
+from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
@@ -64,7 +65,8 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
         privacy = connected.privacy
     mine = {entity: of for entity, of in known.items() if of == channel}
-    states = seen_by_privacy(warehouse, entity_states(warehouse, mine), privacy)
+    states = seen_by_layout(warehouse, entity_states(warehouse, mine), privacy)
+    states = seen_by_privacy(warehouse, states, privacy)
     states = seen_by_retention(warehouse, states, settings.payload_retention_days, int(time.time() * 1000))
     keys = list(context.instance.get_dynamic_partitions(_name()))
     new = [entity for entity in mine if entity not in keys]
