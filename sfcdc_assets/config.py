@@ -10,12 +10,15 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from sfcdc_assets.errors import SettingsError
 
 _CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
+_FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
+KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
+"""Fields that the copy itself is kept with: the key of every table, and what became of a record."""
 
 
 class Settings(BaseSettings):
@@ -29,6 +32,16 @@ class Settings(BaseSettings):
     """Channels to subscribe to, comma-separated. Where two carry one entity, the first one's events are applied."""
     entities: Annotated[tuple[str, ...], NoDecode] = ()
     """Only these entities; empty means every entity the channels carry."""
+
+    exclude: Annotated[tuple[str, ...], NoDecode] = ()
+    """Columns that reach no table but `raw_events`: `Entity.Field`, comma-separated, with `*` in either part."""
+    hash: Annotated[tuple[str, ...], NoDecode] = ()
+    """Columns of which the tables hold a keyed hash only; written as in `exclude`, which wins over this."""
+    hash_key: SecretStr | None = Field(default=None, validate_default=True)
+    """Key of the hashes; needed as soon as `hash` names columns."""
+    payload_retention_days: int | None = Field(default=None, ge=3)
+    """After so many days `raw_events` gives up the payloads of events that a newer snapshot stands for; None: never.
+    Salesforce itself keeps events for three days."""
 
     instance_url: str | None = None
     """`https://<My Domain>.my.salesforce.com`; taken from the token response when not given."""
@@ -52,11 +65,15 @@ class Settings(BaseSettings):
     """How late the org's REST side may show a commit that the stream has brought; reads of the org are pinned that far
     back."""
 
+    describe_seconds: float = Field(default=900.0, ge=0)
+    """How often an object with changes is described anew: some changes of fields show nowhere else. Each costs one API
+    request."""
+
     spark_master: str = "local[*]"
     spark_remote: str | None = None
     """URL of a Spark Connect server (`sc://host:15002`); replaces `spark_master`."""
 
-    @field_validator("channels", "entities", mode="before")
+    @field_validator("channels", "entities", "exclude", "hash", mode="before")
     @classmethod
     def _comma_separated(cls, value: object) -> object:
         if isinstance(value, str):
@@ -73,6 +90,26 @@ class Settings(BaseSettings):
                 raise ValueError(
                     f"{channel!r} is not a channel name; write it as /data/ChangeEvents or /data/AccountChangeEvent"
                 )
+        return tuple(dict.fromkeys(value))
+
+    @field_validator("exclude", "hash")
+    @classmethod
+    def _field_patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in value:
+            match = _FIELD_PATTERN.fullmatch(pattern)
+            if match is None:
+                raise ValueError(f"{pattern!r} does not name columns; write it as Contact.Email, *.Phone or Lead.*")
+            if match[1] in KEPT_FIELDS:
+                raise ValueError(
+                    f"{pattern!r}: {match[1]} is what the copy is kept with and can be neither left out nor hashed"
+                )
+        return value
+
+    @field_validator("hash_key")
+    @classmethod
+    def _key_of_the_hashes(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if info.data.get("hash") and value is None:
+            raise ValueError("is not set, and SFCDC_HASH needs a key; a long random text, and keep it")
         return value
 
     @field_validator("pubsub_endpoint")

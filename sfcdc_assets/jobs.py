@@ -1,6 +1,12 @@
 """The jobs a sensor, a schedule, the command line or a person launches."""
 
+import time
+
 import dagster as dg
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.pipeline.payload_retention import drop_payloads
+from sfcdc_assets.resources.lake import LakeResource
 
 # Checks have a job of their own: Dagster would plan them with each run of this one and skip them, because the layers
 # log what they did and yield nothing.
@@ -30,3 +36,31 @@ AUDIT = dg.define_asset_job(
     description="Compare the tables' columns with the org's fields, and their rows with the org within a budget of API "
     "requests; what differs is read back by the next `sync`.",
 )
+
+
+@dg.op
+def drop_old_payloads(context: dg.OpExecutionContext, lake: LakeResource) -> None:
+    """Drop what is past SFCDC_PAYLOAD_RETENTION_DAYS; nothing when it is not set."""
+    days = load_settings().payload_retention_days
+    if days is None:
+        context.log.info("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept.")
+        return
+    for each in drop_payloads(lake.warehouse(), days, int(time.time() * 1000)):
+        context.log.info(
+            f"{each.entity}: {each.events} payloads dropped on {each.channel}, up to position {each.up_to}"
+        )
+        context.log_event(
+            dg.AssetObservation(
+                ["salesforce", "raw_events"],
+                partition=each.entity,
+                metadata={"channel": each.channel, "payloads_dropped": each.events, "up_to_position": each.up_to},
+            )
+        )
+
+
+DROP_PAYLOADS = dg.GraphDefinition(
+    name="drop_payloads",
+    node_defs=[drop_old_payloads],
+    description="Give up payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
+    "in the tables stands for. Headers and positions stay.",
+).to_job()

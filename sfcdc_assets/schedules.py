@@ -1,9 +1,10 @@
-"""For those who prefer fixed times to a sensor: the same tick, every ten minutes. Off by default."""
+"""What is done at fixed times: the sensor's work for those who prefer it so, the audit, the end of old payloads."""
 
 import dagster as dg
 
 from sfcdc_assets.assets.run_scope import TRIGGER_TAG
-from sfcdc_assets.jobs import AUDIT, SYNC
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.jobs import AUDIT, DROP_PAYLOADS, SYNC
 from sfcdc_assets.partitions import ENTITY
 
 
@@ -35,3 +36,17 @@ audit_every_night = dg.ScheduleDefinition(
     default_status=dg.DefaultScheduleStatus.STOPPED,
     description="The drift audit, at half past two (UTC). Off by default: it spends API requests.",
 )
+
+
+@dg.schedule(
+    name="drop_payloads_every_night",
+    job=DROP_PAYLOADS,
+    cron_schedule="30 3 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Gives up payloads past SFCDC_PAYLOAD_RETENTION_DAYS, at half past three (UTC), if that is set.",
+)
+def drop_payloads_every_night() -> dg.RunRequest | dg.SkipReason:
+    """The setting alone switches it on."""
+    if load_settings().payload_retention_days is None:
+        return dg.SkipReason("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept.")
+    return dg.RunRequest()

@@ -59,6 +59,32 @@ def test_loading_the_definitions_needs_no_settings_and_no_java_and_writes_nothin
     assert list(tmp_path.iterdir()) == []
 
 
+def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(tmp_path: Path) -> None:
+    script = (
+        "import dagster as dg; from sfcdc_assets.definitions import defs\n"
+        "dg.Definitions.validate_loadable(defs)\n"
+        "graph = defs.resolve_asset_graph()\n"
+        "above = graph.get(dg.AssetKey(['salesforce', 'raw_events'])).parent_keys\n"
+        "print(sorted(key.path[-1] for key in above), [sensor.name for sensor in defs.sensors])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SFCDC_CHANNELS": "/data/Sales__chn, /data/ChangeEvents,/data/Foo__ChangeEvent,/data/Sales__chn",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent"]
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == f"{sorted(channels)} {['poll_' + name for name in channels]}"
+
+
 def test_the_asset_keys_of_the_contract_are_there() -> None:
     assert SPECS.keys() >= LAYERS | {"salesforce/ChangeEvents"}
 

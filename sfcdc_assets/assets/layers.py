@@ -5,8 +5,8 @@ whole when its upstream did not yield for every key, and a failed entity must no
 materialized together because one reading of a record's row and its changes gives them all.
 """
 
-import time
 from collections.abc import Iterator
+from functools import partial
 
 import dagster as dg
 import pyarrow as pa
@@ -34,24 +34,19 @@ from sfcdc_assets.assets.layer_metadata import (
 from sfcdc_assets.assets.run_scope import RunScope, run_scope
 from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.consistent_cut import note_cut
+from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
-from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
+from sfcdc_assets.pipeline.entities import EntityState
+from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.read_back import ReadBackReport, read_back_doubts
+from sfcdc_assets.pipeline.read_back import ReadBackReport
 from sfcdc_assets.pipeline.schema_changes import schema_changes
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
-
-CLOCKS_DIFFER_MS = 10_000
-"""How far the org's clock may be from ours, at most."""
-ROUNDS = 4
-"""The most times a run drains: each round after the first follows a reading of records in doubt."""
 
 
 def layer_specs(channels: tuple[str, ...]) -> list[dg.AssetSpec]:
@@ -150,100 +145,52 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
     return layers
 
 
-class LayerRun:
-    """One run over its scope's entities."""
+class LayerRun(Teller):
+    """One run over its scope's entities; each step is logged and, where it is one, a materialization."""
 
     def __init__(self, context: dg.AssetExecutionContext, warehouse: Warehouse, org: Org, spark: SparkResource) -> None:
-        settings = load_settings()
         self._context = context
         self._warehouse = warehouse
         self._org = org
         self._spark = spark
-        self._scope: RunScope = run_scope(context, warehouse, settings, org)
-        self._lander = Lander(warehouse, org)
-        self._pins = Pins(warehouse, self._lander, settings.visibility_seconds)
-        self._drained: dict[str, tuple[int, int]] = {}
-        """Channel -> complete position after its drain, and when the drain began (epoch ms)."""
-        self._read_back = False
+        self._settings = load_settings()
+        self._scope: RunScope = run_scope(context, warehouse, self._settings, org)
         self._schemas_before: dict[str, pa.Schema | None] = {}
         """Entity -> its columns before this run."""
         self._columns_changed = False
 
     def run(self) -> None:
-        """Drain the channels, bring each entity up to date, note the cut. Raises `dg.Failure` naming what failed.
-
-        A row read back may be ahead of what was drained before, so the stream is drained once more after a reading.
-        """
-        for _ in range(ROUNDS):
-            self._read_back = False
-            self._drain()
-            # A JVM is forked from this process soon: no gRPC connection should be open then (facts section 10, 18).
-            self._org.pubsub.close()
-            states = entity_states(self._warehouse, self._scope.entities)
-            worked_on = [state for state in states if state.has_work or not self._scope.touched_only]
-            each_entity(self._context, worked_on, self._bring_up_to_date)
-            if not self._read_back:
-                break
-        self._note_cuts()
-
-    def _drain(self) -> None:
-        for channel in self._scope.channels:
-            began = int(time.time() * 1000)
-            report = self._lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
-            # Short of the tip only the clocks say that all before the beginning was drained; they may differ.
-            self._drained[channel] = (report.complete_position, began if report.at_tip else began - CLOCKS_DIFFER_MS)
-            self._context.log.info(f"{channel}: {report.count} events landed, position {report.position}")
-            self._context.log_event(channel_observation(self._warehouse, report))
-            if report.lost_place:
-                self._context.log.warning(f"{channel}: place lost, its entities are read again: {report.lost_place}")
-            for entity, of in self._scope.entities.items():
-                if of == channel and (entity in report.events or not self._scope.touched_only):
-                    metadata = raw_events_metadata(self._warehouse, report, entity)
-                    log_materialization(self._context, RAW_EVENTS_KEY, entity, metadata)
-
-    def _bring_up_to_date(self, state: EntityState) -> None:
-        report = self._apply(state)
-        read = None
-        if report.open_doubts:
-            read = read_back_doubts(self._warehouse, self._org, state.entity, state.channel, self._pins)
-        if read is not None and (read.found or read.gone):
-            self._read_back = True
-            healed = self._apply(state)
-            self._tell(healed, read, time.time() - (read.oldest_opened_at or 0) / 1000)
-        else:
-            self._tell(report, read, None)
-
-    def _note_cuts(self) -> None:
-        for channel, (position, drained_at) in self._drained.items():
-            now = int(time.time() * 1000)
-            cut = note_cut(self._warehouse, self._scope.known, channel, position, drained_at, now)
-            if cut is not None:
-                self._context.log.info(f"{channel}: consistent cut at position {position}, {len(cut.tables)} tables")
-                self._context.log_event(
-                    dg.AssetMaterialization(
-                        CONSISTENT_CUTS_KEY, metadata=consistent_cuts_metadata(self._warehouse, cut)
-                    )
-                )
+        """Catch up. Raises `dg.Failure` naming the entities that failed."""
+        CatchUp(
+            self._warehouse,
+            self._org,
+            self._scope.entities,
+            self._scope.known,
+            self._apply,
+            self,
+            partial(each_entity, self._context),
+            every_entity=not self._scope.touched_only,
+            visibility_seconds=self._settings.visibility_seconds,
+            describe_seconds=self._settings.describe_seconds,
+        ).run()
 
     def check_columns(self) -> None:
         """Evaluate `schema_follows_the_org` where this run has changed columns; it costs no request."""
         if self._columns_changed:
             self._context.log_event(schema_check_evaluation(self._warehouse))
 
-    def _apply(self, state: EntityState) -> ApplyReport:
-        report = apply_entity(
-            self._warehouse,
-            self._spark.spark_session,
-            state.entity,
-            state.channel,
-            self._context.run.run_id,
-            self._drained[state.channel][0],
-        )
-        self._context.log.info(_told(report))
-        self._schemas_before.setdefault(state.entity, report.schema_before)
-        return report
+    def drained(self, report: LandingReport) -> None:
+        context, channel = self._context, report.channel
+        context.log.info(f"{channel}: {report.count} events landed, position {report.position}")
+        context.log_event(channel_observation(self._warehouse, report))
+        if report.lost_place:
+            context.log.warning(f"{channel}: place lost, its entities are read again: {report.lost_place}")
+        for entity, of in self._scope.entities.items():
+            if of == channel and (entity in report.events or not self._scope.touched_only):
+                metadata = raw_events_metadata(self._warehouse, report, entity)
+                log_materialization(context, RAW_EVENTS_KEY, entity, metadata)
 
-    def _tell(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
+    def brought_up_to_date(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
         if read is not None and read.error:
             self._context.log.warning(f"{report.entity}: reading back {read.asked} records failed: {read.error}")
         entity, warehouse, context = report.entity, self._warehouse, self._context
@@ -257,6 +204,18 @@ class LayerRun:
         state = current_state_metadata(warehouse, report, changes)
         log_materialization(context, CURRENT_STATE_KEY, entity, state, report.version)
         log_materialization(context, HISTORY_KEY, entity, history_metadata(warehouse, report))
+
+    def cut(self, cut: Cut) -> None:
+        self._context.log.info(f"{cut.channel}: consistent cut at position {cut.position}, {len(cut.tables)} tables")
+        metadata = consistent_cuts_metadata(self._warehouse, cut)
+        self._context.log_event(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
+
+    def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
+        spark, run_id, privacy = self._spark.spark_session, self._context.run.run_id, self._org.privacy
+        report = apply_entity(self._warehouse, spark, privacy, state.entity, state.channel, run_id, up_to)
+        self._context.log.info(_told(report))
+        self._schemas_before.setdefault(state.entity, report.schema_before)
+        return report
 
 
 def _told(report: ApplyReport) -> str:

@@ -15,12 +15,15 @@ from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import Lander
+from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.resources.spark import SparkResource
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.table_metadata import Metadata, table_metadata
 
@@ -45,7 +48,9 @@ SAMPLE_ROWS = 5
     partitions_def=ENTITY,
     backfill_policy=dg.BackfillPolicy.single_run(),
 )
-def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource) -> Iterator[dg.MaterializeResult]:
+def snapshot(
+    context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource
+) -> Iterator[dg.MaterializeResult]:
     """Take the snapshots of the run's entities; one that fails does not stop the others."""
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect() as connected:
@@ -54,19 +59,22 @@ def snapshot(context: dg.AssetExecutionContext, lake: LakeResource, org: OrgReso
         pins = Pins(warehouse, lander, settings.visibility_seconds)
 
         def take(state: EntityState) -> None:
+            first = begin_on(warehouse, state.entity, state.channel) if state.channel_changed else 0
             report = take_snapshot(
                 warehouse,
                 connected,
                 state.entity,
                 state.channel,
                 lambda position: pins.of(state.channel, position),
-                at_least=state.entity_doubt or 0,
+                spark=lambda: spark.spark_session,
+                at_least=max(first, state.entity_doubt or 0),
                 on_page=_Progress(context.log.info),
             )
             context.log.info(_told(report))
             log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))
 
         states = entity_states(warehouse, scope.entities)
+        states = seen_by_retention(warehouse, states, settings.payload_retention_days, int(time.time() * 1000))
         each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
     yield from ()
 

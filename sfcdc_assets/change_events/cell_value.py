@@ -8,16 +8,16 @@ that loses nothing, else it is refused with a `ValueError`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import date
 from enum import StrEnum
 from typing import Any
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.change_events.event_schema import SchemaField
+from sfcdc_assets.change_events.hashed_value import hashing
 from sfcdc_assets.change_events.record_id import to_18_characters
+from sfcdc_assets.change_events.type_conversion import CellValue, convert, int_of
 
-CellValue = str | int | float | bool | None
 Converter = Callable[[Any], CellValue]
 
 _DAY_MS = 86_400_000
@@ -25,7 +25,6 @@ _EPOCH = date(1970, 1, 1)
 # Years 1 to 9999: outside of them a value is broken bytes, and Python, Arrow and Spark cannot all show it.
 _FIRST_MS = (date.min - _EPOCH).days * _DAY_MS
 _END_MS = ((date.max - _EPOCH).days + 1) * _DAY_MS
-_INT_LIMIT = 2**31
 
 
 class SourceKind(StrEnum):
@@ -72,13 +71,18 @@ def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
 
 def converter(leaf: SchemaField, column: Column) -> Converter:
     """The function for one field and one column; it takes no null and raises `ValueError` for what does not fit."""
-    kind = source_kind(leaf, column)
-    return _CONVERTERS.get((kind, column.type)) or _refuser(kind, column)
+    found = _READERS.get(source_kind(leaf, column))
+    if found is None:
+        return _refuser(leaf, column)
+    own, read = found
+    wanted = column.plain_type
+    converted = read if own is wanted else lambda value: convert(read(value), own, wanted)
+    return converted if column.hash_key is None else hashing(column, converted)
 
 
-def _refuser(kind: SourceKind, column: Column) -> Converter:
+def _refuser(leaf: SchemaField, column: Column) -> Converter:
     def refuse(value: object) -> CellValue:
-        raise ValueError(f"a {kind} does not fit a column of type {column.type}")
+        raise ValueError(f"a {leaf.scalar or 'record'} does not fit a column of type {column.plain_type}")
 
     return refuse
 
@@ -92,39 +96,18 @@ def _text(value: str) -> CellValue:
     return value or None
 
 
-def _int(value: int | float) -> CellValue:
-    if value != value // 1 or not -_INT_LIMIT <= value < _INT_LIMIT:
-        raise ValueError(f"{value} is not an integer of 32 bits")
-    return int(value)
-
-
 def _in_calendar(value: int) -> int:
     if not _FIRST_MS <= value < _END_MS:
         raise ValueError(f"{value} ms is outside of the years 1 to 9999")
     return value
 
 
-def _days(value: int) -> CellValue:
+def _days(value: int) -> int:
     return _in_calendar(value) // _DAY_MS
 
 
-def _microseconds(value: int) -> CellValue:
+def _microseconds(value: int) -> int:
     return _in_calendar(value) * 1000
-
-
-def _number_text(value: float) -> str:
-    """The shortest plain decimal: 3233.0 is "3233", 1e21 has all its zeros."""
-    text = format(Decimal(repr(value)), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _date_text(value: int) -> str:
-    return (_EPOCH + timedelta(days=_in_calendar(value) // _DAY_MS)).isoformat()
-
-
-def _datetime_text(value: int) -> str:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=_in_calendar(value))
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _time_text(value: int) -> str:
@@ -136,32 +119,19 @@ def _time_text(value: int) -> str:
     return f"{hours:02d}:{minutes:02d}:{seconds:02d}.{milliseconds:03d}"
 
 
-def _boolean_text(value: bool) -> str:
-    return "true" if value else "false"
-
-
 def _list_text(value: list[Any]) -> CellValue:
     return ";".join(str(item) for item in value) or None
 
 
-_CONVERTERS: dict[tuple[SourceKind, ColumnType], Converter] = {
-    (SourceKind.TEXT, ColumnType.STRING): _text,
-    (SourceKind.TEXT, ColumnType.INT): lambda value: _int(float(value)),
-    (SourceKind.TEXT, ColumnType.DOUBLE): float,
-    (SourceKind.REFERENCE, ColumnType.STRING): lambda value: to_18_characters(value) or None,
-    (SourceKind.BOOLEAN, ColumnType.BOOLEAN): _same,
-    (SourceKind.BOOLEAN, ColumnType.STRING): _boolean_text,
-    (SourceKind.INTEGER, ColumnType.INT): _int,
-    (SourceKind.INTEGER, ColumnType.DOUBLE): float,
-    (SourceKind.INTEGER, ColumnType.STRING): str,
-    (SourceKind.NUMBER, ColumnType.DOUBLE): _same,
-    (SourceKind.NUMBER, ColumnType.INT): _int,
-    (SourceKind.NUMBER, ColumnType.STRING): _number_text,
-    (SourceKind.DATE, ColumnType.DATE): _days,
-    (SourceKind.DATE, ColumnType.TIMESTAMP): _microseconds,
-    (SourceKind.DATE, ColumnType.STRING): _date_text,
-    (SourceKind.DATETIME, ColumnType.TIMESTAMP): _microseconds,
-    (SourceKind.DATETIME, ColumnType.STRING): _datetime_text,
-    (SourceKind.TIME, ColumnType.STRING): _time_text,
-    (SourceKind.LIST, ColumnType.STRING): _list_text,
+_READERS: dict[SourceKind, tuple[ColumnType, Converter]] = {
+    SourceKind.TEXT: (ColumnType.STRING, _text),
+    SourceKind.REFERENCE: (ColumnType.STRING, lambda value: to_18_characters(value) or None),
+    SourceKind.BOOLEAN: (ColumnType.BOOLEAN, _same),
+    SourceKind.INTEGER: (ColumnType.INT, int_of),
+    SourceKind.NUMBER: (ColumnType.DOUBLE, _same),
+    SourceKind.DATE: (ColumnType.DATE, _days),
+    SourceKind.DATETIME: (ColumnType.TIMESTAMP, _microseconds),
+    SourceKind.TIME: (ColumnType.STRING, _time_text),
+    SourceKind.LIST: (ColumnType.STRING, _list_text),
 }
+"""What a kind of value is read as: the type that is its own, and how."""

@@ -7,7 +7,7 @@ the record has values (facts section 5). Only the bitmaps tell a nulled field fr
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 import fastavro
 
 from sfcdc_assets.change_events.bitmap import FieldBit, covers, field_bits
-from sfcdc_assets.change_events.cell_value import CellValue
 from sfcdc_assets.change_events.change_type import ChangeType
+from sfcdc_assets.change_events.checkboxes import Checkboxes
+from sfcdc_assets.change_events.claims import Named, claims, named_fields
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.errors import PayloadError
 from sfcdc_assets.change_events.event_schema import (
@@ -32,23 +33,29 @@ from sfcdc_assets.change_events.header import (
     header_from_values,
     plain_change_type,
 )
+from sfcdc_assets.change_events.type_conversion import CellValue
 from sfcdc_assets.change_events.wanted_field import Leaf, WantedField, wanted_fields
 
 Cell = tuple[int, CellValue]
 """A column's index and its value; None is an explicit null."""
 
+_PARTS_ONLY = "the event tells the parts, not what they are together"
 _REMEMBERED_UPDATES = 1024
 """Updates of an org repeat a few sets of fields; what each set means is worked out once."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedEvent:
-    """One event: its header, the cells it sets (each column at most once), and which of them hold a diff."""
+    """One event: its header, the cells it sets (each column at most once), which of them hold a diff, its claims."""
 
     header: ChangeEventHeader
     cells: list[Cell]
     diff_columns: frozenset[int]
     """Columns whose cell is not the value but a diff to the value before (large text)."""
+    untold: str | None = None
+    """What the event changed without telling the value, in words; only reading the record back does."""
+    claims: Sequence[Cell] = ()
+    """Columns that the event did not change, and what it says is in them (see `claims`). Never null, never a diff."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,9 @@ class _Update:
     parts: tuple[tuple[str, Leaf], ...]
     whole: tuple[WantedField, ...]
     diffs: frozenset[int]
+    untold: frozenset[str]
+    """Switchable fields of which parts changed: what they are together is not told."""
+    named: Named
 
 
 class EventDecoder:
@@ -78,13 +88,14 @@ class EventDecoder:
         self._fields = wanted_fields(self._layout, columns)
         body = {**schema, "fields": [{**schema["fields"][0], "type": header}, *schema["fields"][1:]]}
         self._avro_schema = compile_avro(body)
+        self._nothing_named = named_fields((), self._layout)
         self._update = lru_cache(maxsize=_REMEMBERED_UPDATES)(self._compile_update)
 
     def decode(self, payload: bytes) -> DecodedEvent:
         """The event and the cells it sets.
 
         A create or undelete sets every column its schema carries, an update exactly what its bitmaps name; a delete, a
-        gap and what is not known to carry values set nothing.
+        gap and what is not known to carry values set nothing. What an update or a delete carries beside is a claim.
 
         Raises `PayloadError` for bytes that are cut off, left over or of another schema, `HeaderError`, `BitmapError`.
         """
@@ -98,40 +109,61 @@ class EventDecoder:
         header = header_from_values(body[HEADER_FIELD], self._symbols)
         if header.change_type is ChangeType.UPDATE:
             update = self._update(header.changed_fields, header.nulled_fields, header.diff_fields)
-            cells = self._changed(body, update)
+            untold: dict[str, None] = {f"{name}: {_PARTS_ONLY}": None for name in sorted(update.untold)}
+            cells = self._changed(body, update, untold)
             # A null is a null, whatever the bitmap of diffs says.
             diffs = update.diffs and update.diffs.intersection(column for column, value in cells if value is not None)
-            return DecodedEvent(header, cells, diffs)
+            told = claims(body, update.named, self._fields)
+            return DecodedEvent(header, cells, diffs, "; ".join(untold) or None, told)
         if header.change_type.carries_all_fields:
-            return DecodedEvent(header, self._all(body), frozenset())
+            untold = {}
+            return DecodedEvent(header, self._all(body, untold), frozenset(), "; ".join(untold) or None)
+        if header.change_type is ChangeType.DELETE:
+            told = claims(body, self._nothing_named, self._fields)
+            return DecodedEvent(header, [], frozenset(), claims=told)
         return DecodedEvent(header, [], frozenset())
 
-    def _all(self, body: dict[str, Any]) -> list[Cell]:
+    def _all(self, body: dict[str, Any], untold: dict[str, None]) -> list[Cell]:
         cells: list[Cell] = []
+        self._checkboxes(self._fields.values(), body, cells, untold)
         for field in self._fields.values():
             if field.compound:
-                self._whole(field, body[field.name], cells)
+                self._whole(field, body[field.name], cells, untold)
             elif field.plain is not None:
                 cells.append((field.plain.column, self._value(field.name, field.plain, body[field.name])))
         return cells
 
-    def _changed(self, body: dict[str, Any], update: _Update) -> list[Cell]:
+    def _changed(self, body: dict[str, Any], update: _Update, untold: dict[str, None]) -> list[Cell]:
         cells: list[Cell] = list(update.nulls)
         for name, leaf in update.plain:
             cells.append((leaf.column, self._value(name, leaf, body[name])))
         for name, leaf in update.parts:
             cells.append((leaf.column, self._part(name, leaf, body[name])))
+        self._checkboxes(update.whole, body, cells, untold)
         for field in update.whole:
-            value = body[field.name]
-            if isinstance(value, dict) or value is None or field.plain is None:
-                self._whole(field, value, cells)
-            else:
-                # A business account's name: the plain branch changed, there are no parts that could have.
-                cells.append((field.plain.column, self._value(field.name, field.plain, value)))
+            if field.compound:
+                self._whole(field, body[field.name], cells, untold)
         return cells
 
-    def _whole(self, field: WantedField, value: Any, cells: list[Cell]) -> None:
-        if field.plain is not None and not isinstance(value, dict):
+    def _checkboxes(
+        self, fields: Iterable[WantedField], body: dict[str, Any], cells: list[Cell], untold: dict[str, None]
+    ) -> None:
+        """The checkboxes of the lists among the fields."""
+        touched: dict[str, tuple[Checkboxes, list[str]]] = {}
+        for field in fields:
+            if field.checkboxes is not None:
+                touched.setdefault(field.checkboxes.stem, (field.checkboxes, []))[1].append(field.name)
+        for checkboxes, lists in touched.values():
+            told, problem = checkboxes.read(body, lists)
+            cells.extend(told)
+            if problem is not None:
+                untold[problem] = None
+
+    def _whole(self, field: WantedField, value: Any, cells: list[Cell], untold: dict[str, None]) -> None:
+        """A value with its parts. One that is a text has no parts: what was a person's name is a business's now."""
+        if field.plain is not None and isinstance(value, dict):
+            untold[f"{field.name}: {_PARTS_ONLY}"] = None
+        elif field.plain is not None:
             cells.append((field.plain.column, self._value(field.name, field.plain, value)))
         parts = value if isinstance(value, dict) else None
         for leaf in field.children.values():
@@ -163,8 +195,10 @@ class EventDecoder:
         diffs = frozenset(leaf.column for leaf in sent.values() if leaf is not None)
         # A diff is a change even if the other bitmap forgot it: its value was sent.
         sent |= {bit: leaf for bit, leaf in self._leaves(changed_fields).items() if not covers(nulled, bit)}
+        # A list of checkboxes that is null has no true one.
+        sent |= {bit: leaf for bit, leaf in nulled.items() if self._fields[bit[0]].checkboxes is not None}
         # A whole compound field is read from the body, its nulled parts with it.
-        nulled = {bit: leaf for bit, leaf in nulled.items() if bit[1] is None or (bit[0], None) not in sent}
+        nulled = {bit: leaf for bit, leaf in nulled.items() if bit not in sent and (bit[0], None) not in sent}
         plain, parts, whole = [], [], []
         for (position, child), leaf in sent.items():
             field = self._fields[position]
@@ -174,7 +208,19 @@ class EventDecoder:
                 plain.append((field.name, leaf))
             elif (position, None) not in sent:
                 parts.append((field.name, leaf))
-        return _Update(self._nulls(nulled), tuple(plain), tuple(parts), tuple(whole), diffs)
+        named = {position for position, child in (*sent, *nulled) if child is not None}
+        untold = {field.name for field in (self._fields[position] for position in named) if field.is_switchable}
+        untold -= {field.name for field in whole}
+        bits = {bit for each in (changed_fields, nulled_fields, diff_fields) for bit in field_bits(each, self._layout)}
+        return _Update(
+            self._nulls(nulled),
+            tuple(plain),
+            tuple(parts),
+            tuple(whole),
+            diffs,
+            frozenset(untold),
+            named_fields(bits, self._layout),
+        )
 
     def _nulls(self, nulled: dict[FieldBit, Leaf | None]) -> tuple[Cell, ...]:
         columns: dict[int, None] = {}
@@ -194,8 +240,8 @@ class EventDecoder:
             if field is None:
                 continue
             if child is None:
-                if field.compound or field.plain is not None:
-                    leaves[position, None] = None if field.compound else field.plain
+                if field.is_whole or field.plain is not None:
+                    leaves[position, None] = None if field.is_whole else field.plain
             elif child in field.children:
                 leaves[position, child] = field.children[child]
         return leaves

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from sfcdc_assets.errors import SfcdcError
 
+_BITMAP_CHARACTERS = re.compile(r"[0-9A-Fa-fxX-]{1,200}")
 _QUARANTINE = "The event is kept as received; the records it names have to be read back from the org"
 
 
@@ -33,8 +36,10 @@ class BitmapError(ChangeEventError):
     def __init__(self, element: str, problem: str) -> None:
         self.element = element
         self.problem = problem
+        # Broken bytes may bring a piece of a text in a bitmap's place; that is the org's data and not told.
+        shown = repr(element) if _BITMAP_CHARACTERS.fullmatch(element) else f"of {len(element)} characters"
         super().__init__(
-            f"The field bitmap element {element!r} {problem}. "
+            f"The field bitmap element {shown} {problem}. "
             "Bitmaps hold only for the event's own schema id: decode it with that one."
         )
 

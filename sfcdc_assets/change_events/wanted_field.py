@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfcdc_assets.change_events.cell_value import Converter, converter
-from sfcdc_assets.change_events.columns import ID_COLUMN, Column
+from sfcdc_assets.change_events.checkboxes import Checkboxes, checkboxes_of, is_list, stem
+from sfcdc_assets.change_events.columns import ID_COLUMN, Column, ColumnType
 from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import SchemaField
 
@@ -22,12 +23,26 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class WantedField:
-    """A field of the schema with what the tables want of it; a compound field has its parts in `children`."""
+    """A field of the schema with what the tables want of it; a compound field has its parts in `children`.
+
+    A list of checkboxes shares its `checkboxes` with the other lists of their beginning.
+    """
 
     name: str
     compound: bool
     plain: Leaf | None
     children: dict[int, Leaf]
+    checkboxes: Checkboxes | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its own bit stands for several columns."""
+        return self.compound or self.checkboxes is not None
+
+    @property
+    def is_switchable(self) -> bool:
+        """A text of its own or a record of parts, never both: the name of an account that may be a person."""
+        return self.plain is not None and bool(self.children)
 
 
 def wanted_fields(layout: Sequence[SchemaField], columns: Sequence[Column]) -> dict[int, WantedField]:
@@ -47,4 +62,20 @@ def wanted_fields(layout: Sequence[SchemaField], columns: Sequence[Column]) -> d
                 children[child.position] = Leaf(number, converter(child, columns[number]), child.name)
         if plain is not None or children:
             fields[field.position] = WantedField(field.name, field.children is not None, plain, children)
-    return fields
+    return fields | _checkbox_lists(layout, columns)
+
+
+def _checkbox_lists(layout: Sequence[SchemaField], columns: Sequence[Column]) -> dict[int, WantedField]:
+    own = {name for field in layout[1:] for name, _, _ in leaf_columns(field)}
+    boxes = {c.name: n for n, c in enumerate(columns) if c.type is ColumnType.BOOLEAN and c.name not in own}
+    named = {column.name for column in columns}
+    lists = [field for field in layout[1:] if is_list(field) and field.name not in named]
+    # Lists one of whose beginnings begins the other's too share their checkboxes.
+    beginnings = sorted({stem(field.name) for field in lists}, key=len)
+    shortest = {name: next(each for each in beginnings if name.startswith(each)) for name in (f.name for f in lists)}
+    groups = {}
+    for beginning in dict.fromkeys(shortest.values()):
+        members = {name: boxes[name] for name in checkboxes_of(beginning, boxes)}
+        groups[beginning] = Checkboxes(beginning, tuple(n for n, of in shortest.items() if of == beginning), members)
+    found = {field.position: WantedField(field.name, False, None, {}, groups[shortest[field.name]]) for field in lists}
+    return {position: field for position, field in found.items() if field.checkboxes and field.checkboxes.columns}

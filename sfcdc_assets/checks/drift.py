@@ -31,7 +31,11 @@ def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) ->
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect() as connected:
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-        built = {state.entity for state in entity_states(warehouse, known) if state.snapshot_applied}
+        built = {
+            state.entity
+            for state in entity_states(warehouse, known)
+            if state.snapshot_applied and not state.channel_changed
+        }
         reports = audit(
             warehouse, connected, {entity: known[entity] for entity in known if entity in built}, config.budget
         )

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake import current_state
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -34,8 +36,9 @@ def schema_check_evaluation(warehouse: Warehouse) -> dg.AssetCheckEvaluation:
 
 
 def _checked(warehouse: Warehouse) -> dg.AssetCheckResult:
-    schemas, now = Schemas(warehouse), datetime.now(UTC)
-    audited = [audit_schema(warehouse, schemas, entity, now) for entity in warehouse.entities(current_state.LAYER)]
+    schemas, privacy, now = Schemas(warehouse), Privacy.of(load_settings()), datetime.now(UTC)
+    entities = warehouse.entities(current_state.LAYER)
+    audited = [audit_schema(warehouse, schemas, privacy, entity, now) for entity in entities]
     return _result([audit for audit in audited if audit is not None], now)
 
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from pyarrow import fs
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
-
-LAYERS = ("text_fields", "history", "current_state")
-"""What can be made anew; raw_events, snapshot, schemas and the doubt ledger are what it is made from."""
+from sfcdc_assets.pipeline.rebuild import remove_layers
 
 
 def rebuild(
     entity: Annotated[list[str], typer.Option(help="The entity to rebuild; may be given several times.")],
+    from_org: Annotated[
+        bool, typer.Option("--from-org", help="Remove its snapshots too and read the entity from the org anew.")
+    ] = False,
 ) -> None:
-    """Remove an entity's layers and build them anew from raw_events and the last snapshot.
+    """Remove an entity's layers and build them anew from raw_events and all that was read of the org: the same rows.
 
-    Asks the org for nothing but what is new in its stream. A rebuild that is interrupted is finished by the next
-    `sfcdc sync`. History begins anew with the last snapshot.
+    Asks the org for nothing but what is new in its stream, or, with --from-org, for a new snapshot. A rebuild that is
+    interrupted is finished by the next `sfcdc sync`.
     """
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
@@ -36,10 +36,7 @@ def rebuild(
             f"Entities that have: {', '.join(known)}",
         )
     for name in entity:
-        for each in LAYERS:
-            root = warehouse.filesystem(each)
-            if root.get_file_info(name).type == fs.FileType.Directory:
-                root.delete_dir(name)
-                typer.echo(f"{each}/{name} removed.", err=True)
+        for table in remove_layers(warehouse, name, and_snapshots=from_org):
+            typer.echo(f"{table} removed.", err=True)
     with dagster_instance() as instance:
         sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))

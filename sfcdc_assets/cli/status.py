@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -30,10 +31,12 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
             str(channel["complete_position"]),
             channel["landed_at"] or "never",
         )
-    entities = Table("entity", "rows", "deleted", "in doubt", "applied", "state", title="Tables", title_justify="left")
+    columns = ("entity", "channel", "rows", "deleted", "in doubt", "applied", "state")
+    entities = Table(*columns, title="Tables", title_justify="left")
     for entity in told["entities"]:
         entities.add_row(
             entity["entity"],
+            (entity.get("channel") or "-").removeprefix("/data/"),
             f"{entity['rows']:,}",
             f"{entity['deleted']:,}",
             f"{entity['in_doubt']:,}",
@@ -48,7 +51,23 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
                 f"{lost['bridged_from']} to {lost['bridged_to']} is bridged by reading the org. {lost['reason']}",
                 markup=False,
             )
+    for line in _privacy(told["privacy"]):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}")
+
+
+def _privacy(told: dict) -> Iterator[str]:
+    for entity in sorted({*told["left_out"], *told["hashed"]}):
+        parts = [
+            f"{len(told[how].get(entity, ()))} columns {words}"
+            for how, words in (("left_out", "left out"), ("hashed", "hashed"))
+            if told[how].get(entity)
+        ]
+        yield f"{entity}: {', '.join(parts)} for privacy; --json names them."
+    for entity, tables in told["conflicts"].items():
+        yield f"{entity}: {', '.join(tables)} were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or its key."
+    for rule in told["rules_without_column"]:
+        yield f"SFCDC_EXCLUDE or SFCDC_HASH: {rule} names no column of an entity that is known."
 
 
 def _state(entity: dict) -> str:
@@ -57,4 +76,6 @@ def _state(entity: dict) -> str:
         return f"snapshot {snapshot['number']} at {snapshot['rows']:,} rows"
     if entity["applied"] is None:
         return "snapshot taken, not built yet"
+    if entity["new_channel"]:
+        return f"to be read anew for {entity['new_channel']}"
     return "up to date" if entity["up_to_date"] else "events waiting"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,9 +14,10 @@ from dagster._core.execution.execute_in_process_result import ExecuteInProcessRe
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.jobs import SNAPSHOT
+from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.spark.java import check_java
@@ -82,6 +84,11 @@ def sync_channels(
                 break
             failed_before = bool(outcome.failures)
         failed += outcomes[-1].failures
+    days = settings.payload_retention_days
+    if days is not None and droppable(Warehouse(settings.warehouse), days, int(time.time() * 1000)):
+        run = _run(instance, defs.resolve_job_def(DROP_PAYLOADS.name), {})
+        failed += [] if run.success else [RunFailed(DROP_PAYLOADS.name, run.run_id, _reason(run))]
+        tell("payloads past their retention are dropped")
     if failed:
         raise failed[0]
     return outcomes
@@ -100,17 +107,21 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str) -> TickOutcome:
     jobs = []
     for request in result.run_requests or ():
         job = defs.resolve_job_def(request.job_name or "")
-        run = job.execute_in_process(
-            instance=instance,
-            tags=request.tags,
-            raise_on_error=False,
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-        )
+        run = _run(instance, job, request.tags)
         jobs.append(job.name)
         if not run.success:
             failures.append(RunFailed(job.name, run.run_id, _reason(run)))
     said = result.skip_reason.skip_message if result.skip_reason else _done(jobs, failures)
     return TickOutcome(channel, str(said), tuple(jobs), tuple(failures))
+
+
+def _run(instance: dg.DagsterInstance, job: dg.JobDefinition, tags: Mapping[str, str]) -> ExecuteInProcessResult:
+    return job.execute_in_process(
+        instance=instance,
+        tags=tags,
+        raise_on_error=False,
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+    )
 
 
 def _done(jobs: list[str], failures: list[RunFailed]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sfcdc_assets.emulator.channels import Channels
 from sfcdc_assets.emulator.clock import Clock, system_clock, whole_second
 from sfcdc_assets.emulator.database import Database
-from sfcdc_assets.emulator.definition_versions import DefinitionVersions
+from sfcdc_assets.emulator.definition_versions import BEFORE_ALL, DefinitionVersions
 from sfcdc_assets.emulator.directory_lock import DirectoryLock
 from sfcdc_assets.emulator.errors import NestedTransactionError
 from sfcdc_assets.emulator.field_security import FieldSecurity
@@ -191,6 +191,11 @@ class Org:
     def records(self, entity: str, include_deleted: bool = False) -> Iterator[dict[str, StoredValue]]:
         """The truth of all records in order of Id; for one consistent state hold `database.lock` meanwhile."""
         return self._store.records(self.definitions[entity], include_deleted=include_deleted)
+
+    def silent_changes(self) -> list[SilentChange]:
+        """What no transaction tells: all of it, the oldest first."""
+        with self.database.lock:
+            return self._silent_changes.since(BEFORE_ALL)
 
     def field_generation(self, entity: str, name: str) -> int:
         """How many versions of an object have had a field of that name: greater than 0 if one was dropped."""

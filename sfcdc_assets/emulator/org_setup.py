@@ -193,6 +193,15 @@ class Setup:
                 for definition in with_person_accounts(account, contact):
                     self._org.replace_definition(definition)
 
+    def enable_state_and_country_codes(self) -> None:
+        """Give every address the codes of its state and its country, as the setting for their picklists does. They are
+        fields beside the texts here: the org does not keep them in step. No event tells of it (facts section 7)."""
+        with self._org.database.transaction():
+            for definition in tuple(self._org.definitions.values()):
+                fields = tuple(one for field in definition.fields for one in (field, *_codes(definition, field)))
+                if len(fields) > len(definition.fields):
+                    self._org.replace_definition(definition.with_fields(fields))
+
     def _announce(self, entity: str, name: str, notice: Notice, before: Mapping[str, StoredValue]) -> int:
         if notice is Notice.NONE:
             return 0
@@ -262,3 +271,14 @@ class Setup:
                 if is_summed or is_in_formula:
                     message = f"{definition.name}.{name} is used by {other.name}.{field.name}"
                     raise RecordError("DEPENDENCY_EXISTS", message, (name,))
+
+
+def _codes(definition: ObjectDefinition, field: FieldDefinition) -> tuple[FieldDefinition, ...]:
+    """The codes that follow an address's country, unless it has them."""
+    compound = definition.fields_by_name.get(field.compound_field_name or "")
+    if compound is None or compound.type != "address" or not field.name.endswith("Country"):
+        return ()
+    stem = field.name.removesuffix("Country")
+    names = [f"{stem}{part}Code" for part in ("State", "Country")]
+    shape = replace(field, type="picklist", length=10, picklist_values=("BE", "BY", "DE", "FR"), cdc_type="StaticEnum")
+    return tuple(replace(shape, name=name, label=name) for name in names if name not in definition.fields_by_name)

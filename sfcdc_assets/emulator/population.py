@@ -42,7 +42,7 @@ def _fill(org: Org, definition: ObjectDefinition, count: int, dice: random.Rando
     # Loaded accounts are businesses.
     of_persons = {*contact_fields(definition), "RecordTypeId"} if has_person_accounts(definition) else set()
     pools = {
-        field.name: _pool(org, field, dice, _PRIMES[n % len(_PRIMES)], now, of_persons)
+        field.name: _pool(org, field, dice, max(1, min(count, _PRIMES[n % len(_PRIMES)])), now, of_persons)
         for n, field in enumerate(fields)
     }
     cursors = {name: cycle(pool) for name, pool in pools.items()}

@@ -27,6 +27,9 @@ READ_AT = "read_at"
 """When the newest rows that were read from the org were read, epoch ms by our clock: they may be ahead of the events
 that were drained before."""
 
+IDS_PER_SCAN = 5_000
+"""Ids in one condition: the engine's parser goes one level deeper for each, and 100,000 ended the process."""
+
 
 def name_of(entity: str) -> str:
     """Path of the entity's table below the warehouse."""
@@ -46,12 +49,10 @@ class CurrentState:
         return cls(table) if table else None
 
     @classmethod
-    def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
-        """The newest snapshot, created or given the columns it lacks."""
+    def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
+        """The newest snapshot, created with these columns when there is none."""
         schema = current_state_schema(columns)
         table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=["Id", "_position"])
-        present = set(table.schema.names)
-        table.add_columns([field for field in schema if field.name not in present])
         return cls(table)
 
     def applied(self, channel: str) -> int | None:
@@ -64,9 +65,13 @@ class CurrentState:
 
     def free_of_doubt(self, record_ids: Sequence[str]) -> dict[str, int]:
         """Record id -> position its row stands for, of those rows that are not in doubt."""
-        listed = ", ".join("'" + record_id.replace("'", "''") + "'" for record_id in record_ids)
-        rows = self.table.scan(["Id", "_position"], f"Id in ({listed}) and not _in_doubt")
-        return dict(zip(rows["Id"].to_pylist(), rows["_position"].to_pylist(), strict=True))
+        found: dict[str, int] = {}
+        ordered = sorted(record_ids)
+        for start in range(0, len(ordered), IDS_PER_SCAN):
+            listed = ", ".join("'" + each.replace("'", "''") + "'" for each in ordered[start : start + IDS_PER_SCAN])
+            rows = self.table.scan(["Id", "_position"], f"Id in ({listed}) and not _in_doubt")
+            found |= zip(rows["Id"].to_pylist(), rows["_position"].to_pylist(), strict=True)
+        return found
 
     def files(self) -> dict[str, DataFile]:
         """The table's files by path."""

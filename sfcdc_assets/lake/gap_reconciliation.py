@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.doubt import Doubt
 
 LAYER = "gap_reconciliation"
 
@@ -57,11 +58,18 @@ class OpenDoubt:
 
     record_id: str
     reason: str
+    detail: str | None
+    channel: str
     opened_position: int
     opened_at: int
     attempts: int
     last_attempt_at: int | None
     last_error: str | None
+
+    def position_on(self, channel: str) -> int:
+        """Where on this channel it was opened. 0 for one that was opened on another, before the entity's channel
+        changed: the snapshot that the change asks for comes after it."""
+        return self.opened_position if self.channel == channel else 0
 
     @property
     def due_at(self) -> int:
@@ -76,9 +84,10 @@ def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
     return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
 
 
-def entity_doubts(doubts: Sequence[OpenDoubt], pin: int) -> list[int]:
-    """Positions of the open doubts about the entity that a snapshot pinned at `pin` does not answer."""
-    return [doubt.opened_position for doubt in doubts if doubt.record_id == ENTITY and doubt.opened_position > pin]
+def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, pin: int) -> list[int]:
+    """Positions of the open doubts about the entity that a snapshot pinned at `pin` of `channel` does not answer."""
+    opened = [doubt.position_on(channel) for doubt in doubts if doubt.record_id == ENTITY]
+    return [position for position in opened if position > pin]
 
 
 class Ledger:
@@ -105,6 +114,8 @@ class Ledger:
             OpenDoubt(
                 row["record_id"],
                 row["reason"],
+                row["detail"],
+                row["channel"],
                 row["opened_position"],
                 _ms(row["opened_at"]) or 0,
                 row["attempts"] or 0,
@@ -114,13 +125,23 @@ class Ledger:
             for row in rows
         ]
 
-    def note(self, doubts: Sequence[Mapping[str, Any]], channel: str, up_to: int, now_ms: int) -> int:
-        """Open doubts (`record_id`, `reason`, `position`, `detail`); returns how many were new.
+    def note(
+        self,
+        doubts: Sequence[Mapping[str, Any]],
+        channel: str,
+        up_to: int,
+        now_ms: int,
+        versions: Mapping[str, int] | None = None,
+    ) -> list[Mapping[str, Any]]:
+        """Open doubts (`record_id`, `reason`, `position`, `detail`); returns those that are new.
 
         `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
-        already, from an earlier attempt of the same batch or an earlier audit, is not opened twice.
+        already, from an earlier attempt of the same batch or an earlier audit, is not opened twice; nor is one that an
+        event raised and that was healed, when the event is applied again by a rebuild. `versions` of other sources that
+        the doubts come from are kept even when there are none.
         """
-        known = {(doubt.record_id, doubt.opened_position) for doubt in self.open_doubts()}
+        known = self._known(doubts)
+        new = [each for each in doubts if (each["record_id"], each["position"], each["reason"]) not in known]
         rows = [
             {
                 "record_id": doubt["record_id"],
@@ -132,12 +153,34 @@ class Ledger:
                 "detail": doubt["detail"],
                 "attempts": 0,
             }
-            for doubt in doubts
-            if (doubt["record_id"], doubt["position"]) not in known
+            for doubt in new
         ]
-        if rows:
-            self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), {channel: up_to}, {})
-        return len(rows)
+        if rows or versions:
+            transactions = {channel: up_to, **(versions or {})}
+            self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), transactions, {})
+        return new
+
+    def _known(self, doubts: Sequence[Mapping[str, Any]]) -> set[tuple[str, int, str]]:
+        """Which of these doubts are open, for whatever reason, or were raised by an event before and are healed."""
+        if not doubts:
+            return set()
+        positions = [doubt["position"] for doubt in doubts]
+        columns = ["record_id", "opened_position", "reason", "status"]
+        rows = self.table.scan(columns, f"opened_position >= {min(positions)} and opened_position <= {max(positions)}")
+        opened = {(row["record_id"], row["opened_position"]) for row in rows.to_pylist() if row["status"] == "open"}
+        healed = {(row["record_id"], row["opened_position"], row["reason"]) for row in rows.to_pylist()}
+        return {
+            key
+            for doubt in doubts
+            if (key := (doubt["record_id"], doubt["position"], doubt["reason"]))[:2] in opened
+            or (key in healed and key[2] != Doubt.DRIFT)
+        }
+
+    def entity_positions(self, channel: str) -> list[int]:
+        """Positions on a channel of all doubts about the entity there ever were, in order."""
+        quoted = channel.replace("'", "''")
+        rows = self.table.scan(["opened_position"], f"record_id = '{ENTITY}' and channel = '{quoted}'")
+        return sorted(set(rows["opened_position"].to_pylist()))
 
     def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:
         """Close the doubts, each at the position its record's read stands for."""

@@ -11,7 +11,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.table import DataFile, NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.history import history_schema
-from sfcdc_assets.state.leaves import OPEN_PREFIX
+from sfcdc_assets.state.leaves import CLOSED_PREFIX, OPEN_PREFIX, closed_at
 
 LAYER = "history"
 
@@ -28,14 +28,12 @@ class History:
         self.table = table
 
     @classmethod
-    def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> History:
-        """The newest snapshot, created or given the columns it lacks."""
+    def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> History:
+        """The newest snapshot, created with these columns when there is none."""
         schema = history_schema(columns)
         table = Table.open_or_create(
             warehouse, name_of(entity), schema, statistics_on=["Id", "_position", "_valid_from", "_valid_to"]
         )
-        present = set(table.schema.names)
-        table.add_columns([field for field in schema if field.name not in present])
         return cls(table)
 
     def has(self, application: str) -> int:
@@ -45,6 +43,11 @@ class History:
     def open_files(self) -> dict[str, DataFile]:
         """The files of open versions, by path."""
         return {file.path: file for file in self.table.files() if file.path.startswith(OPEN_PREFIX)}
+
+    def files_closed_after(self, position: int) -> dict[str, DataFile]:
+        """The files of versions that were closed by what was applied after a position, by path."""
+        closed = [file for file in self.table.files() if file.path.startswith(CLOSED_PREFIX)]
+        return {file.path: file for file in closed if closed_at(file.path) > position}
 
     def commit(self, added: Sequence[NewFile], removed: Sequence[DataFile], versions: Mapping[str, int]) -> None:
         """Swap the open versions of the touched leaves and append the closed ones. Raises `ConcurrentCommit`."""

@@ -27,3 +27,16 @@ def quarantine(warehouse: Warehouse, rows: pa.Table, writer: str) -> int:
     if rows.num_rows:
         table.append(rows, {writer: pc.max(rows["position"]).as_py()}, {})
     return rows.num_rows
+
+
+def drop_quarantined_payloads(warehouse: Warehouse, channel: str, up_to: int) -> int:
+    """Give up the payloads of a channel's events up to a position; returns how many there were. The reasons stay.
+
+    Raises `ConcurrentCommit`.
+    """
+    table = Table.open(warehouse, NAME)
+    quoted = channel.replace("'", "''")
+    held = f"channel = '{quoted}' and position <= {up_to} and payload is not null"
+    if table is None or not table.scan(["position"], held).num_rows:
+        return 0
+    return table.set_null("payload", held, {})

@@ -41,7 +41,7 @@ class RawEvents:
         position = self.table.transaction_version(channel)
         if position is None:
             return StreamPlace(channel)
-        told = self.table.latest_metadata(f"replay_id:{channel}")
+        told = self.table.latest_metadata(_replay_id(channel))
         replay_id = self._last_replay_id(channel, position) if told is None else bytes.fromhex(told)
         return StreamPlace(
             channel,
@@ -50,6 +50,10 @@ class RawEvents:
             replay_id=replay_id or None,
             transaction_key=self.table.latest_metadata(f"transaction_key:{channel}") or None,
         )
+
+    def landed_at_ms(self, channel: str) -> int | None:
+        """When the channel's place was last moved (ms, UTC)."""
+        return self.table.last_commit_ms(_replay_id(channel))
 
     def organization_id(self, channel: str) -> str | None:
         """The org the channel was read from when its place was last moved."""
@@ -78,6 +82,13 @@ class RawEvents:
         self.commit(RAW_EVENTS.empty_table(), broken, organization_id, metadata)
         return broken
 
+    def skip_to(self, channel: str, position: int) -> None:
+        """Give no event of the channel a position up to this one, from now on. Raises `ConcurrentCommit`."""
+        place = self.place(channel)
+        if place.position < position:
+            organization_id = self.organization_id(channel) or ""
+            self.commit(RAW_EVENTS.empty_table(), replace(place, position=position), organization_id)
+
     def commit(
         self,
         rows: pa.Table,
@@ -90,7 +101,7 @@ class RawEvents:
         Raises `ConcurrentCommit` when another process landed events of the channel since this snapshot.
         """
         told = {
-            f"replay_id:{place.channel}": place.replay_id.hex() if place.replay_id else "",
+            _replay_id(place.channel): place.replay_id.hex() if place.replay_id else "",
             f"transaction_key:{place.channel}": place.transaction_key or "",
             f"organization_id:{place.channel}": organization_id,
             **metadata,
@@ -135,6 +146,39 @@ class RawEvents:
         rows = self.table.scan(["position", "received_at"], f"channel = '{quoted}' and position >= {first}")
         return pc.min(rows.filter(pc.field("received_at") > since)["position"]).as_py()
 
+    def held_payloads(self) -> dict[tuple[str, str], list[DataFile]]:
+        """(Entity, channel) -> its files whose payloads are not given up yet, in position order; from the log alone."""
+        held: dict[tuple[str, str], list[DataFile]] = {}
+        for file in sorted(self.table.files(), key=lambda each: each.statistics["min.position"]):
+            entity = file.statistics["partition.entity_name"]
+            for channel in {file.statistics["min.channel"], file.statistics["max.channel"]}:
+                if file.statistics["max.position"] > self.payloads_dropped(entity, channel):
+                    held.setdefault((entity, channel), []).append(file)
+        return held
+
+    def received_before(self, before: datetime) -> dict[str, int]:
+        """Channel -> the last position of a file all of whose events were received before a time; from the log alone.
+        What lies before it was received before that time too."""
+        last: dict[str, int] = {}
+        for file in self.table.files():
+            channel = file.statistics["min.channel"]
+            if channel == file.statistics["max.channel"] and file.statistics["max.received_at"] < before:
+                last[channel] = max(last.get(channel, 0), file.statistics["max.position"])
+        return last
+
+    def payloads_dropped(self, entity: str, channel: str) -> int:
+        """Position up to which the entity's events on the channel have no payloads any more; 0 for none."""
+        return self.table.transaction_version(_dropped(entity, channel)) or 0
+
+    def drop_payloads(self, entity: str, channel: str, up_to: int) -> int:
+        """Give up the payloads of the entity's events on the channel up to a position; returns how many there were.
+
+        Everything else of the events stays. Raises `ConcurrentCommit`.
+        """
+        after = self.payloads_dropped(entity, channel)
+        predicate = f"{_of(entity, channel)} and position > {after} and position <= {up_to}"
+        return self.table.set_null("payload", predicate, {_dropped(entity, channel): up_to})
+
     def count(self, entity: str) -> int:
         """Landed events of an entity, from the log alone."""
         return sum(file.rows for file in self.table.files() if file.statistics["partition.entity_name"] == entity)
@@ -167,10 +211,12 @@ class RawEvents:
         return self.table.scan(columns, where)
 
     def origins(self, entity: str, positions: Sequence[int]) -> pa.Table:
-        """`position`, `change_origin` of the entity's events at these positions (few)."""
+        """`position`, `transaction_key`, `change_origin` of the entity's events at these positions (few), on any
+        channel: the key tells those of different channels apart."""
         listed = ", ".join(str(position) for position in positions) or "-1"
         name = entity.replace("'", "''")
-        return self.table.scan(["position", "change_origin"], f"entity_name = '{name}' and position in ({listed})")
+        told = ["position", "transaction_key", "change_origin"]
+        return self.table.scan(told, f"entity_name = '{name}' and position in ({listed})")
 
     def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
         """Newest commit time among the channel's last events up to a position; None when there are none."""
@@ -203,8 +249,16 @@ def _of(entity: str, channel: str) -> str:
     return f"entity_name = '{name}' and channel = '{of_channel}'"
 
 
+def _replay_id(channel: str) -> str:
+    return f"replay_id:{channel}"
+
+
 def _complete(channel: str) -> str:
     return f"{channel}#complete"
+
+
+def _dropped(entity: str, channel: str) -> str:
+    return f"{channel}#payloads of {entity} dropped"
 
 
 def payloads(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ class Schemas:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        table = Table.open(warehouse, NAME)
+        table = self._table = Table.open(warehouse, NAME)
         rows = table.scan().to_pylist() if table else []
         self._known: dict[str, EventSchema] = {}
         for row in sorted(rows, key=lambda row: row["first_seen_at"]):
@@ -75,6 +75,15 @@ class Schemas:
         table.append(pa.Table.from_pylist([row], schema=SCHEMAS), {}, {})
         self._remember(schema)
 
+    def described_at(self, entity: str) -> int:
+        """When the entity was last described, whether or not it had changed (epoch ms, UTC); 0 if it never was."""
+        return (self._table.transaction_version(_described(entity)) or 0) if self._table else 0
+
+    def note_described(self, entity: str, now_ms: int) -> None:
+        """Note that the org was asked and nothing was new."""
+        table = Table.open_or_create(self._warehouse, NAME, SCHEMAS)
+        table.append(SCHEMAS.empty_table(), {_described(entity): now_ms}, {})
+
     def _remember(self, schema: EventSchema) -> None:
         self._known.pop(schema.schema_id, None)
         self._known[schema.schema_id] = schema
@@ -82,3 +91,7 @@ class Schemas:
 
 def _schema(row: Mapping[str, Any]) -> EventSchema:
     return EventSchema(**{**row, "first_seen_at": int(row["first_seen_at"].timestamp() * 1000)})
+
+
+def _described(entity: str) -> str:
+    return f"described:{entity}"

@@ -7,18 +7,16 @@ a partition (`_snapshot` is its number) and counts once it is complete.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.columns import Column, arrow_schema
+from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX, Column
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
-from sfcdc_assets.state.baseline import READ_COLUMNS
+from sfcdc_assets.state.baseline import READ_COLUMNS, read_schema
 
 LAYER = "snapshot"
 
@@ -27,6 +25,8 @@ PLACE_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32())])
 their reading in `_refetch`."""
 
 REFETCHED = 0
+FIRST = "first"
+"""Number of the first snapshot that is pinned to a position of the channel of today."""
 
 
 def name_of(entity: str) -> str:
@@ -49,13 +49,12 @@ class CompleteSnapshot:
 
 
 @dataclass(frozen=True)
-class Refetches:
-    """Refetches not in the table yet: the last one's number, their files and record ids, and their lowest pin."""
+class Refetch:
+    """Records read back at one time: the number and the pin of the reading."""
 
     number: int
-    files: tuple[DataFile, ...]
+    position: int
     record_ids: frozenset[str]
-    first_position: int | None
 
 
 class Snapshots:
@@ -71,9 +70,9 @@ class Snapshots:
         return cls(table) if table else None
 
     @classmethod
-    def open_with(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
-        """The newest state, created or given the columns it lacks."""
-        schema = pa.schema([*arrow_schema(columns), *READ_COLUMNS, *PLACE_COLUMNS])
+    def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
+        """The newest state, created with these columns when there is none."""
+        schema = pa.schema([*read_schema(columns), *PLACE_COLUMNS])
         table = Table.open_or_create(
             warehouse,
             name_of(entity),
@@ -81,8 +80,6 @@ class Snapshots:
             partition_by=["_snapshot"],
             statistics_on=["Id", "_position", "_refetch"],
         )
-        present = set(table.schema.names)
-        table.add_columns([field for field in schema if field.name not in present])
         return cls(table)
 
     def progress(self) -> SnapshotProgress | None:
@@ -92,50 +89,91 @@ class Snapshots:
 
     def begin(self, progress: SnapshotProgress) -> None:
         """Note the pin and the job before the first page is read."""
-        self._commit(self.table.schema.empty_table(), progress)
+        self._commit(self.table.schema.empty_table(), progress, progress.started_at_ms)
 
-    def add_page(self, page: pa.Table, progress: SnapshotProgress) -> None:
-        """One page and the progress after it, in one commit."""
+    def add_page(self, page: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
+        """One page, read up to `now_ms`, and the progress after it, in one commit."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
         started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
         rows = rows.append_column("_read_at", pa.repeat(started, len(page)))
         rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
-        self._commit(rows, progress)
+        unread = sorted(self._columns() - set(progress.fields)) or None
+        rows = rows.append_column("_unread", pa.array([unread] * len(page), READ_COLUMNS.field("_unread").type))
+        self._commit(rows, progress, now_ms)
 
-    def add_refetch(self, rows: pa.Table) -> int:
-        """Rows read back (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
+    def add_refetch(self, rows: pa.Table, now_ms: int) -> int:
+        """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
         number = (self.table.transaction_version("refetch") or 0) + 1
         rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
         rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(REFETCHED, pa.int32()), len(rows)))
-        self.table.append(rows, {"refetch": number, "read_at": int(time.time() * 1000)}, {})
+        self.table.append(rows, {"refetch": number, "read_at": now_ms}, {})
         return number
 
     def read_at(self) -> int:
         """When rows were last read into the table, epoch ms by the clock of the process that did."""
         return self.table.transaction_version("read_at") or 0
 
-    def refetches(self, after: int) -> Refetches:
-        """What was read back by refetches numbered higher than `after`."""
-        files = tuple(
-            file
-            for file in self.table.files()
-            if str(file.statistics["partition._snapshot"]) == str(REFETCHED) and file.statistics["max._refetch"] > after
-        )
-        ids: set[str] = set()
-        first = None
-        if files:
-            rows = self.table.scan(["Id", "_position"], f"_snapshot = {REFETCHED} and _refetch > {after}")
-            ids, first = set(rows["Id"].to_pylist()), pc.min(rows["_position"]).as_py()
-        return Refetches(self.table.transaction_version("refetch") or 0, files, frozenset(ids), first)
+    def last_refetch(self) -> int:
+        """Number of the last refetch; 0 before the first."""
+        return self.table.transaction_version("refetch") or 0
+
+    def refetches(self, after: int, pinned_after: int | None = None) -> tuple[Refetch, ...]:
+        """Refetches numbered higher than `after`, or pinned after a position, in the order of their pins."""
+        wanted = f"_refetch > {after}"
+        if pinned_after is not None:
+            wanted = f"({wanted} or _position > {pinned_after})"
+        elif after >= self.last_refetch():
+            return ()
+        rows = self.table.scan(["Id", "_refetch", "_position"], f"_snapshot = {REFETCHED} and {wanted}")
+        found: dict[tuple[int, int], set[str]] = {}
+        for row in rows.to_pylist():
+            found.setdefault((row["_position"], row["_refetch"]), set()).add(row["Id"])
+        return tuple(Refetch(number, pin, frozenset(found[pin, number])) for pin, number in sorted(found))
+
+    def refetched_files(self) -> tuple[DataFile, ...]:
+        """Files of rows read back, in no order."""
+        return tuple(file for file in self.table.files() if _is_of(file, REFETCHED))
+
+    def pinned_on(self, channel: str) -> bool:
+        """Whether the newest complete snapshot is pinned to a position of this channel."""
+        complete = self.table.transaction_version("complete")
+        if complete is None:
+            return False
+        noted = self.table.transaction_version(_pinned_on(channel))
+        if noted is not None:
+            return noted == complete
+        progress = self.progress()  # a snapshot that an earlier version of this package took
+        return progress is not None and (progress.snapshot_number, progress.channel) == (complete, channel)
+
+    def begun_on(self, channel: str) -> bool:
+        """Whether a snapshot that is pinned to a position of this channel is being read."""
+        progress = self.progress()
+        return progress is not None and not progress.complete and progress.channel == channel
+
+    def highest_position(self) -> int:
+        """The highest position that the newest complete snapshot and refetches stand for; 0 when there are none."""
+        counted = self.refetched_files()
+        pin = self.table.transaction_version("pin") or 0
+        return max([pin, *(file.statistics.get("max._position") or 0 for file in counted)])
 
     def complete(self) -> CompleteSnapshot | None:
         """The newest complete snapshot, None before the first."""
         number = self.table.transaction_version("complete")
-        if number is None:
-            return None
-        files = tuple(file for file in self.table.files() if str(file.statistics["partition._snapshot"]) == str(number))
-        return CompleteSnapshot(number, self.table.transaction_version("pin") or 0, files)
+        return self._snapshot(number, self.table.transaction_version("pin") or 0) if number is not None else None
+
+    def all_complete(self) -> tuple[CompleteSnapshot, ...]:
+        """Every complete snapshot since the entity has its channel, oldest first; none that was begun and given up."""
+        newest = self.complete()
+        if newest is None:
+            return ()
+        first = self.table.transaction_version(FIRST) or 1
+        pins = [(number, self.table.transaction_version(_pin_of(number))) for number in range(first, newest.number)]
+        return (*(self._snapshot(number, pin) for number, pin in pins if pin is not None), newest)
+
+    def _snapshot(self, number: int, position: int) -> CompleteSnapshot:
+        files = tuple(file for file in self.table.files() if _is_of(file, number))
+        return CompleteSnapshot(number, position, files)
 
     def sample(self, count: int) -> pa.Table:
         """A few rows of the newest complete snapshot."""
@@ -144,12 +182,31 @@ class Snapshots:
             return self.table.schema.empty_table()
         return self.table.head(f"_snapshot = {complete.number}", count)
 
-    def _commit(self, rows: pa.Table, progress: SnapshotProgress) -> None:
+    def _columns(self) -> set[str]:
+        return {name for name in self.table.schema.names if not name.startswith(SYSTEM_COLUMN_PREFIX)}
+
+    def _commit(self, rows: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
         versions = {"snapshot": progress.snapshot_number}
         if progress.complete:
+            if not self.pinned_on(progress.channel):
+                versions[FIRST] = progress.snapshot_number
             versions |= {
                 "complete": progress.snapshot_number,
                 "pin": progress.position,
-                "read_at": int(time.time() * 1000),
+                _pin_of(progress.snapshot_number): progress.position,
+                _pinned_on(progress.channel): progress.snapshot_number,
+                "read_at": now_ms,
             }
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
+
+
+def _pin_of(number: int) -> str:
+    return f"pin#{number}"
+
+
+def _pinned_on(channel: str) -> str:
+    return f"pinned on {channel}"
+
+
+def _is_of(file: DataFile, number: int) -> bool:
+    return str(file.statistics["partition._snapshot"]) == str(number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,9 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from sfcdc_assets.lake.errors import ConcurrentCommit, UnreadableTable, WarehouseNotWritable
 from sfcdc_assets.lake.warehouse import Warehouse
+
+KEPT_HOURS = 168
+"""How long a file stays after a commit took it out of the table: no reader of an older version takes longer."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class NewFile:
     size: int
     statistics: str
     """Delta's JSON form: numRecords, minValues, maxValues, nullCount."""
+    partition: Mapping[str, str] = field(default_factory=dict)
 
 
 class Table:
@@ -118,23 +122,19 @@ class Table:
 
     def latest_metadata(self, key: str) -> str | None:
         """The newest commit's custom metadata under `key`, searching back through the log that is kept."""
-        limit = 1
-        while True:
-            history = self._delta.history(limit)
-            for commit in history:
-                if key in commit:
-                    return str(commit[key])
-            if len(history) < limit:
-                return None
-            limit *= 8
+        commit = self._latest_commit(key)
+        return None if commit is None else str(commit[key])
 
-    def last_commit_ms(self) -> int | None:
-        """When this snapshot was committed, by the writer's clock (ms, UTC)."""
-        history = self._delta.history(1)
-        return history[0].get("timestamp") if history else None
+    def last_commit_ms(self, key: str) -> int | None:
+        """When the newest commit with custom metadata under `key` was made, by its writer's clock (ms, UTC)."""
+        commit = self._latest_commit(key)
+        return commit.get("timestamp") if commit else None
 
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan` (facts/DAGSTER.md 6.2: others abort at exit)."""
+        if not pa.table(self._delta.get_add_actions()).num_rows:
+            # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
+            return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
         return self._plain(pa.table(reader))
 
@@ -207,7 +207,7 @@ class Table:
                 write_deltalake(self._delta, rows, mode="append", commit_properties=properties)
             else:
                 self._delta.create_write_transaction(
-                    [], "append", self._delta.schema(), self._partition_columns(), commit_properties=properties
+                    [], "append", self._delta.schema(), self.partition_columns() or None, commit_properties=properties
                 )
                 self._delta.update_incremental()
         except CommitFailedError as error:
@@ -234,6 +234,21 @@ class Table:
             raise ConcurrentCommit(self.name, str(error)) from error
         self._delta.update_incremental()
 
+    def rewrite(self, files: Sequence[NewFile], schema: pa.Schema) -> None:
+        """Replace all files and the schema in one commit; older versions stay readable as they were. Raises
+        `ConcurrentCommit`, as does every writer that opened the table before."""
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.size, dict(file.partition), now, True, file.statistics) for file in files
+        ]
+        try:
+            self._delta.create_write_transaction(
+                actions, "overwrite", Schema.from_arrow(schema), self.partition_columns() or None
+            )
+        except CommitFailedError as error:
+            raise ConcurrentCommit(self.name, str(error)) from error
+        self._delta.update_incremental()
+
     def update_rows(self, source: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> None:
         """Set `columns` of the rows that equal `source` in `keys`; raises `ConcurrentCommit`.
 
@@ -250,8 +265,40 @@ class Table:
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error
 
-    def _partition_columns(self) -> list[str] | None:
-        return list(self._delta.metadata().partition_columns) or None
+    def set_null(self, column: str, predicate: str, transactions: Mapping[str, int]) -> int:
+        """Set a column of the rows that a predicate selects to null; returns how many rows that were.
+
+        The files that hold such a row, by their statistics, are written anew, in one commit with the transaction
+        versions. Raises `ConcurrentCommit`.
+        """
+        try:
+            done = self._delta.update(
+                updates={column: "NULL"}, predicate=predicate, commit_properties=self._properties(transactions, {})
+            )
+        except CommitFailedError as error:
+            raise ConcurrentCommit(self.name, str(error)) from error
+        return int(done["num_updated_rows"])
+
+    def vacuum(self) -> int:
+        """Delete files that no version of the last seven days needs; returns how many there were."""
+        if not self._delta.vacuum(retention_hours=KEPT_HOURS, dry_run=True):
+            return 0  # it would note in the log that it found none
+        return len(self._delta.vacuum(retention_hours=KEPT_HOURS, dry_run=False))
+
+    def _latest_commit(self, key: str) -> Mapping[str, Any] | None:
+        limit = 1
+        while True:
+            history = self._delta.history(limit)
+            for commit in history:
+                if key in commit:
+                    return commit
+            if len(history) < limit:
+                return None
+            limit *= 8
+
+    def partition_columns(self) -> list[str]:
+        """Columns whose values are in the paths of the files and not in the files."""
+        return list(self._delta.metadata().partition_columns)
 
     @staticmethod
     def _properties(transactions: Mapping[str, int], metadata: Mapping[str, str]) -> CommitProperties:

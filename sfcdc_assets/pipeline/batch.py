@@ -7,6 +7,7 @@ overlap the batch's: copies of an event have the same header.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -30,14 +31,14 @@ class EntityDoubt:
 
 @dataclass(frozen=True)
 class Batch:
-    """Events with after < position <= up_to: how many there are, the positions of second copies, the first event that
-    puts the entity in doubt, and every `SAMPLED`th id of the records they create, in order."""
+    """Events with after < position <= up_to: how many there are, the positions of second copies, the events that put
+    the entity in doubt, and every `SAMPLED`th id of the records they create; both in order."""
 
     after: int
     up_to: int
     events: int
     duplicates: frozenset[int]
-    entity_doubt: EntityDoubt | None
+    entity_doubts: tuple[EntityDoubt, ...]
     created: tuple[str, ...] = ()
 
 
@@ -45,7 +46,7 @@ def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_
     """Read the headers of a batch and find duplicates and entity doubts."""
     headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=up_to)
     if headers.num_rows == 0:
-        return Batch(after, up_to, 0, frozenset(), None)
+        return Batch(after, up_to, 0, frozenset(), ())
     frame = _keyed(pl.DataFrame(headers))
     times = frame["commit_timestamp"].sort()
     older = raw_events.headers(
@@ -56,7 +57,7 @@ def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_
         ["event_id", "records"], keep="first", maintain_order=True
     )
     duplicates = frozenset(frame.join(fresh, on="position", how="anti")["position"].to_list())
-    return Batch(after, up_to, frame.height, duplicates, _entity_doubt(fresh), _created(fresh))
+    return Batch(after, up_to, frame.height, duplicates, tuple(_entity_doubts(fresh)), _created(fresh))
 
 
 def _keyed(headers: pl.DataFrame) -> pl.DataFrame:
@@ -69,10 +70,9 @@ def _created(headers: pl.DataFrame) -> tuple[str, ...]:
     return tuple(ids.gather_every(SAMPLED, offset=SAMPLED - 1))
 
 
-def _entity_doubt(headers: pl.DataFrame) -> EntityDoubt | None:
+def _entity_doubts(headers: pl.DataFrame) -> Iterator[EntityDoubt]:
     for row in headers.iter_rows(named=True):
         if row["change_type"] == Doubt.GAP_OVERFLOW:
-            return EntityDoubt(Doubt.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
-        if not all(names_one_record(record_id) for record_id in row["record_ids"]):
-            return EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {row['records']}")
-    return None
+            yield EntityDoubt(Doubt.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
+        elif not all(names_one_record(record_id) for record_id in row["record_ids"]):
+            yield EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {row['records']}")

@@ -1,13 +1,15 @@
 """Bring an entity's tables up to the last complete transaction.
 
 One Spark job gives everything; the tables are then committed in an order that a crash may cut anywhere: text values,
-doubts, quarantine, versions, and last `current_state`, whose commit moves the applied position. A repetition starts
-from that position and finds what it already wrote by each table's own transaction versions.
+doubts (of other entities' records too), quarantine, versions, and last `current_state`, whose commit moves the applied
+position. A repetition starts from that position and finds what it already wrote by each table's own transaction
+versions.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,40 +17,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.landing import QUARANTINE
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
-from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT, CurrentState, id_ranges
+from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT
 from sfcdc_assets.lake.decide_anew import decide_anew
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger, entity_doubts
-from sfcdc_assets.lake.history import History
+from sfcdc_assets.lake.gap_reconciliation import ENTITY
 from sfcdc_assets.lake.quarantine import quarantine
-from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.lake.snapshots import CompleteSnapshot, Refetches, Snapshots
 from sfcdc_assets.lake.table import NewFile
-from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.batch import Batch, read_batch
-from sfcdc_assets.pipeline.columns import RETIRED, entity_columns, retired_columns
-from sfcdc_assets.pipeline.schema_changes import NOT_RETIRED, is_retired
+from sfcdc_assets.pipeline.entity_tables import EntityTables
+from sfcdc_assets.pipeline.plan import Plan, plan
+from sfcdc_assets.pipeline.silent_change import compare_snapshots, doubt_others
 from sfcdc_assets.state.apply import EventRange, apply_events
-from sfcdc_assets.state.doubt import Doubt
-from sfcdc_assets.state.leaf_task import APPLIED, LeafTask, Reads, TextTarget
-from sfcdc_assets.state.leaves import Leaf, leaf_numbers, leaves_of_snapshot, leaves_of_table
-from sfcdc_assets.state.sample import sample_ids
-
-
-class SnapshotMissing(SfcdcError):
-    """Events cannot be applied to an entity whose rows before them were never read."""
-
-    def __init__(self, entity: str) -> None:
-        self.entity = entity
-        super().__init__(
-            f"{entity}: no complete snapshot. Its events wait in raw_events; launch the job `snapshot` for {entity}, "
-            "or run `sfcdc sync`."
-        )
+from sfcdc_assets.state.course import TextsKnown
+from sfcdc_assets.state.doubt import UNMARKED, Doubt
+from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
 
 
 @dataclass(frozen=True)
@@ -87,263 +71,186 @@ class ApplyReport:
 
 @decide_anew
 def apply_entity(
-    warehouse: Warehouse, spark: SparkSession, entity: str, channel: str, run_id: str, up_to: int | None = None
+    warehouse: Warehouse,
+    spark: SparkSession,
+    privacy: Privacy,
+    entity: str,
+    channel: str,
+    run_id: str,
+    up_to: int | None = None,
 ) -> ApplyReport:
-    """Apply the channel's complete events, a new snapshot and new refetches, if any, to the entity's tables.
+    """Apply the channel's complete events, new snapshots and new refetches, if any, to the entity's tables.
 
     Events up to position `up_to` are applied, by default up to the last complete transaction that has landed.
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
-    swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`.
+    swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`,
+    `OtherChannel`, `PrivacyChanged`.
     """
-    return _Application(warehouse, spark, entity, channel, run_id, up_to).run()
+    started = time.monotonic()
+    tables = EntityTables.open(warehouse, spark, privacy, entity, channel, _now_ms)
+    planned = plan(tables, spark, up_to)
+    return _Commit(tables, planned, run_id).of(_written(tables, spark, planned), started)
 
 
-class _Application:
-    """One application: what is there, what is new, the job, the commits."""
+def _written(tables: EntityTables, spark: SparkSession, planned: Plan) -> pa.Table:
+    """Run the job; what its tasks wrote (`APPLIED`), which no commit names yet."""
+    batch, warehouse = planned.batch, tables.warehouse
+    event_files = tables.raw_events.files(tables.entity, tables.channel, batch.after, batch.up_to)
+    if not planned.visit and not (batch.events and event_files):
+        return APPLIED.empty_table()
+    events = EventRange(
+        tables.channel,
+        batch.after,
+        batch.up_to,
+        tuple(file.path for file in event_files),
+        warehouse.filesystem(raw_events.NAME),
+        {schema.schema_id: schema.schema_json for schema in tables.schemas.of_entity(tables.entity)},
+        batch.duplicates,
+    )
+    task = LeafTask(
+        columns=tables.columns,
+        leaves=planned.leaves,
+        filesystem=warehouse.filesystem(current_state.name_of(tables.entity)),
+        texts=warehouse.filesystem(text_fields.name_of(tables.entity)),
+        texts_known=TextsKnown(
+            after=tables.texts.has(tables.channel),
+            refetch=tables.texts.has(REFETCH),
+            snapshot=tables.texts.has(SNAPSHOT),
+        ),
+        history=warehouse.filesystem(history.name_of(tables.entity)),
+        reads=warehouse.filesystem(snapshots.name_of(tables.entity)),
+        readings=planned.readings,
+        refetched=tuple(file.path for file in tables.taken.refetched_files()) if planned.refetches else (),
+        up_to=batch.up_to,
+        roll_back_to=planned.roll_back_to,
+        all_in_doubt=planned.all_in_doubt,
+    )
+    return apply_events(spark, events, task, planned.visit)
 
-    def __init__(
-        self,
-        warehouse: Warehouse,
-        spark: SparkSession,
-        entity: str,
-        channel: str,
-        run_id: str,
-        up_to: int | None,
-    ) -> None:
-        self._started = time.monotonic()
-        self._warehouse = warehouse
-        self._spark = spark
-        self._entity = entity
-        self._channel = channel
+
+class _Commit:
+    """The commits of one application."""
+
+    def __init__(self, tables: EntityTables, planned: Plan, run_id: str) -> None:
+        self._tables = tables
+        self._planned = planned
         self._run_id = run_id
-        self._up_to = up_to
-        self._doubted = 0
-        self._raw_events = RawEvents.open(warehouse)
-        taken = Snapshots.open(warehouse, entity)
-        snapshot = taken.complete() if taken else None
-        if taken is None or snapshot is None:
-            raise SnapshotMissing(entity)
-        self._taken = taken
-        self._snapshot: CompleteSnapshot = snapshot
-        self._schemas = Schemas(warehouse)
-        self._ledger = Ledger.open_or_create(warehouse, entity)
-        present = CurrentState.open(warehouse, entity)
-        if present is not None:
-            self._doubt_new_fields(present)
-        self._table = CurrentState.open_with(
-            warehouse, entity, entity_columns(self._schemas, entity, present.schema if present else None)
-        )
-        self._columns: tuple[Column, ...] = entity_columns(self._schemas, entity, self._table.schema)
-        self._unread = retired_columns(self._schemas, entity, self._columns)
-        self._table.table.mark_columns(sorted(self._unread), RETIRED)
-        returned = {field.name for field in self._table.schema if is_retired(field)} - self._unread
-        self._table.table.mark_columns(sorted(returned), NOT_RETIRED)
-        self._schema_before = present.schema if present else None
-        self._texts = TextFields.open_or_create(warehouse, entity)
-        self._history = History.open_with(warehouse, entity, self._columns)
-        built_from = min(each.has(SNAPSHOT) for each in (self._table, self._texts, self._history))
-        self._rebuild = snapshot.number > built_from
-        # Where a layer was removed (or never was) all are made anew: one reading of a row gives them together.
-        self._anew = built_from == 0
-        self._refetched = 0 if self._anew else self._table.has(REFETCH)
-        self._reads: Refetches = taken.refetches(self._refetched)
 
-    def _doubt_new_fields(self, present: CurrentState) -> None:
-        """Records may have values in a new field, or in one that came back, that no event told of: the entity is read
-        again.
-
-        Noted before the columns are added, so that a crash between the two forgets nothing.
-        """
-        progress = self._taken.progress()
-        waits = progress is not None and progress.snapshot_number == self._snapshot.number > present.has(SNAPSHOT)
-        read = set(progress.fields) if progress and waits else set()
-        known = {*(field.name for field in present.schema if not is_retired(field)), *read}
-        columns = entity_columns(self._schemas, self._entity, present.schema)
-        known |= retired_columns(self._schemas, self._entity, columns)
-        new = [column.name for column in columns if column.name not in known]
-        if new and present.files():
-            position = max(present.applied(self._channel) or 0, self._snapshot.position) + 1
-            doubt = {"record_id": ENTITY, "reason": Doubt.NEW_FIELD, "position": position, "detail": ", ".join(new)}
-            self._ledger.note([doubt], self._channel, position, _now_ms())
-
-    def run(self) -> ApplyReport:
-        batch, all_in_doubt = self._batch()
-        leaves = self._leaves(batch)
-        visit = self._visit(leaves, all_in_doubt)
-        event_files = self._raw_events.files(self._entity, self._channel, batch.after, batch.up_to)
-        if visit or (batch.events and event_files):
-            events = EventRange(
-                self._channel,
-                batch.after,
-                batch.up_to,
-                tuple(file.path for file in event_files),
-                self._warehouse.filesystem(raw_events.NAME),
-                {schema.schema_id: schema.schema_json for schema in self._schemas.of_entity(self._entity)},
-                batch.duplicates,
-            )
-            written = apply_events(self._spark, events, self._task(leaves, all_in_doubt), visit)
-        else:
-            written = APPLIED.empty_table()
-        return self._commit(batch, leaves, written)
-
-    def _batch(self) -> tuple[Batch, bool]:
-        """The events to apply, and whether an event among them puts the whole entity in doubt.
-
-        The range begins before the applied position where a refetch's pin does: events that waited for the refetch
-        lie there. What is already in the rows is dropped again by the rows' own positions.
-        """
-        applied = self._table.applied(self._channel) or 0
-        after = self._snapshot.position if self._rebuild else max(applied, self._snapshot.position)
-        if self._reads.first_position is not None:
-            after = max(min(after, self._reads.first_position), self._snapshot.position)
-        complete = self._raw_events.complete_position(self._channel)
-        up_to = max(complete if self._up_to is None else min(complete, self._up_to), after, applied)
-        held = entity_doubts(self._ledger.open_doubts(), self._snapshot.position)
-        up_to = max(applied, min([up_to, *(position - 1 for position in held)]))
-        batch = read_batch(self._raw_events, self._entity, self._channel, after, up_to)
-        found = batch.entity_doubt
-        if found is not None:
-            doubt = {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
-            self._ledger.note([doubt], self._channel, found.position, _now_ms())
-            held.append(found.position)
-            batch = read_batch(self._raw_events, self._entity, self._channel, after, found.position - 1)
-        self._doubted = max(held, default=0)
-        # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them.
-        return batch, bool(held) and (self._rebuild or self._table.has(DOUBTED) < self._doubted)
-
-    def _leaves(self, batch: Batch) -> tuple[Leaf, ...]:
-        present = [] if self._anew else id_ranges(list(self._table.files().values()))
-        versions = [] if self._anew else id_ranges(list(self._history.open_files().values()))
-        if not self._rebuild:
-            return leaves_of_table(present, versions, batch.created, len(self._columns))
-        pages = id_ranges(self._snapshot.files)
-        pages_root = self._warehouse.filesystem(snapshots.name_of(self._entity))
-        sampled = sample_ids(self._spark, [page.path for page in pages], pages_root)
-        return leaves_of_snapshot(sampled, self._snapshot.rows, pages, present, versions)
-
-    def _visit(self, leaves: tuple[Leaf, ...], all_in_doubt: bool) -> set[int]:
-        """Leaves to work on whether or not an event names them."""
-        if self._rebuild or all_in_doubt:
-            return {leaf.number for leaf in leaves}
-        return set(leaf_numbers(leaves, sorted(self._reads.record_ids)))
-
-    def _task(self, leaves: tuple[Leaf, ...], all_in_doubt: bool) -> LeafTask:
-        pages_root = self._warehouse.filesystem(snapshots.name_of(self._entity))
-        return LeafTask(
-            columns=self._columns,
-            leaves=leaves,
-            filesystem=self._warehouse.filesystem(current_state.name_of(self._entity)),
-            texts=TextTarget(
-                self._warehouse.filesystem(text_fields.name_of(self._entity)),
-                after=self._texts.has(self._channel),
-                refetch=self._texts.has(REFETCH),
-                snapshot=self._rebuild and self._texts.has(SNAPSHOT) < self._snapshot.number,
-            ),
-            history=self._warehouse.filesystem(history.name_of(self._entity)),
-            snapshot=Reads(pages_root, (), None) if self._rebuild else None,
-            pin=self._snapshot.position,
-            reads=Reads(pages_root, tuple(file.path for file in self._reads.files), self._refetched)
-            if self._reads.files
-            else None,
-            unread=self._unread,
-            all_in_doubt=all_in_doubt,
-        )
-
-    def _commit(self, batch: Batch, leaves: tuple[Leaf, ...], written: pa.Table) -> ApplyReport:
+    def of(self, written: pa.Table, started: float) -> ApplyReport:
+        """Commit what the tasks wrote, table by table, and tell what it came to."""
+        tables, batch = self._tables, self._planned.batch
         results = written.to_pylist()
-        versions = {
-            self._channel: batch.up_to,
-            SNAPSHOT: max(self._snapshot.number, self._table.has(SNAPSHOT)),
-            REFETCH: max(self._reads.number, self._table.has(REFETCH)),
-        }
-        if self._doubted:
-            versions[DOUBTED] = self._doubted
-        if self._rebuild or self._reads.files:
-            versions[READ_AT] = max(self._table.has(READ_AT), self._taken.read_at())
+        versions = self._versions()
         texts = [result["texts"] for result in results if result["texts"]]
-        self._texts.append([_new_file(file) for file in texts], versions)
+        tables.texts.append([_new_file(file) for file in texts], versions)
         doubts = [doubt for result in results for doubt in result["doubts"]]
-        self._ledger.note(doubts, self._channel, batch.up_to, _now_ms())
+        opened = tables.ledger.note(doubts, tables.channel, batch.up_to, _now_ms())
         self._quarantine(doubts)
-        self._commit_history(leaves, results, versions)
-        added = [_new_file(file) for result in results for file in result["files"]]
-        files = self._table.files()
-        rewritten = {result["leaf"] for result in results if result["rewritten"]}
-        replaced = {path for leaf in leaves if leaf.number in rewritten for path in leaf.files}
-        removed = list(files.values()) if self._rebuild else [files[path] for path in sorted(replaced)]
-        if added or removed or any(version > self._table.has(name) for name, version in versions.items()):
-            run = {"dagster_run_id": self._run_id, "from_position": str(batch.after)}
-            self._table.commit(added, removed, versions, run)
+        silent = [each for result in results for each in result["silent"]]
+        doubt_others(tables.warehouse, tables.channel, silent)
+        self._commit_history(results, versions)
+        added = self._commit_current_state(results, versions)
         healed = self._close_doubts()
+        compare_snapshots(tables.warehouse, tables.entity)
         counts = {name: pc.sum(written[name]).as_py() or 0 for name in ("inserted", "updated", "deleted", "waiting")}
-        opened: dict[str, int] = {}
-        for doubt in doubts:
-            opened[doubt["reason"]] = opened.get(doubt["reason"], 0) + 1
         return ApplyReport(
-            entity=self._entity,
-            channel=self._channel,
+            entity=tables.entity,
+            channel=tables.channel,
             from_position=batch.after,
             to_position=batch.up_to,
             events=batch.events,
             duplicates=len(batch.duplicates),
-            read_back=len(self._reads.record_ids),
+            read_back=len(self._planned.record_ids),
             texts=sum(file["rows"] for file in texts),
             versions=pc.sum(written["versions_added"]).as_py() or 0,
-            doubts_opened=opened,
+            doubts_opened=dict(Counter(doubt["reason"] for doubt in opened)),
             doubts_healed=healed,
-            open_doubts=self._ledger.counts(),
+            open_doubts=tables.ledger.counts(),
             leaves_written=len(added),
             bytes_written=sum(file.size for file in added),
-            rows=self._table.table.count(),
-            version=self._table.table.version,
-            snapshot=self._snapshot.number,
-            seconds=time.monotonic() - self._started,
-            schema_before=self._schema_before,
-            schema=self._table.schema,
+            rows=tables.current_state.table.count(),
+            version=tables.current_state.table.version,
+            snapshot=tables.snapshot.number,
+            seconds=time.monotonic() - started,
+            schema_before=tables.schema_before,
+            schema=tables.current_state.schema,
             **counts,
         )
 
-    def _commit_history(self, leaves: tuple[Leaf, ...], results: list[dict], versions: Mapping[str, int]) -> None:
-        opened = self._history.open_files()
+    def _versions(self) -> dict[str, int]:
+        """How far the tables are after this application, as their transaction versions."""
+        tables, planned = self._tables, self._planned
+        table = tables.current_state
+        versions = {
+            tables.channel: planned.batch.up_to,
+            SNAPSHOT: max(tables.snapshot.number, table.has(SNAPSHOT)),
+            REFETCH: max(tables.taken.last_refetch(), table.has(REFETCH)),
+        }
+        if planned.doubted:
+            versions[DOUBTED] = planned.doubted
+        if planned.readings:
+            versions[READ_AT] = max(table.has(READ_AT), tables.taken.read_at())
+        return versions
+
+    def _commit_history(self, results: list[dict], versions: Mapping[str, int]) -> None:
+        tables, planned = self._tables, self._planned
+        opened = tables.history.open_files()
         rewritten = {result["leaf"] for result in results if result["versions_rewritten"]}
-        replaced = {path for leaf in leaves if leaf.number in rewritten for path in leaf.versions}
-        self._history.commit(
-            [_new_file(file) for result in results for file in result["versions"]],
-            self._history.table.files()
-            if self._anew
-            else list(opened.values())
-            if self._rebuild
-            else [opened[path] for path in sorted(replaced)],
-            versions,
-        )
+        replaced = {path for leaf in planned.leaves if leaf.number in rewritten for path in leaf.versions}
+        removed = [opened[path] for path in sorted(replaced & opened.keys())]
+        if tables.anew:
+            removed = list(tables.history.table.files())
+        elif planned.snapshots:
+            removed = list(opened.values())
+            if planned.roll_back_to is not None:
+                removed += tables.history.files_closed_after(planned.roll_back_to).values()
+        added = [_new_file(file) for result in results for file in result["versions"]]
+        tables.history.commit(added, removed, versions)
+
+    def _commit_current_state(self, results: list[dict], versions: Mapping[str, int]) -> list[NewFile]:
+        table, planned = self._tables.current_state, self._planned
+        added = [_new_file(file) for result in results for file in result["files"]]
+        files = table.files()
+        rewritten = {result["leaf"] for result in results if result["rewritten"]}
+        replaced = {path for leaf in planned.leaves if leaf.number in rewritten for path in leaf.files}
+        removed = list(files.values()) if planned.snapshots else [files[path] for path in sorted(replaced)]
+        if added or removed or any(version > table.has(name) for name, version in versions.items()):
+            run = {"dagster_run_id": self._run_id, "from_position": str(planned.batch.after)}
+            table.commit(added, removed, versions, run)
+        return added
 
     def _quarantine(self, doubts: list[dict]) -> None:
         """Keep the bodies that could not be decoded, with the reason."""
+        tables = self._tables
         errors = {each["position"]: each["detail"] for each in doubts if each["reason"] == Doubt.UNDECODABLE_PAYLOAD}
         if errors:
-            rows = raw_events.payloads(self._warehouse, self._entity, self._channel, sorted(errors))
-            told = [{**row, "channel": self._channel, "error": errors[row["position"]]} for row in rows]
-            writer = f"{self._channel}:{self._entity}"
-            quarantine(self._warehouse, pa.Table.from_pylist(told, schema=QUARANTINE), writer)
+            rows = raw_events.payloads(tables.warehouse, tables.entity, tables.channel, sorted(errors))
+            told = [{**row, "channel": tables.channel, "error": errors[row["position"]]} for row in rows]
+            if tables.privacy.concerns(tables.entity):
+                told = [{**row, "payload": None} for row in told]  # raw_events has it, and no other table may
+            writer = f"{tables.channel}:{tables.entity}"
+            quarantine(tables.warehouse, pa.Table.from_pylist(told, schema=QUARANTINE), writer)
 
     def _close_doubts(self) -> int:
         """Heal the doubts that the table no longer has: its rows, not this process's memory, say so."""
-        doubts = self._ledger.open_doubts()
-        answered = [d for d in doubts if d.record_id == ENTITY and d.opened_position <= self._snapshot.position]
-        positions = {ENTITY: self._snapshot.position}
+        ledger, pin = self._tables.ledger, self._tables.snapshot.position
+        channel = self._tables.channel
+        doubts = ledger.open_doubts()
+        answered = [doubt for doubt in doubts if doubt.record_id == ENTITY and doubt.position_on(channel) <= pin]
+        positions = {ENTITY: pin}
         of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
         if of_records:
-            free = self._table.free_of_doubt([doubt.record_id for doubt in of_records])
+            free = self._tables.current_state.free_of_doubt([doubt.record_id for doubt in of_records])
             positions |= free
-            # A row that drifted is not marked: only a reading ends that doubt.
+            # A row that an audit found to have drifted is not marked: only a reading ends that doubt.
             answered += [
                 doubt
                 for doubt in of_records
-                if free.get(doubt.record_id, -1) >= doubt.opened_position
-                and (doubt.reason != Doubt.DRIFT or doubt.record_id in self._reads.record_ids)
+                if free.get(doubt.record_id, -1) >= doubt.position_on(channel)
+                and (doubt.reason not in UNMARKED or doubt.record_id in self._planned.record_ids)
             ]
-        self._ledger.heal(answered, positions, _now_ms())
+        ledger.heal(answered, positions, _now_ms())
         return len(answered)
 
 

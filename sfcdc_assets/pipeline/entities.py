@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import history, text_fields
 from sfcdc_assets.lake.current_state import DOUBTED, REFETCH, SNAPSHOT, CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.columns import conflicts_of_entity
 
 
 def entity_channels(
@@ -25,25 +28,34 @@ def entity_channels(
     wanted: Sequence[str],
     members: Callable[[str], Sequence[str] | None],
 ) -> dict[str, str]:
-    """Entity -> the channel whose events are applied to it, in the order the entities became known.
+    """Entity -> the channel whose events are applied to it.
 
-    A channel's entities are those the org lists as its members and those the stream has named. Where two channels
-    carry an entity the first in `channels` counts, so that each event is applied once. `wanted` filters, if not empty.
+    A channel's entities are those the org lists as its members or, if it does not tell, those the stream has named.
+    Where two channels carry an entity the first in `channels` counts, so that each event is applied once; an entity
+    that none lists any more stays with the first that has named it. `wanted` filters, if not empty. When an entity has
+    another channel than before, see `change_of_channel`.
     """
     raw_events = RawEvents.open(warehouse)
+    named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
+    listed = {channel: members(channel) for channel in channels}
     found: dict[str, str] = {}
     for channel in channels:
-        for entity in (*(members(channel) or ()), *sorted(raw_events.last_positions(channel))):
-            if not wanted or entity in wanted:
-                found.setdefault(entity, channel)
-    return found
+        present = listed[channel]
+        found |= {entity: channel for entity in (named[channel] if present is None else present) if entity not in found}
+    for channel in channels:
+        found |= {entity: channel for entity in named[channel] if entity not in found}
+    return {entity: channel for entity, channel in found.items() if not wanted or entity in wanted}
 
 
 @dataclass(frozen=True)
 class EntityState:
-    """How far an entity has come: positions landed, complete and applied; snapshots complete (and the last one's pin)
-    and applied; refetches taken and applied; open doubts, those about records that may be read back now, and the
-    position of an unanswered doubt about the entity and of the last one that its rows were marked for."""
+    """How far an entity has come: positions landed, complete and applied; snapshots complete and applied, the last
+    one's pin and whether that is a position of another channel; refetches taken and applied; open doubts, those about
+    records that may be read back now, and the position of an unanswered doubt about the entity and of the last one that
+    its rows were marked for.
+
+    Whether tables were written with other settings of privacy is told by `seen_by_privacy`, whether payloads past their
+    retention wait for a newer snapshot by `seen_by_retention`."""
 
     entity: str
     channel: str
@@ -52,6 +64,7 @@ class EntityState:
     applied: int | None
     snapshot_complete: int
     snapshot_position: int
+    channel_changed: bool
     snapshot_applied: int
     refetched: int
     refetch_applied: int
@@ -59,20 +72,25 @@ class EntityState:
     doubts_due: int
     entity_doubt: int | None
     doubt_marked: int
+    privacy_changed: bool = False
+    payloads_overdue: bool = False
 
     @property
     def needs_snapshot(self) -> bool:
-        """No complete snapshot answers for the entity."""
-        return self.snapshot_complete == 0 or self.entity_doubt is not None
+        """No complete snapshot answers for the entity, or a newer one is due."""
+        due = self.channel_changed or self.payloads_overdue
+        return self.snapshot_complete == 0 or self.entity_doubt is not None or due
 
     @property
     def has_work(self) -> bool:
-        """Complete events, a snapshot or refetches are not in the table yet, or records in doubt can be read back."""
-        if self.snapshot_complete == 0:
+        """Complete events, a snapshot or refetches are not in the table yet, records in doubt can be read back, or
+        there is something in the tables that may not be there."""
+        if self.snapshot_complete == 0 or self.channel_changed:
             return False
         end = self.complete if self.entity_doubt is None else min(self.complete, self.entity_doubt - 1)
         unmarked = self.entity_doubt is not None and self.entity_doubt > self.doubt_marked
-        return self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0 or unmarked
+        waiting = self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
+        return waiting or unmarked or self.privacy_changed
 
     @property
     def pending_reads(self) -> bool:
@@ -96,10 +114,20 @@ def entity_states(warehouse: Warehouse, channels: dict[str, str], now_ms: int | 
     ]
 
 
+def seen_by_privacy(warehouse: Warehouse, states: Sequence[EntityState], privacy: Privacy) -> list[EntityState]:
+    """The states with what the settings of privacy say of the entities' tables, from their schemas alone."""
+    schemas = Schemas(warehouse)
+    return [
+        replace(state, privacy_changed=bool(conflicts_of_entity(warehouse, schemas, state.entity, privacy)))
+        for state in states
+    ]
+
+
 def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
     table = CurrentState.open(warehouse, entity)
     taken = Snapshots.open(warehouse, entity)
     ledger = Ledger.open(warehouse, entity)
+    copied = (taken.table.transaction_version("complete") or 0) if taken else 0
     pin = (taken.table.transaction_version("pin") or 0) if taken else 0
     doubts = ledger.open_doubts() if ledger else []
     return EntityState(
@@ -108,14 +136,15 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         landed=landed,
         complete=complete,
         applied=table.applied(channel) if table else None,
-        snapshot_complete=(taken.table.transaction_version("complete") or 0) if taken else 0,
+        snapshot_complete=copied,
         snapshot_position=pin,
+        channel_changed=taken is not None and copied > 0 and not taken.pinned_on(channel),
         snapshot_applied=min(table.has(SNAPSHOT), *_layers(warehouse, entity)) if table else 0,
         refetched=(taken.table.transaction_version("refetch") or 0) if taken else 0,
         refetch_applied=table.has(REFETCH) if table else 0,
         doubts_open=len(doubts),
         doubts_due=len(due(doubts, now_ms)),
-        entity_doubt=max(entity_doubts(doubts, pin), default=None),
+        entity_doubt=max(entity_doubts(doubts, channel, pin), default=None),
         doubt_marked=table.has(DOUBTED) if table else 0,
     )
 

@@ -11,12 +11,15 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from sfcdc_assets.change_events.record_id import to_18_characters
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import history
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.explain import CHAIN, value_chain
+
+_QUOTE = "'"
 
 
 class NotExplained(SfcdcError):
@@ -33,12 +36,12 @@ def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str
     """
     table = _history(warehouse, entity)
     fields = _fields(table, entity, field)
-    rows = _frame(table.scan(predicate=f"Id >= '{record_id}' and Id < '{record_id}~'"))
+    rows = _frame(table.scan(predicate=f"Id = '{to_18_characters(record_id).replace(_QUOTE, 2 * _QUOTE)}'"))
     if rows.is_empty():
         raise NotExplained(f"{entity} {record_id} has no version in history", "Check the id, and run `sfcdc sync`")
     chain = value_chain(rows, fields)
     origins = _origins(warehouse, entity, chain["position"].unique().to_list())
-    return chain.join(origins, on="position", how="left", maintain_order="left")
+    return chain.join(origins, on=["position", "transaction_key"], how="left", maintain_order="left")
 
 
 def explain_records(
@@ -46,7 +49,7 @@ def explain_records(
 ) -> DataFrame:
     """The chains of `fields` in many records (all, when no ids are given), as a Spark DataFrame of `CHAIN`.
 
-    Tasks read the files of `history` themselves; a record's versions meet in one task.
+    Ids may have 15 characters. Tasks read the files of `history` themselves; a record's versions meet in one task.
     """
     table = _history(warehouse, entity)
     for field in fields:
@@ -54,7 +57,7 @@ def explain_records(
     filesystem = warehouse.filesystem(history.name_of(entity))
     own = ["_valid_from", "_change_type", "_changed_fields", "_position", "_commit_user", "_transaction_key"]
     schema = pa.schema([table.schema.field(name) for name in ("Id", *fields, *own)])
-    wanted = pc.field("Id").isin(list(record_ids)) if record_ids else None
+    wanted = pc.field("Id").isin([to_18_characters(record_id) for record_id in record_ids]) if record_ids else None
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -100,9 +103,9 @@ def _fields(table: Table, entity: str, field: str | None) -> list[str]:
 
 
 def _origins(warehouse: Warehouse, entity: str, positions: Sequence[int]) -> pl.DataFrame:
-    """`position`, `change_origin` of the entity's events."""
+    """`position`, `transaction_key`, `change_origin` of the entity's events."""
     rows = RawEvents.open(warehouse).origins(entity, positions)
-    return _frame(rows).unique("position")
+    return _frame(rows).unique(["position", "transaction_key"])
 
 
 def _frame(rows: pa.Table) -> pl.DataFrame:

@@ -143,6 +143,7 @@ class Lander:
             budget=budget,
             stop_after=stop_after,
             stop_at=committed_after_we_began,
+            wall_clock=lambda: self._clock_ms() / 1000,
         )
         with contextlib.closing(reading):
             for delivery in reading:
@@ -189,7 +190,9 @@ class Lander:
         moved = landed.place.position > place.position or landed.place.complete_position > place.complete_position
         # The first resume point is kept at once: a channel begun at LATEST would be begun there again, behind a hole.
         resume_moved = landed.place.replay_id != place.replay_id
-        if moved or (resume_moved and (place.replay_id is None or self._resume_point_is_old(raw_events))):
+        if moved or (
+            resume_moved and (place.replay_id is None or self._resume_point_is_old(raw_events, report.channel))
+        ):
             report.quarantined += self._quarantine(schemas, report.channel, landed.quarantined)
             raw_events.commit(landed.rows, landed.place, self._org.session.organization_id)
             for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
@@ -202,11 +205,17 @@ class Lander:
         """Keep events without a readable header, and doubt what they may have spoken of.
 
         Their schema tells the entity, nothing tells the record; without a known schema it may be any entity of the
-        channel. The doubts are opened before the channel's place moves on.
+        channel. An entity whose rows rest on another channel is not concerned, and one that was never copied will be
+        copied later than this. The doubts are opened before the channel's place moves on. The payload is not kept where
+        columns of the entity are private: no table but `raw_events` may have them, and that one needs a header.
         """
-        for row in rows.select(["position", "schema_id", "error"]).to_pylist():
+        resting = entities_of_channel(self._warehouse, channel) if rows.num_rows else ()
+        payloads = rows["payload"].to_pylist()
+        for number, row in enumerate(rows.select(["position", "schema_id", "error"]).to_pylist()):
             schema = schemas.get(row["schema_id"])
-            entities = (schema.entity_name,) if schema else entities_of_channel(self._warehouse, channel)
+            if self._org.privacy.concerns(schema.entity_name if schema else None):
+                payloads[number] = None
+            entities = [entity for entity in resting if schema is None or entity == schema.entity_name]
             doubt = {
                 "record_id": ENTITY,
                 "reason": Doubt.UNDECODABLE_PAYLOAD.value,
@@ -216,7 +225,9 @@ class Lander:
             for entity in entities:
                 ledger = Ledger.open_or_create(self._warehouse, entity)
                 ledger.note([doubt], channel, row["position"], self._clock_ms())
-        return quarantine(self._warehouse, rows, channel)
+        place = rows.schema.get_field_index("payload")
+        kept = rows.set_column(place, rows.schema.field(place), pa.array(payloads, pa.binary()))
+        return quarantine(self._warehouse, kept, channel)
 
     def _know(self, schemas: Schemas, schema_ids: Sequence[str]) -> None:
         """Fetch the schemas of events the first time their ids are seen, and describe an entity anew when its schema
@@ -245,8 +256,8 @@ class Lander:
         entity = entity_of_change_event(json.loads(schema_json)["name"])
         schemas.add(EventSchema(schema_id, schema_json, entity, self._clock_ms(), self._org.describe_json(entity)))
 
-    def _resume_point_is_old(self, raw_events: RawEvents) -> bool:
-        last = raw_events.table.last_commit_ms()
+    def _resume_point_is_old(self, raw_events: RawEvents, channel: str) -> bool:
+        last = raw_events.landed_at_ms(channel)
         return last is None or self._clock_ms() - last > IDLE_COMMIT_SECONDS * 1000
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfcdc_assets.change_events.landing import StreamPlace
-from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -38,18 +37,16 @@ def lose_place(
     lost: Mapping[str, Any] = {
         "reason": reason,
         "lost_at": now_ms,
-        "last_landed_at": raw_events.table.last_commit_ms(),
+        "last_landed_at": raw_events.landed_at_ms(place.channel),
     }
     return raw_events.lose_place(place, lost, organization_id)
 
 
 def entities_of_channel(warehouse: Warehouse, channel: str) -> tuple[str, ...]:
-    """Entities whose rows rest on the channel's events: built from them, or copied to be built."""
+    """Entities whose rows rest on the channel's events: copied at a position of it, or being copied."""
     found = []
-    for entity in sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")}):
-        table = CurrentState.open(warehouse, entity)
+    for entity in warehouse.entities("snapshot"):
         taken = Snapshots.open(warehouse, entity)
-        progress = taken.progress() if taken else None
-        if (table is not None and table.applied(channel) is not None) or (progress and progress.channel == channel):
+        if taken is not None and (taken.pinned_on(channel) or taken.begun_on(channel)):
             found.append(entity)
     return tuple(found)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
@@ -23,6 +25,8 @@ class Org:
 
     session: OrgSession
     pubsub: PubSubConnection
+    privacy: Privacy
+    """What of it may be kept."""
 
     def members(self, channel: str) -> tuple[str, ...] | None:
         """Entities of a channel as the org's setup lists them; None when it does not tell."""
@@ -58,12 +62,12 @@ def event_topic(entity: str) -> str:
 
 
 @contextmanager
-def connect(settings: Settings) -> Iterator[Org]:
-    """Open the org of the settings; closed at the end, whatever happens."""
-    with OrgSession(settings) as session:
+def connect(settings: Settings, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Org]:
+    """Open the org of the settings; closed at the end, whatever happens. `sleep` makes the pauses between tries."""
+    with OrgSession(settings, sleep=sleep) as session:
 
         def credentials(refresh: bool) -> Credentials:
             return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
-        with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file) as pubsub:
-            yield Org(session, pubsub)
+        with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep) as pubsub:
+            yield Org(session, pubsub, Privacy.of(settings))

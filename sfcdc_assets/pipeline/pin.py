@@ -34,8 +34,8 @@ class NothingToPinTo(SfcdcError):
 class Pins:
     """Positions of channels that reads begun now stand for.
 
-    A channel is landed once, when it is first asked for. A later read may use the same pin: the events after it apply
-    on top of whatever the read saw.
+    A channel is landed once, when it is first asked for. A later read may use the same pin, unless it needs a higher
+    one: the events after it apply on top of whatever the read saw.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Pins:
 
         Raises `NothingToPinTo`.
         """
-        if channel not in self._landed:
+        if self._landed.get(channel, -1) < at_least:
             report = self._lander.land(channel, settle=self._settle, budget=self._budget)
             if not report.has_place:
                 raise NothingToPinTo(channel, report.position, "no keepalive has told where LATEST is")

@@ -14,22 +14,25 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import columns_of_arrow_schema
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, due
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.reconciliation.compare import EXTRA
 from sfcdc_assets.reconciliation.read_back import read_back
 from sfcdc_assets.salesforce.describe import describe
-from sfcdc_assets.state.doubt import Doubt
 
 SKEW = timedelta(seconds=2)
 """Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two (facts section 7)."""
+RECORDS = 10_000
+"""The most records of one reading: what is held in memory, and what a failure costs. The next one takes the rest."""
 READS = 3
 """How often a record whose row is older than its last event is read before it waits for the next attempt."""
 SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
@@ -74,15 +77,17 @@ def read_back_doubts(
     if not doubts or ledger is None or table is None or taken is None:
         return None
     calls = org.session.calls
-    record_ids = list(dict.fromkeys(doubt.record_id for doubt in doubts))
+    record_ids = list(dict.fromkeys(doubt.record_id for doubt in doubts))[:RECORDS]
+    chosen = set(record_ids)
+    doubts = [doubt for doubt in doubts if doubt.record_id in chosen]
     oldest = min(doubt.opened_at for doubt in doubts)
-    columns = columns_of_arrow_schema(table.schema)
+    columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
     try:
         # A read older than events that are in the row already would be left out: the pin lies after all of them.
-        position = pins.of(channel, max(table.applied(channel) or 0, *(doubt.opened_position for doubt in doubts)))
+        position = pins.of(channel, max(table.applied(channel) or 0, *(doubt.position_on(channel) for doubt in doubts)))
         described = describe(org.session, entity).field_names
         events = _events(RawEvents.open(warehouse), entity, channel, doubts)
-        missed = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.reason == Doubt.DRIFT}
+        missed = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
         fresh: list[pa.Table] = []
         wanted = record_ids
         for attempt in range(READS):
@@ -102,7 +107,7 @@ def read_back_doubts(
         return ReadBackReport(entity, len(record_ids), calls=spent, oldest_opened_at=oldest, error=str(error))
     rows = pa.concat_tables(fresh)
     if rows.num_rows:
-        taken.add_refetch(rows)
+        taken.add_refetch(rows, clock_ms())
     left = [doubt for doubt in doubts if doubt.record_id in set(wanted)]
     ledger.failed(left, "the org's row was older than the record's last event, or not there yet", clock_ms())
     gone = rows["_system_modstamp"].null_count
@@ -119,7 +124,7 @@ def read_back_doubts(
 
 def _events(raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt]) -> pl.DataFrame:
     """`record_id`, `position`, `change_type`, `commit_timestamp` of each record's events since the first doubt."""
-    first, landed = min(doubt.opened_position for doubt in doubts), raw_events.place(channel).position
+    first, landed = min(doubt.position_on(channel) for doubt in doubts), raw_events.place(channel).position
     wanted = ["record_ids", "position", "change_type", "commit_timestamp"]
     headers = raw_events.headers(entity, channel, wanted, after=first - 1, up_to=landed)
     return pl.DataFrame(headers).explode("record_ids").rename({"record_ids": "record_id"}).sort("position")
@@ -138,8 +143,8 @@ def _older_than_events(rows: pa.Table, events: pl.DataFrame) -> set[str]:
 def _missing_against_events(rows: pa.Table, events: pl.DataFrame) -> set[str]:
     """Ids of records that the org does not show, though their last event says that they are there.
 
-    The org may show a new record late, so the first look (an audit's counts as one) does not take it for gone; a later
-    one, after a pause that is much longer than any such delay, does.
+    The org may show a new record late, so the first look (an audit that missed it counts as one) does not take it for
+    gone; a later one, after a pause that is much longer than any such delay, does.
     """
     missing = pl.DataFrame(rows.select(["Id", "_system_modstamp"])).filter(pl.col("_system_modstamp").is_null())
     last = events.unique("record_id", keep="last", maintain_order=True)

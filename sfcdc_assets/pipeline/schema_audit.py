@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sfcdc_assets.change_events.columns import arrow_schema
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -44,12 +45,14 @@ class SchemaAudit:
         return now - self.schema_seen_at < TIME_TO_FOLLOW
 
 
-def audit_schema(warehouse: Warehouse, schemas: Schemas, entity: str, now: datetime) -> SchemaAudit | None:
+def audit_schema(
+    warehouse: Warehouse, schemas: Schemas, privacy: Privacy, entity: str, now: datetime
+) -> SchemaAudit | None:
     """Compare the table's columns with the fields; None for an entity without a table. No row is read."""
     found = CurrentState.open(warehouse, entity)
     if found is None:
         return None
-    fields = {field.name: field for field in arrow_schema(entity_columns(schemas, entity, None))}
+    fields = {field.name: field for field in arrow_schema(entity_columns(schemas, entity, None, privacy))}
     table = {field.name: field for field in found.schema}
     both = [(field, table[name]) for name, field in fields.items() if name in table]
     return SchemaAudit(

@@ -6,10 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.lake.gap_reconciliation import Ledger, entity_doubts
 from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.columns import entity_columns
+from sfcdc_assets.pipeline.columns import check_privacy
+from sfcdc_assets.pipeline.layout import follow_layout
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.snapshot.pages import read_pages, start
@@ -38,6 +42,7 @@ def take_snapshot(
     channel: str,
     pin: Callable[[int], int],
     *,
+    spark: Callable[[], SparkSession],
     at_least: int = 0,
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
     clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
@@ -46,14 +51,15 @@ def take_snapshot(
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
-    snapshot pinned earlier is given up); `on_page` is told the progress. A job that the org has
+    snapshot pinned earlier is given up). `spark` is asked for where a field's type was changed and what was read before
+    has to be written anew. `on_page` is told the progress. A job that the org has
     forgotten (results are kept for 7 days) is begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
-    and what `pin` raises.
+    `PrivacyChanged`, and what `pin` raises.
     """
     try:
-        return _take(warehouse, org, entity, channel, pin, at_least, on_page, clock_ms, resume=True)
+        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=True)
     except BulkJobGone:
-        return _take(warehouse, org, entity, channel, pin, at_least, on_page, clock_ms, resume=False)
+        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=False)
 
 
 def _take(
@@ -62,6 +68,7 @@ def _take(
     entity: str,
     channel: str,
     pin: Callable[[int], int],
+    spark: Callable[[], SparkSession],
     at_least: int,
     on_page: Callable[[SnapshotProgress], None],
     clock_ms: Callable[[], int],
@@ -69,25 +76,41 @@ def _take(
     resume: bool,
 ) -> SnapshotReport:
     started, calls = time.monotonic(), org.session.calls
-    present = Snapshots.open(warehouse, entity)
-    progress = present.progress() if present else None
-    resumed = resume and progress is not None and not progress.complete and progress.position >= at_least
     schemas = Schemas(warehouse)
-    if not resumed:
-        newest = org.newest_schema(entity, clock_ms())
-        known = schemas.get(newest.schema_id)
-        if known is None or known.describe_json != newest.describe_json:
-            schemas.add(newest)
-    columns = entity_columns(schemas, entity, None)
-    snapshots = Snapshots.open_with(warehouse, entity, columns)
+    newest = org.newest_schema(entity, clock_ms())
+    known = schemas.of_entity(entity)
+    if not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json):
+        schemas.add(newest)
+    schemas.note_described(entity, clock_ms())
+    present = Snapshots.open(warehouse, entity)
+    if present:
+        check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
+    columns = follow_layout(warehouse, spark, org.privacy, entity, channel, clock_ms)
+    ledger = Ledger.open(warehouse, entity)
+    snapshots = Snapshots.open_or_create(warehouse, entity, columns)
+    if ledger is not None:
+        complete = snapshots.complete()
+        held = entity_doubts(ledger.open_doubts(), channel, complete.position if complete else 0)
+        at_least = max([at_least, *held])
+    progress = snapshots.progress()
+    unfinished = progress is not None and not progress.complete and progress.channel == channel
+    resumed = resume and unfinished and progress is not None and progress.position >= at_least
     if not resumed:
         position = pin(at_least)
         number = (progress.snapshot_number if progress else 0) + 1
-        progress = start(org.session, entity, columns, channel=channel, position=position, snapshot_number=number)
+        progress = start(
+            org.session,
+            entity,
+            columns,
+            channel=channel,
+            position=position,
+            snapshot_number=number,
+            now_ms=clock_ms,
+        )
         snapshots.begin(progress)
     assert progress is not None
     for page, after in read_pages(org.session, progress, columns):
-        snapshots.add_page(page, after)
+        snapshots.add_page(page, after, clock_ms())
         on_page(after)
         progress = after
     return SnapshotReport(

@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow.compute as pc
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
 
 
 def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
-    """`channels`, `entities` and `quarantined`, as JSON-able values; times are ISO 8601 in UTC.
+    """`channels`, `entities`, `privacy` and `quarantined`, as JSON-able values; times are ISO 8601 in UTC.
 
     Asks nothing of the org and creates no table.
     """
     raw = Table.open(warehouse, RAW_EVENTS_NAME)
     events = RawEvents(raw) if raw else None
     quarantine = Table.open(warehouse, "quarantine")
+    landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
     names = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
     return {
         "warehouse": warehouse.root,
         "channels": [_channel(events, channel) for channel in settings.channels],
-        "entities": [_entity(warehouse, events, settings, name) for name in names],
+        "entities": [_entity(warehouse, landed, name) for name in names],
+        "privacy": _privacy(warehouse, Privacy.of(settings), names),
         "quarantined": quarantine.count() if quarantine else 0,
+    }
+
+
+def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> dict[str, Any]:
+    """What the settings hide of each entity, what its tables still have, and the rules that name no column."""
+    schemas = Schemas(warehouse)
+    known = {entity: private_columns(schemas, entity, privacy) for entity in entities if schemas.of_entity(entity)}
+    conflicts = {entity: conflicts_of_entity(warehouse, schemas, entity, privacy) for entity in known}
+    return {
+        "left_out": {entity: list(columns.left_out) for entity, columns in known.items() if columns.left_out},
+        "hashed": {entity: list(columns.hashed) for entity, columns in known.items() if columns.hashed},
+        "rules_without_column": list(privacy.unmatched({entity: each.names for entity, each in known.items()})),
+        "conflicts": {
+            entity: {table: [str(each) for each in found] for table, found in of_tables.items()}
+            for entity, of_tables in conflicts.items()
+            if of_tables
+        },
     }
 
 
@@ -45,7 +68,7 @@ def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
             "lost_place": None,
         }
     place = events.place(channel)
-    landed = events.table.last_commit_ms()
+    landed = events.landed_at_ms(channel)
     return {
         "channel": channel,
         "position": place.position,
@@ -69,7 +92,9 @@ def _lost_place(lost: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, entity: str) -> dict[str, Any]:
+def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str) -> dict[str, Any]:
+    """`landed`: configured channel, in their order -> entity -> last position. `channel` is the one that the entity's
+    tables rest on, `new_channel` one that comes before it by now."""
     table = CurrentState.open(warehouse, entity)
     snapshots = Snapshots.open(warehouse, entity)
     ledger = Ledger.open(warehouse, entity)
@@ -83,9 +108,9 @@ def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, 
     if table is None:
         return {**told, "rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
     rows = table.table.scan(["_is_deleted", "_in_doubt"])
-    channel = next((name for name in settings.channels if table.applied(name) is not None), None)
+    channel = next((name for name in landed if snapshots and snapshots.pinned_on(name)), None)
     applied = table.applied(channel) if channel else None
-    landed = events.last_positions(channel).get(entity, 0) if events and channel else 0
+    carrying = next((name for name in landed if name == channel or entity in landed[name]), None)
     return {
         **told,
         "rows": rows.num_rows,
@@ -93,7 +118,8 @@ def _entity(warehouse: Warehouse, events: RawEvents | None, settings: Settings, 
         "in_doubt": pc.sum(rows["_in_doubt"]).as_py() or 0,
         "channel": channel,
         "applied": applied,
-        "up_to_date": landed <= (applied or 0),
+        "up_to_date": carrying == channel and landed.get(channel or "", {}).get(entity, 0) <= (applied or 0),
+        "new_channel": carrying if carrying != channel else None,
         "version": table.table.version,
         "open_doubts": ledger.counts() if ledger else {},
     }

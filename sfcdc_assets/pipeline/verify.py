@@ -8,19 +8,23 @@ table itself does not vouch for.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import columns_of_arrow_schema
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.current_state import CurrentState, id_ranges
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.current_state import SnapshotMissing
+from sfcdc_assets.pipeline.change_of_channel import OtherChannel
+from sfcdc_assets.pipeline.columns import columns_of_table
+from sfcdc_assets.pipeline.entity_tables import SnapshotMissing
 from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference, different_values, one_sided
@@ -66,17 +70,23 @@ def verify_entity(
 ) -> VerifyReport:
     """Read the entity from the org, whole or as far as `budget` API requests go, and compare.
 
-    Memory holds one page, and the Ids of both sides. Raises `SnapshotMissing` for an entity without a table.
+    Memory holds one page, and the Ids of both sides. Of a hashed column the hashes are compared. Raises
+    `SnapshotMissing` for an entity without a table, `OtherChannel` for one whose table stands at a position of another
+    channel, and `PrivacyChanged`.
     """
     started, calls = time.monotonic(), org.session.calls
     table = CurrentState.open(warehouse, entity)
-    if table is None or Snapshots.open(warehouse, entity) is None:
+    taken = Snapshots.open(warehouse, entity)
+    if table is None or taken is None:
         raise SnapshotMissing(entity)
+    if not taken.pinned_on(channel):
+        raise OtherChannel(entity, channel)
     position = table.applied(channel) or 0
-    plan = _plan(table, budget)
+    columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
+    plan = _plan(table, columns, budget)
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
     for window in plan.windows:
-        _compare(org, table, window, report)
+        _compare(org, table, columns, window, report)
     lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
     moving = RawEvents.open(warehouse).record_ids_after(entity, channel, position)
     held = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
@@ -98,19 +108,18 @@ def open_drift_doubts(warehouse: Warehouse, report: VerifyReport, now_ms: int) -
         for record_id, what in told.items()
     ]
     ledger = Ledger.open_or_create(warehouse, report.entity)
-    return ledger.note(doubts, report.channel, report.position, now_ms)
+    return len(ledger.note(doubts, report.channel, report.position, now_ms))
 
 
-def _plan(table: CurrentState, budget: int | None) -> Plan:
+def _plan(table: CurrentState, columns: Sequence[Column], budget: int | None) -> Plan:
     files = sorted(table.files().values(), key=lambda file: file.statistics["min.Id"])
     boundaries = [part.first for part in id_ranges(files)] or [""]
     rows = [file.rows for file in files] or [0]
-    per_page = rows_per_page(columns_of_arrow_schema(table.schema))
+    per_page = rows_per_page(columns)
     return plan_windows(boundaries, rows, per_page, budget, turn=int(time.time() // DAY_SECONDS))
 
 
-def _compare(org: Org, table: CurrentState, window: IdWindow, report: VerifyReport) -> None:
-    columns = columns_of_arrow_schema(table.schema)
+def _compare(org: Org, table: CurrentState, columns: Sequence[Column], window: IdWindow, report: VerifyReport) -> None:
     within = f" and {window.condition}" if window.condition else ""
     progress = start(
         org.session,

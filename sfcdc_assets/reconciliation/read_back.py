@@ -8,11 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, ColumnType, arrow_schema
+from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.hashed_value import hashed_array, plain_arrow_type
+from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
-from sfcdc_assets.state.baseline import READ_COLUMNS
+from sfcdc_assets.state.baseline import read_schema
 
 IDS_PER_QUERY = 200
 """A query's address must stay below the 16 KB that proxies take; an id takes 21 bytes in it."""
@@ -45,16 +47,21 @@ def read_back(
         soql = f"SELECT {', '.join(fields)} FROM {entity} WHERE Id IN ({listed})"
         binned |= {row["Id"]: row for row in query_rows(session, soql, include_deleted=True)}
     rows = [found.get(record_id) or binned.get(record_id) or {"Id": record_id} for record_id in record_ids]
-    return _table(rows, columns, position, read_at)
+    unread = sorted({column.name for column in columns} - set(fields)) or None
+    return _table(session.url_of(f"composite/sobjects/{entity}"), rows, columns, unread, position, read_at)
 
 
 def _table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], position: int, read_at: dt.datetime
+    source: str,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    unread: Sequence[str] | None,
+    position: int,
+    read_at: dt.datetime,
 ) -> pa.Table:
-    schema = pa.schema([*arrow_schema(columns), *READ_COLUMNS])
-    values: dict[str, list[Any]] = {
-        column.name: [_typed(column, row.get(column.name)) for row in rows] for column in columns
-    }
+    schema = read_schema(columns)
+    arrays = {column.name: rest_array(column, [row.get(column.name) for row in rows], source) for column in columns}
+    values: dict[str, list[Any]] = {}
     modified = [_timestamp(row.get("SystemModstamp")) for row in rows]
     values["_is_deleted"] = [
         bool(row.get("IsDeleted")) or stamp is None for row, stamp in zip(rows, modified, strict=True)
@@ -63,16 +70,29 @@ def _table(
     values["_master_record_id"] = [row.get("MasterRecordId") for row in rows]
     values["_position"] = [position] * len(rows)
     values["_read_at"] = [read_at] * len(rows)
-    return pa.table({name: pa.array(values[name], schema.field(name).type) for name in schema.names}, schema=schema)
+    values["_unread"] = [unread] * len(rows)
+    arrays |= {name: pa.array(values[name], schema.field(name).type) for name in values}
+    return pa.table({name: arrays[name] for name in schema.names}, schema=schema)
+
+
+def rest_array(column: Column, values: Sequence[Any], source: str) -> pa.Array:
+    """REST values (facts section 8) as the column has them; hashed ones are hashed here.
+
+    Raises `UnexpectedAnswer` for a value that does not fit; it is the org's data and not quoted.
+    """
+    try:
+        plain = pa.array([_typed(column, value) for value in values], plain_arrow_type(column))
+    except (ValueError, TypeError, OverflowError):
+        raise UnexpectedAnswer(source, f"{column.name} holds a value that is no {column.plain_type}") from None
+    return plain if column.hash_key is None else hashed_array(column, plain)
 
 
 def _typed(column: Column, value: Any) -> Any:
-    """A REST value (facts section 8) as the column's type has it."""
     if value is None:
         return None
     if column.salesforce_type == "time":
         return str(value).removesuffix("Z")
-    return _FROM_JSON[column.type](value)
+    return _FROM_JSON[column.plain_type](value)
 
 
 def _timestamp(value: Any) -> dt.datetime | None:

@@ -5,7 +5,8 @@ for twice. What work there is comes from the tables: a run that failed, or an in
 nothing about what the next tick finds to do.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 
 import dagster as dg
 
@@ -16,8 +17,9 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states, seen_by_privacy
 from sfcdc_assets.pipeline.landing import POLL_SECONDS, SETTLE_SECONDS, Lander, LandingReport
+from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 
@@ -60,8 +62,10 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
         lander = Lander(warehouse, connected)
         report = lander.land(channel, settle=SETTLE_SECONDS, budget=POLL_SECONDS)
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+        privacy = connected.privacy
     mine = {entity: of for entity, of in known.items() if of == channel}
-    states = entity_states(warehouse, mine)
+    states = seen_by_privacy(warehouse, entity_states(warehouse, mine), privacy)
+    states = seen_by_retention(warehouse, states, settings.payload_retention_days, int(time.time() * 1000))
     keys = list(context.instance.get_dynamic_partitions(_name()))
     new = [entity for entity in mine if entity not in keys]
     requests = []
@@ -72,7 +76,7 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
         run_requests=requests,
         skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),
         dynamic_partitions_requests=[ENTITY.build_add_request(new)] if new else [],
-        asset_events=[*_materializations(warehouse, report), channel_observation(warehouse, report)],
+        asset_events=[*_materializations(warehouse, report, mine), channel_observation(warehouse, report)],
     )
 
 
@@ -123,10 +127,14 @@ def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapsho
     return f"{told}; all {len(states)} entities are up to date."
 
 
-def _materializations(warehouse: Warehouse, report: LandingReport) -> list[dg.AssetMaterialization]:
+def _materializations(
+    warehouse: Warehouse, report: LandingReport, mine: Collection[str]
+) -> list[dg.AssetMaterialization]:
+    """Of the entities that this channel feeds: an event that landed from two channels is told of once."""
     return [
         dg.AssetMaterialization(
             RAW_EVENTS_KEY, partition=entity, metadata=raw_events_metadata(warehouse, report, entity)
         )
         for entity in report.events
+        if entity in mine
     ]

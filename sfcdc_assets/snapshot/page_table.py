@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import Column, arrow_schema
+from sfcdc_assets.change_events.hashed_value import hashed_array, plain_arrow_type
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.snapshot.soql import ID, IS_DELETED, MASTER_RECORD_ID, SYSTEM_MODSTAMP
 
@@ -31,8 +32,8 @@ def page_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def csv_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Types of the CSV's columns: the entity's, and those of the three that the stream does not carry."""
-    types = {field.name: field.type for field in arrow_schema(columns)}
+    """Types of the CSV's columns: the entity's, unhashed, and those of the three that the stream does not carry."""
+    types = {column.name: plain_arrow_type(column) for column in columns}
     types |= {
         ID: pa.string(),
         IS_DELETED: pa.bool_(),
@@ -43,7 +44,8 @@ def csv_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def page_table(rows: pa.Table, fields: Collection[str], columns: Sequence[Column], *, source: str) -> pa.Table:
-    """The rows as `page_schema(columns)`, sorted by Id. A column that is not among `fields` (asked for) is null.
+    """The rows as `page_schema(columns)`, sorted by Id. A column that is not among `fields` (asked for) is null;
+    values of hashed columns are hashed here.
 
     Raises `UnexpectedAnswer`, with `source` for the page, when a field that was asked for is not in it.
     """
@@ -52,6 +54,7 @@ def page_table(rows: pa.Table, fields: Collection[str], columns: Sequence[Column
         raise UnexpectedAnswer(source, f"a page lacks {', '.join(missing)}")
     sources = [column.name for column in columns] + [IS_DELETED, SYSTEM_MODSTAMP, MASTER_RECORD_ID]
     times = {column.name for column in columns if column.salesforce_type == "time"}
+    hashed = {column.name: column for column in columns if column.hash_key is not None}
     schema = page_schema(columns)
     arrays = []
     for name, field in zip(sources, schema, strict=True):
@@ -60,8 +63,8 @@ def page_table(rows: pa.Table, fields: Collection[str], columns: Sequence[Column
             arrays.append(pa.chunked_array([pa.repeat(False, rows.num_rows)]))
         elif name not in fields or name not in rows.column_names:
             arrays.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
-        elif name in times:
-            arrays.append(pc.utf8_rtrim(rows[name], characters="Z"))  # 10:15:30.000Z here, without Z in our tables
         else:
-            arrays.append(rows[name])
+            # 10:15:30.000Z here, without Z in our tables
+            values = pc.utf8_rtrim(rows[name], characters="Z") if name in times else rows[name]
+            arrays.append(hashed_array(hashed[name], values) if name in hashed else values)
     return pa.table(arrays, schema=schema).sort_by(ID)

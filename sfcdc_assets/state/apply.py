@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.landing import RAW_EVENTS
 from sfcdc_assets.state.changes import CHANGES, RAW_COLUMNS, ChangeReader
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
 from sfcdc_assets.state.leaves import Leaf, leaf_numbers
@@ -47,8 +48,8 @@ def apply_events(spark: SparkSession, events: EventRange, task: LeafTask, visit:
     """
     changes = read_changes(spark, events, task.columns, task.leaves)
     if visit:
-        markers = pa.Table.from_batches([_markers(sorted(visit))])
-        changes = changes.unionByName(spark.createDataFrame(markers, from_arrow_schema(CHANGES)))
+        visits = pa.Table.from_batches([markers(sorted(visit))])
+        changes = changes.unionByName(spark.createDataFrame(visits, from_arrow_schema(CHANGES)))
 
     def run(leaf: pa.Table) -> pa.Table:
         # Not `task.run` itself: Spark counts a method's `self` as an argument and passes the group's key too.
@@ -66,12 +67,13 @@ def read_changes(
         return spark.createDataFrame([], from_arrow_schema(CHANGES))
     paths = spark.createDataFrame(pa.table({"path": list(events.files)}, schema=_FILES))
     tasks = min(len(events.files), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
-    return paths.repartition(tasks).mapInArrow(_event_reader(events, columns, leaves), from_arrow_schema(CHANGES))
+    return paths.repartition(tasks).mapInArrow(event_reader(events, columns, leaves), from_arrow_schema(CHANGES))
 
 
-def _event_reader(
+def event_reader(
     events: EventRange, columns: Sequence[Column], leaves: Sequence[Leaf]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What a task does to the paths of `raw_events` files it is given: their changes, each with its leaf."""
     wanted = (
         (pc.field("channel") == events.channel)
         & (pc.field("position") > events.after)
@@ -82,7 +84,8 @@ def _event_reader(
         reader = ChangeReader(events.schemas, columns, events.duplicates)
         for batch in batches:
             for path in batch.column("path").to_pylist():
-                source = ds.dataset(path, filesystem=events.filesystem, format="parquet")
+                # Files that delta-rs wrote anew (payloads given up, a compaction) come with view types of their own.
+                source = ds.dataset(path, schema=RAW_EVENTS, filesystem=events.filesystem, format="parquet")
                 for rows in source.to_batches(columns=list(RAW_COLUMNS), filter=wanted, batch_size=8192):
                     if rows.num_rows:
                         yield _with_leaf(reader.read(rows), leaves)
@@ -95,7 +98,7 @@ def _with_leaf(changes: pa.RecordBatch, leaves: Sequence[Leaf]) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays([numbers, *changes.columns[1:]], schema=CHANGES)
 
 
-def _markers(numbers: Sequence[int]) -> pa.RecordBatch:
+def markers(numbers: Sequence[int]) -> pa.RecordBatch:
     """A change without a record for each leaf, so that leaves without events are visited too."""
     rest = [pa.nulls(len(numbers), field.type) for field in list(CHANGES)[1:]]
     return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), *rest], schema=CHANGES)

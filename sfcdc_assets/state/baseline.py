@@ -6,8 +6,12 @@ doubt about its record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import Column, arrow_schema
 
 READ_COLUMNS = pa.schema(
     [
@@ -16,10 +20,17 @@ READ_COLUMNS = pa.schema(
         ("_master_record_id", pa.string()),
         ("_position", pa.int64()),
         ("_read_at", pa.timestamp("us", "UTC")),
+        ("_unread", pa.list_(pa.string())),
     ]
 )
 """What a read tells beside the values: among it its pin and when it was begun, by our clock. `_system_modstamp` null:
-the org has no such record any more."""
+the org has no such record any more. `_unread`: columns that the read says nothing about, because the object had no such
+field then or hid it."""
+
+
+def read_schema(columns: Sequence[Column]) -> pa.Schema:
+    """Arrow schema of rows read from the org: the entity's columns, then `READ_COLUMNS`."""
+    return pa.schema([*arrow_schema(columns), *READ_COLUMNS])
 
 
 def table_rows(reads: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:
@@ -44,16 +55,22 @@ def table_rows(reads: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:
         "_commit_user": user,
         "_transaction_key": pl.lit(None, pl.String),
     }
-    unread = {name: pl.lit(None, dtype) for name, dtype in like.schema.items() if name not in {*reads.columns, *made}}
-    rows = (
-        reads.unique("Id", keep="last", maintain_order=True)
-        .with_columns(**made, **unread)
-        .select(pl.col(name).cast(dtype) for name, dtype in like.schema.items())
-    )
-    if not unread or like.is_empty():
-        return rows
-    kept = like.select("Id", *unread)
-    return rows.drop(list(unread)).join(kept, on="Id", how="left", maintain_order="left").select(like.columns)
+    rows = with_unread(reads.unique("Id", keep="last", maintain_order=True), like)
+    return rows.with_columns(**made).select(pl.col(name).cast(dtype) for name, dtype in like.schema.items())
+
+
+def with_unread(reads: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Reads (one an Id) with the values of `before` in the columns that they say nothing about."""
+    unread = set(reads["_unread"].explode().drop_nulls().to_list()) & set(before.columns)
+    if not unread:
+        return reads
+    kept = before.select("Id", *(pl.col(name).alias(f"{name} before") for name in sorted(unread)))
+    joined = reads.join(kept, on="Id", how="left", maintain_order="left")
+    says_nothing = {name: pl.col("_unread").list.contains(name).fill_null(False) for name in unread}
+    return joined.with_columns(
+        pl.when(says_nothing[name]).then(pl.col(f"{name} before")).otherwise(pl.col(name)).alias(name)
+        for name in sorted(unread)
+    ).select(reads.columns)
 
 
 def apply_reads(base: pl.DataFrame, reads: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ field set to null can never be confused (guarantee 4).
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.change_events.decode import Cell, DecodedEvent, EventDecoder
 from sfcdc_assets.change_events.errors import ChangeEventError
+from sfcdc_assets.change_events.retyping import Retyping
 
 CELL = pa.struct([("column", pa.int32()), ("s", pa.string()), ("d", pa.float64()), ("l", pa.int64())])
 """A value: the column's index, and the value in the member of its type; all null means null was written.
@@ -33,11 +35,15 @@ CHANGES = pa.schema(
         ("transaction_key", pa.string()),
         ("cells", pa.list_(CELL)),
         ("diff_columns", pa.list_(pa.int32())),
+        ("claims", pa.list_(CELL)),
         ("error", pa.string()),
+        ("untold", pa.string()),
     ]
 )
-"""`diff_columns` are the columns whose cell holds a diff instead of the value. `error` says why the event's body could
-not be decoded; its change type is then `UNDECODABLE`."""
+"""`diff_columns` are the columns whose cell holds a diff instead of the value. `claims` are values the event carries
+without having changed them: they are compared, never applied (`state.enrichment`). `error` says why the event's body
+could not be decoded; its change type is then `UNDECODABLE`. `untold` says what the event changed without telling the
+value: its cells are right, and not all."""
 
 _EMPTY_ID = re.compile(r"0{14,15}AAA")
 
@@ -76,9 +82,10 @@ class ChangeReader:
         out (they were published twice)."""
         self._skipped = frozenset(skipped)
         self._schemas = schemas
-        self._columns = tuple(columns)
         self._members = tuple(_MEMBER[column.type] for column in columns)
-        self._decoders: dict[str, EventDecoder] = {}
+        self._retyped_at = sorted({column.kept_until for column in columns if column.kept_from})
+        self._retypings = [Retyping(columns, position) for position in (-1, *self._retyped_at)]
+        self._decoders: dict[tuple[str, int], EventDecoder] = {}
 
     def read(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         """One change for each record id of each row, `leaf` unset. A body that cannot be decoded is a change of type
@@ -88,21 +95,25 @@ class ChangeReader:
             if row["position"] in self._skipped:
                 continue
             try:
-                decoded = self._decode(row["schema_id"], row["payload"])
+                if row["payload"] is None:
+                    raise PayloadDropped(row["position"])
+                decoded = self._decode(row["schema_id"], row["payload"], row["position"])
             except ChangeEventError as error:
-                builder.add(row, UNDECODABLE, (), (), str(error))
+                builder.add(row, UNDECODABLE, None, str(error))
             else:
-                builder.add(row, row["change_type"], decoded.cells, decoded.diff_columns, None)
+                builder.add(row, row["change_type"], decoded, None)
         return builder.build()
 
-    def _decode(self, schema_id: str, payload: bytes) -> DecodedEvent:
-        decoder = self._decoders.get(schema_id)
+    def _decode(self, schema_id: str, payload: bytes, position: int) -> DecodedEvent:
+        types = bisect_right(self._retyped_at, position)
+        retyping = self._retypings[types]
+        decoder = self._decoders.get((schema_id, types))
         if decoder is None:
             schema_json = self._schemas.get(schema_id)
             if schema_json is None:
                 raise UnknownSchema(schema_id)
-            decoder = self._decoders[schema_id] = EventDecoder(schema_json, self._columns)
-        return decoder.decode(payload)
+            decoder = self._decoders[schema_id, types] = EventDecoder(schema_json, retyping.columns)
+        return retyping.today(decoder.decode(payload))
 
 
 def names_one_record(record_id: str) -> bool:
@@ -119,35 +130,31 @@ class UnknownSchema(ChangeEventError):
         super().__init__(f"Schema {schema_id} is not known, and without it the event cannot be read.")
 
 
+class PayloadDropped(ChangeEventError):
+    """An event is to be applied whose payload was given up."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        super().__init__(
+            f"The payload of the event at position {position} was dropped after its retention; "
+            "the records it names have to be read back from the org."
+        )
+
+
 class _ChangesBuilder:
     """Collects changes column by column; Arrow arrays are built once at the end."""
 
     def __init__(self, members: Sequence[int]) -> None:
-        self._members = members
         self._rows: list[tuple[object, ...]] = []
-        self._offsets = [0]
-        self._column: list[int] = []
-        self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
+        self._cells = _CellLists(members)
+        self._claims = _CellLists(members)
 
-    def add(
-        self,
-        row: Mapping[str, Any],
-        change_type: str,
-        cells: Iterable[Cell],
-        diff_columns: Collection[int],
-        error: str | None,
-    ) -> None:
-        strings, doubles, longs = self._values
+    def add(self, row: Mapping[str, Any], change_type: str, decoded: DecodedEvent | None, error: str | None) -> None:
         for record_id in row["record_ids"]:
             if not names_one_record(record_id):
                 continue
-            for index, value in cells:
-                member = self._members[index]
-                self._column.append(index)
-                strings.append(value if member == 0 else None)
-                doubles.append(value if member == 1 else None)
-                longs.append(int(value) if member == 2 and value is not None else None)
-            self._offsets.append(len(self._column))
+            self._cells.add(decoded.cells if decoded else ())
+            self._claims.add(decoded.claims if decoded else ())
             self._rows.append(
                 (
                     record_id,
@@ -156,14 +163,53 @@ class _ChangesBuilder:
                     row["commit_timestamp"],
                     row["commit_user"],
                     row["transaction_key"],
-                    list(diff_columns),
+                    list(decoded.diff_columns) if decoded else [],
                     error,
+                    decoded.untold if decoded else None,
                 )
             )
 
     def build(self) -> pa.RecordBatch:
-        transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 8
-        record_id, position, change_type, timestamp, user, key, diff_columns, error = transposed
+        transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 9
+        record_id, position, change_type, timestamp, user, key, diff_columns, error, untold = transposed
+        arrays = [
+            pa.nulls(len(self._rows), pa.int32()),
+            pa.array(record_id, pa.string()),
+            pa.array(position, pa.int64()),
+            pa.array(change_type, pa.string()),
+            pa.array(timestamp, pa.timestamp("us", "UTC")),
+            pa.array(user, pa.string()),
+            pa.array(key, pa.string()),
+            self._cells.build(),
+            pa.array(diff_columns, pa.list_(pa.int32())),
+            self._claims.build(),
+            pa.array(error, pa.string()),
+            pa.array(untold, pa.string()),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)
+
+
+class _CellLists:
+    """A list of cells for each change."""
+
+    def __init__(self, members: Sequence[int]) -> None:
+        """`members`: for each column the member of `CELL` that holds its values."""
+        self._members = members
+        self._offsets = [0]
+        self._column: list[int] = []
+        self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
+
+    def add(self, cells: Iterable[Cell]) -> None:
+        strings, doubles, longs = self._values
+        for index, value in cells:
+            member = self._members[index]
+            self._column.append(index)
+            strings.append(value if member == 0 else None)
+            doubles.append(value if member == 1 else None)
+            longs.append(int(value) if member == 2 and value is not None else None)
+        self._offsets.append(len(self._column))
+
+    def build(self) -> pa.ListArray:
         strings, doubles, longs = self._values
         cells = pa.StructArray.from_arrays(
             [
@@ -174,19 +220,7 @@ class _ChangesBuilder:
             ],
             fields=list(CELL),
         )
-        arrays = [
-            pa.nulls(len(self._rows), pa.int32()),
-            pa.array(record_id, pa.string()),
-            pa.array(position, pa.int64()),
-            pa.array(change_type, pa.string()),
-            pa.array(timestamp, pa.timestamp("us", "UTC")),
-            pa.array(user, pa.string()),
-            pa.array(key, pa.string()),
-            pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), cells),
-            pa.array(diff_columns, pa.list_(pa.int32())),
-            pa.array(error, pa.string()),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)
+        return pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), cells)
 
 
 def _rows(rows: pa.RecordBatch | pa.Table) -> Iterable[dict[str, Any]]:

@@ -28,6 +28,8 @@ class Doubt(StrEnum):
     """A diff did not give, from the last known value, a text with the hash it names."""
     BASELESS_DIFF = "baseless_diff"
     """A diff came for a field whose value before it is not known."""
+    HASHED_DIFF = "hashed_diff"
+    """A diff came for a field of which the tables hold a hash; there is nothing it could be applied to."""
     UNKNOWN_RECORD = "unknown_record"
     """An update of a record that was never seen."""
     UNDECODABLE_PAYLOAD = "undecodable_payload"
@@ -36,11 +38,21 @@ class Doubt(StrEnum):
     """A change type this package does not know, or whose content Salesforce does not document."""
     LOST_PLACE = "lost_place"
     """The stream's place was refused or the org changed; speaks of the entity."""
+    UNTOLD_VALUE = "untold_value"
+    """An event says that a field changed, but not to what: the name of a person account, a list of preferences whose
+    group is not known. What the event does tell is applied; what follows waits."""
+    SILENT_CHANGE = "silent_change"
+    """An event of another record has changed this one too: the contact of an account that became a person."""
     NEW_FIELD = "new_field"
     """A field appeared that records may have had values in before any event told of it; speaks of the entity."""
+    RETYPED_FIELD = "retyped_field"
+    """A field's type, length or scale was changed, which may change values without an event; speaks of the entity."""
     DRIFT = "drift"
-    """An audit found the row to differ from the org."""
+    """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 
+
+UNMARKED = frozenset({Doubt.DRIFT, Doubt.SILENT_CHANGE})
+"""Doubts that do not hold their record's row, because no event of its own opened them: only a reading ends them."""
 
 REASON_OF_CHANGE_TYPE: dict[str, Doubt] = {
     "GAP_CREATE": Doubt.GAP_CREATE,

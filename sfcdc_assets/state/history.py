@@ -81,6 +81,17 @@ def next_versions(
     return Versions(new_open, closed, kept.filter(pl.col("source") != "open").height)
 
 
+def versions_as_of(versions: pl.DataFrame, position: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The open and the closed ones of `versions` as they were when the stream was applied up to `position`."""
+    kept = versions.filter(pl.col("_position") <= position).sort(
+        "Id", "_position", "_valid_from", "_valid_to", nulls_last=True
+    )
+    last = (pl.col("Id") != pl.col("Id").shift(-1)).fill_null(True)
+    return kept.filter(last).with_columns(pl.lit(None, versions.schema["_valid_to"]).alias("_valid_to")), kept.filter(
+        ~last
+    )
+
+
 def _steps(opened: pl.DataFrame, changes: pl.DataFrame, reads: pl.DataFrame) -> pl.DataFrame:
     """One row for each step of a record that takes one, its open version first; `row` is its place in its source."""
     stands = opened.select(
@@ -157,8 +168,9 @@ def _fill(
     at_open = _places(steps, "open", start.select(pl.col("Id").alias("record_id")))
     read_rows = steps.filter(pl.col("source") == "read").select("step", "row")
     present = read_rows.join(
-        reads.with_row_index("row").filter(pl.col("_system_modstamp").is_not_null()).select("row"), on="row", how="semi"
+        reads.with_row_index("row").filter(pl.col("_system_modstamp").is_not_null()).select("row", "_unread"), on="row"
     )
+    unread = set(present["_unread"].explode().drop_nulls().to_list())
     change_rows = steps.filter(pl.col("source") == "change").select("step", "row")
     cells = (
         changes.with_row_index("row")
@@ -173,19 +185,19 @@ def _fill(
     is_read[read_rows["step"].to_numpy()] = True
     differs = np.zeros(count, bool)
     filled = {"Id": record_ids.alias("Id")}
-    changed: list[pl.Series] = []
+    changed: dict[str, np.ndarray] = {}
     for index, column in enumerate(columns):
         if column.name == "Id":
             continue
         member, dtype = FROM_MEMBER[column.type]
         values = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, count)
         known = begins.copy()
+        told = present
+        if column.name in unread:
+            told = present.filter(~pl.col("_unread").list.contains(column.name).fill_null(False))
         for step, source in (
-            (at_open, start.get_column(column.name) if column.name in start.columns else None),
-            (
-                present["step"],
-                reads.get_column(column.name).gather(present["row"]) if column.name in reads.columns else None,
-            ),
+            (at_open, start.get_column(column.name)),
+            (told["step"], reads.get_column(column.name).gather(told["row"])),
             (of_column[index]["step"], of_column[index].get_column(member)) if index in of_column else (None, None),
         ):
             if step is not None and source is not None and len(step):
@@ -199,10 +211,11 @@ def _fill(
         named = np.zeros(count, bool)
         if index in of_column:
             named[of_column[index]["step"].to_numpy()] = True
-        changed.append(pl.Series(column.name, named | (is_read & unequal)))
-    names = [series.name for series in changed]
+        # What became of a value that did not convert is the field's own change.
+        field = column.kept_from or column.name
+        changed[field] = changed.get(field, np.zeros(count, bool)) | named | (is_read & unequal)
     marks = pl.DataFrame(changed).select(
-        pl.concat_list(pl.when(pl.col(name)).then(pl.lit(name)) for name in names).list.drop_nulls().alias("fields")
+        pl.concat_list(pl.when(pl.col(name)).then(pl.lit(name)) for name in changed).list.drop_nulls().alias("fields")
     )
     kind, source = steps["_change_type"], steps["source"]
     partial = kind.is_in(["UPDATE"]).to_numpy() | (is_read & ~begins)

@@ -15,6 +15,7 @@ from datetime import datetime
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -31,9 +32,10 @@ SAMPLED = 1_000
 LEAF_PREFIX = "leaf-"
 OPEN_PREFIX = "open-"
 CLOSED_PREFIX = "closed-"
-"""Names of files begin so: rows of `current_state`; open and closed versions of `history`."""
+"""Names of files begin so: rows of `current_state`; open and closed versions of `history`. In those of closed versions
+follows the position up to which events were applied when they were written."""
 
-STATISTICS = ("Id", "_position", "_valid_from", "_valid_to")
+STATISTICS = ("Id", "_position", "_valid_from", "_valid_to", "_refetch")
 """Columns whose least and greatest value the log keeps for each file."""
 
 
@@ -166,22 +168,36 @@ def write_leaf(
         return []
     pieces = 1 if rows.height <= MAX_ROWS else -(-rows.height // TARGET_ROWS)
     step = -(-rows.height // pieces)
-    return [_write(rows.slice(start, step), schema, filesystem, prefix) for start in range(0, rows.height, step)]
+    return [
+        write_table(rows.slice(start, step).to_arrow().cast(schema), filesystem, prefix)
+        for start in range(0, rows.height, step)
+    ]
 
 
-def _write(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem, prefix: str) -> WrittenLeaf:
+def closed_prefix(position: int) -> str:
+    """What the name of a file of versions begins with that were closed by events up to a position, or a reading."""
+    return f"{CLOSED_PREFIX}{position}-"
+
+
+def closed_at(path: str) -> int:
+    """The position in the name of a file of closed versions."""
+    return int(path.removeprefix(CLOSED_PREFIX).partition("-")[0])
+
+
+def write_table(table: pa.Table, filesystem: fs.FileSystem, prefix: str) -> WrittenLeaf:
+    """Write rows as one file, with the statistics that the log keeps of it."""
     path = f"{prefix}{uuid.uuid4()}.parquet"
-    table = rows.to_arrow().cast(schema)
-    measured = [name for name in STATISTICS if name in schema.names]
+    measured = [name for name in STATISTICS if name in table.column_names]
     with filesystem.open_output_stream(path) as sink:
         pq.write_table(table, sink, compression="zstd", row_group_size=32_768, write_statistics=measured)
+    ends = {name: pc.min_max(table.column(name)).as_py() for name in measured}
     statistics = {
-        "numRecords": rows.height,
-        "minValues": {name: low for name in measured if (low := _json(rows.get_column(name).min())) is not None},
-        "maxValues": {name: high for name in measured if (high := _json(rows.get_column(name).max())) is not None},
-        "nullCount": {name: rows.get_column(name).null_count() for name in measured},
+        "numRecords": table.num_rows,
+        "minValues": {name: _json(end["min"]) for name, end in ends.items() if end["min"] is not None},
+        "maxValues": {name: _json(end["max"]) for name, end in ends.items() if end["max"] is not None},
+        "nullCount": {name: table.column(name).null_count for name in measured},
     }
-    return WrittenLeaf(path, filesystem.get_file_info(path).size, rows.height, json.dumps(statistics))
+    return WrittenLeaf(path, filesystem.get_file_info(path).size, table.num_rows, json.dumps(statistics))
 
 
 def _json(value: object) -> object:

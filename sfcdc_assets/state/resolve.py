@@ -1,7 +1,9 @@
 """Resolve: which of a batch's changes can be applied, and which records come into doubt (guarantee 7).
 
 A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and what comes after
-it waits in `raw_events` until the record is read back. Other records are not concerned.
+it waits in `raw_events` until the record is read back. Other records are not concerned. A change that can be trusted
+but does not tell everything is applied, with those after it in the batch, and opens a doubt all the same; so is one of
+an enriched event that contradicts the row.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.doubt import DOUBTS, REASON_OF_CHANGE_TYPE, Doubt
+from sfcdc_assets.state.enrichment import contradictions
 from sfcdc_assets.state.fold import SETS_ALL
 from sfcdc_assets.state.large_text import Rebuilt, rebuild_texts
 
@@ -45,14 +48,32 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     )
     held = pl.col("held").fill_null(False)
     free = met.filter(~held)
-    doubts = _first(pl.concat([_doubts_of_kind(free), _doubts_of_unknown(free)]))
+    doubts = _first(
+        pl.concat([_doubts_of_kind(free), _doubts_of_unknown(free), _doubts_of_hashed_diffs(free, columns)])
+    )
     before = _before(free, doubts)
     rebuilt = _rebuild(base, before, columns)
     doubts = _first(pl.concat([doubts, rebuilt.doubts]))
     applied = _before(free, doubts).drop("row_position", "held")
-    values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
+    untold = _doubts_of_untold(applied).join(doubts, on="record_id", how="anti")
     waiting = met.height - applied.height - doubts.height
-    return Resolved(_with_values(applied, values), values, doubts, waiting)
+    values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
+    changes = _with_values(applied, values)
+    drift = contradictions(base, changes, columns).join(doubts, on="record_id", how="anti")
+    return Resolved(changes, values, pl.concat([doubts, _first(pl.concat([untold, drift]))]), waiting)
+
+
+def _doubts_of_untold(applied: pl.DataFrame) -> pl.DataFrame:
+    changes = applied.filter(pl.col("untold").is_not_null())
+    return _first(
+        changes.select(
+            "record_id",
+            pl.lit(Doubt.UNTOLD_VALUE.value).alias("reason"),
+            "position",
+            "commit_timestamp",
+            pl.col("untold").alias("detail"),
+        )
+    )
 
 
 def _doubts_of_kind(met: pl.DataFrame) -> pl.DataFrame:
@@ -76,12 +97,28 @@ def _doubts_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
     orphans = updates.join(born, on="record_id", how="left").filter(
         pl.col("born").is_null() | (pl.col("born") > pl.col("position"))
     )
-    return orphans.select(
+    return _doubts(orphans, Doubt.UNKNOWN_RECORD, pl.lit(None, pl.String))
+
+
+def _doubts_of_hashed_diffs(met: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Diffs to texts of which only a hash is known."""
+    with_diffs = met.filter(pl.col("diff_columns").list.len() > 0)
+    found = [pl.DataFrame(schema=DOUBTS)]
+    for index, column in enumerate(columns) if with_diffs.height else ():
+        if column.hash_key is not None:
+            detail = f"{column.name}: a diff cannot be applied to a hash"
+            of_column = with_diffs.filter(pl.col("diff_columns").list.contains(index))
+            found.append(_doubts(of_column, Doubt.HASHED_DIFF, pl.lit(detail)))
+    return pl.concat(found)
+
+
+def _doubts(changes: pl.DataFrame, reason: Doubt, detail: pl.Expr) -> pl.DataFrame:
+    return changes.select(
         "record_id",
-        pl.lit(Doubt.UNKNOWN_RECORD.value).alias("reason"),
+        pl.lit(reason.value).alias("reason"),
         "position",
         "commit_timestamp",
-        pl.lit(None, pl.String).alias("detail"),
+        detail.alias("detail"),
     )
 
 
@@ -101,7 +138,7 @@ def _before(met: pl.DataFrame, doubts: pl.DataFrame) -> pl.DataFrame:
 def _rebuild(base: pl.DataFrame, before: pl.DataFrame, columns: Sequence[Column]) -> Rebuilt:
     with_diffs = before.filter(pl.col("diff_columns").list.len() > 0).select("record_id").unique()
     concerned = before.join(with_diffs, on="record_id", how="semi", maintain_order="left")
-    texts = {index: column.name for index, column in enumerate(columns) if column.large_text}
+    texts = {index: column.name for index, column in enumerate(columns) if column.keeps_texts}
     known_rows = base.join(with_diffs, left_on="Id", right_on="record_id", how="semi").select("Id", *texts.values())
     known = {row["Id"]: {index: row[name] for index, name in texts.items()} for row in known_rows.iter_rows(named=True)}
     return rebuild_texts(concerned, known, [column.name for column in columns])

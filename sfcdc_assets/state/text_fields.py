@@ -1,11 +1,14 @@
-"""Every known full value of a large text field, in position order: the rows of `text_fields/<Entity>`."""
+"""Every known full value of a large text field, in position order: the rows of `text_fields/<Entity>`.
+
+Hashed columns have none: a hash is no text, and `history` has it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -31,7 +34,7 @@ carried the value), `diff` (rebuilt and proven), `refetch` (read back), `snapsho
 
 def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Rows for the large-text cells of applied changes (diffs already replaced by their values)."""
-    names = {index: column.name for index, column in enumerate(columns) if column.large_text}
+    names = {index: column.kept_from or column.name for index, column in enumerate(columns) if column.keeps_texts}
     cells = (
         changes.select("record_id", "position", "cells")
         .filter(pl.col("cells").list.len() > 0)
@@ -44,7 +47,7 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
     return _shaped(
         marked.select(
             "record_id",
-            pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field"),
+            _named(names),
             "position",
             pl.col("s").alias("value"),
             pl.col("origin").fill_null("full"),
@@ -52,22 +55,39 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
     )
 
 
+def _named(names: Mapping[int, str]) -> pl.Expr:
+    """The column's name for its index. `replace_strict` with nothing to replace keeps the index's type."""
+    if not names:
+        return pl.lit(None, pl.String).alias("field")
+    return pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field")
+
+
 def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str) -> pl.DataFrame:
     """Rows for the large texts of rows read from the org, at the reads' positions. Null texts of a snapshot are left
     out: before day 0 nothing was known that they would end."""
-    names = [column.name for column in columns if column.large_text and column.name in reads.columns]
-    long = reads.select("Id", "_position", *names).unpivot(names, index=["Id", "_position"])
+    names = [column.name for column in columns if column.keeps_texts]
+    fields = {column.name: column.kept_from or column.name for column in columns}
+    place = ["Id", "_position", "_unread"]
+    long = reads.select(*place, *names).unpivot(names, index=place)
+    long = long.filter(~pl.col("_unread").list.contains(pl.col("variable")).fill_null(False))
     if origin == "snapshot":
         long = long.filter(pl.col("value").is_not_null())
     return _shaped(
         long.select(
             pl.col("Id").alias("record_id"),
-            pl.col("variable").alias("field"),
+            pl.col("variable").replace_strict(fields, return_dtype=pl.String).alias("field"),
             pl.col("_position").alias("position"),
             pl.col("value").cast(pl.String),
             pl.lit(origin).alias("origin"),
         )
     )
+
+
+def no_texts() -> pl.DataFrame:
+    """No rows of `TEXT_FIELDS`."""
+    frame = pl.from_arrow(TEXT_FIELDS.empty_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def _shaped(rows: pl.DataFrame) -> pl.DataFrame:

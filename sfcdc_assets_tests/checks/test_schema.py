@@ -42,7 +42,7 @@ class Table:
         schema = EventSchema(self._schema_id, self._schema_json, "Account", seen_ms, None)
         Schemas(self._warehouse).add(schema)
         changed = [change(column) for column in columns(json.loads(self._schema_json))]
-        CurrentState.open_with(self._warehouse, "Account", [column for column in changed if column is not None])
+        CurrentState.open_or_create(self._warehouse, "Account", [column for column in changed if column is not None])
 
 
 @pytest.fixture

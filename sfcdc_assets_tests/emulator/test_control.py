@@ -238,6 +238,7 @@ def test_settings_of_a_real_org_that_are_for_ever_are_made_from_another_process(
         control = Control(org, server)
         control.post("/person-accounts")
         control.post("/user-preferences")
+        control.post("/state-and-country-codes")
     assert "IsPersonAccount" in org.definitions["Account"].fields_by_name
     assert "EmailPreferencesAutoBcc" in org.definitions["User"].fields_by_name
     org.close()

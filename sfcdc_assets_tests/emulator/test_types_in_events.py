@@ -108,3 +108,20 @@ def test_preferences_come_as_the_true_ones_of_the_touched_group(watched: Watched
             f"SELECT UserPreferencesReminderSoundOff, EmailPreferencesAutoBcc FROM User WHERE Id = '{user}'"
         ).json()["records"]
     assert (record["UserPreferencesReminderSoundOff"], record["EmailPreferencesAutoBcc"]) == (True, False)
+
+
+def test_codes_of_states_and_countries_come_with_the_address_once_they_are_switched_on(watched: WatchedOrg) -> None:
+    account = watched.create(BillingCity="Köln")
+    (before,) = watched.events()
+    assert "StateCode" not in before.body["BillingAddress"]
+    watched.org.setup.enable_state_and_country_codes()
+    watched.org.setup.enable_state_and_country_codes()
+    assert watched.events() == []
+    watched.update(account, BillingStateCode="BY", BillingCountryCode="DE")
+    (update,) = watched.events()
+    address = update.body["BillingAddress"]
+    assert (address["City"], address["StateCode"], address["CountryCode"]) == (None, "BY", "DE")
+    with rest_client(watched.org) as client:
+        described = client.get("/sobjects/Account/describe").json()["fields"]
+    code = next(field for field in described if field["name"] == "BillingStateCode")
+    assert (code["type"], code["compoundFieldName"]) == ("picklist", "BillingAddress")

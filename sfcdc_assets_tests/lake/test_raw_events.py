@@ -22,6 +22,7 @@ def events(*positions, channel=CHANNEL, entity="Account", received=datetime(2026
             "channel": channel,
             "position": position,
             "replay_id": bytes([position]),
+            "payload": b"payload of %d" % position,
             "entity_name": entity,
             "record_ids": [f"001{position}"],
             "received_at": received,
@@ -118,6 +119,58 @@ def test_the_first_position_received_after_a_time_is_found(warehouse):
     table = RawEvents.open(warehouse)
     assert table.first_position_received_after(CHANNEL, int(early.timestamp() * 1000)) == 3
     assert table.first_position_received_after(CHANNEL, int(late.timestamp() * 1000)) is None
+
+
+def test_payloads_are_given_up_in_one_commit_that_writes_only_their_files_and_keeps_all_else(warehouse):
+    for low in (1, 11, 21):
+        RawEvents.open(warehouse).commit(
+            events(*range(low, low + 10), entity="O'Neil"), StreamPlace(CHANNEL, low + 9, low + 9, b"a%d" % low)
+        )
+        RawEvents.open(warehouse).commit(events(low), StreamPlace(CHANNEL, low + 9, low + 9, b"a%d" % low))
+    before = RawEvents.open(warehouse)
+    rows = {row["position"]: row for row in before.table.scan(predicate="entity_name = 'O''Neil'").to_pylist()}
+    assert [file.statistics["min.position"] for file in before.held_payloads()["O'Neil", CHANNEL]] == [1, 11, 21]
+
+    assert before.drop_payloads("O'Neil", CHANNEL, 20) == 20
+
+    after = RawEvents.open(warehouse)
+    assert {action for line in last_commit(warehouse) for action in line} == {"commitInfo", "txn", "add", "remove"}
+    paths = [{file.path for file in before_or_after.table.files()} for before_or_after in (before, after)]
+    assert before.table.version == after.table.version, "the handle goes on with its own commit"
+    assert paths[0] == paths[1]
+    assert len(after.table.files()) <= 5
+    (kept,) = after.held_payloads()["O'Neil", CHANNEL]
+    assert kept.statistics["min.position"] == 21
+    assert (after.payloads_dropped("O'Neil", CHANNEL), after.payloads_dropped("Account", CHANNEL)) == (20, 0)
+    for row in after.table.scan(predicate="entity_name = 'O''Neil'").to_pylist():
+        position = row["position"]
+        assert row == {**rows[position], "payload": None if position <= 20 else rows[position]["payload"]}
+    assert after.place(CHANNEL) == StreamPlace(CHANNEL, 30, 30, b"a21")
+    assert len(after.files("O'Neil", CHANNEL, 20, 30)) == 1
+    assert after.last_positions(CHANNEL) == {"O'Neil": 30, "Account": 21}
+    assert after.landed_at_ms(CHANNEL) is not None
+    log = sorted((warehouse.folder / "raw_events" / "_delta_log").glob("*.json"))
+    assert after.landed_at_ms(CHANNEL) == commit_ms(log[-2]) <= commit_ms(log[-1])
+
+
+def commit_ms(path):
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    return next(action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action)
+
+
+def test_whoever_opened_the_table_before_payloads_went_is_refused_and_nothing_of_it_is_lost(warehouse):
+    RawEvents.open(warehouse).commit(events(1, 2), StreamPlace(CHANNEL, 2, 2, b"a"))
+    first, second, landing = (RawEvents.open(warehouse) for _ in range(3))
+    first.drop_payloads("Account", CHANNEL, 2)
+    with pytest.raises(ConcurrentCommit):
+        second.drop_payloads("Account", CHANNEL, 1)
+    with pytest.raises(ConcurrentCommit):
+        landing.commit(events(3), StreamPlace(CHANNEL, 3, 3, b"b"))
+    later = RawEvents.open(warehouse)
+    RawEvents.open(warehouse).commit(events(3), StreamPlace(CHANNEL, 3, 3, b"b"))
+    assert later.drop_payloads("Account", CHANNEL, 3) == 0, "of the snapshot it was opened at"
+    rows = RawEvents.open(warehouse).table.scan(["position", "payload"]).sort_by("position").to_pylist()
+    assert [row["payload"] for row in rows] == [None, None, b"payload of 3"]
 
 
 def test_a_root_that_cannot_be_written_is_told_with_its_setting(tmp_path):

@@ -1,13 +1,11 @@
 """A whole pipeline of a test's own: an emulated org behind real sockets, a warehouse, a Dagster instance.
 
-What the tables should hold is worked out here from the org's records alone; nothing of the project's own comparison is
-used, so a mistake in it cannot hide one in the tables.
+What the tables should hold is told by `oracle`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +17,16 @@ from deltalake import DeltaTable
 
 from sfcdc_assets.cli.ticks import TickOutcome, sync_channels
 from sfcdc_assets.definitions import defs
-from sfcdc_assets.emulator.object_definition import FieldDefinition
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+__all__ = ["CHANNEL", "QUIET", "EmulatedPipeline", "Rows", "assert_same_rows", "expected_rows", "ids"]
+
 CHANNEL = "/data/ChangeEvents"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-
-Rows = dict[str, dict[str, Any]]
 
 
 class EmulatedPipeline:
@@ -120,46 +117,6 @@ class EmulatedPipeline:
         """Every table holds what the org's oracle holds, field by field; deleted records keep their last values."""
         for entity in entities if entities is not None else self.org.selected_entities:
             assert_same_rows(entity, self.rows(entity), expected_rows(self.org, entity))
-
-
-def expected_rows(org: Org, entity: str) -> Rows:
-    """The org's records with the types of the contract, those in the recycle bin too."""
-    definition = org.definitions[entity]
-    fields = [field for field in definition.stored_fields if field.name == "Id" or field.in_change_events]
-    with org.database.lock:
-        return {
-            str(record["Id"]): {field.name: typed(field, record[field.name]) for field in fields}
-            | {"_is_deleted": bool(record.get("IsDeleted", False)), "_in_doubt": False}
-            for record in org.records(entity, include_deleted=True)
-        }
-
-
-def typed(field: FieldDefinition, value: Any) -> Any:
-    """A stored value as the contract types it in a table."""
-    if value is None:
-        return None
-    if field.type == "datetime":
-        return EPOCH + timedelta(milliseconds=value)
-    if field.type == "date":
-        return date.fromisoformat(value)
-    if field.type in {"double", "currency", "percent"}:
-        return float(value)
-    return value
-
-
-def assert_same_rows(entity: str, found: Rows, expected: Rows) -> None:
-    """Same records, same columns, same values; what differs is listed by record and field."""
-    assert found.keys() == expected.keys(), (
-        f"{entity}: missing {sorted(expected.keys() - found.keys())[:5]}, "
-        f"not in the org {sorted(found.keys() - expected.keys())[:5]}"
-    )
-    for record_id, wanted in expected.items():
-        row = found[record_id]
-        columns = {name for name in row if not name.startswith("_")}
-        assert columns == {name for name in wanted if not name.startswith("_")}, entity
-        wrong = {name: (row[name], value) for name, value in wanted.items() if row[name] != value}
-        assert not wrong, f"{entity} {record_id}: (table, org) of {wrong}"
-        assert (row["_deleted_reason"] is None) == (not row["_is_deleted"]), (entity, record_id)
 
 
 def ids(org: Org, entity: str) -> Sequence[str]:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
@@ -123,12 +124,14 @@ def watched() -> Figures:
             now = int(time.time() * 1000)
             position = lander.land(CHANNEL, settle=2.0, budget=600.0).complete_position
             for entity in ENTITIES:
-                apply_entity(warehouse, spark, entity, CHANNEL, "large transaction", position)
+                apply_entity(warehouse, spark, NOTHING_PRIVATE, entity, CHANNEL, "large transaction", position)
             assert note_cut(warehouse, channels, CHANNEL, position, now, int(time.time() * 1000))
 
         pins = Pins(warehouse, lander, 0)
         for entity in ENTITIES:
-            take_snapshot(warehouse, org, entity, CHANNEL, lambda position: pins.of(CHANNEL, position))
+            take_snapshot(
+                warehouse, org, entity, CHANNEL, lambda position: pins.of(CHANNEL, position), spark=lambda: spark
+            )
         apply()
         print("day zero", flush=True)
         sys.stdin.readline()

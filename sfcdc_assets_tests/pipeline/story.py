@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake import gap_reconciliation
+from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets_tests.pipeline.emulated_pipeline import (
     EmulatedPipeline,
     Rows,
@@ -85,6 +87,21 @@ def assert_equal_but_for(pipeline: EmulatedPipeline, entity: str, gone: Sequence
 def waits(rows: Rows) -> set[str]:
     """Ids of the rows that are marked as in doubt."""
     return {record_id for record_id, row in rows.items() if row["_in_doubt"]}
+
+
+def make_channel(name: str, members: Mapping[str, Sequence[str]]) -> None:
+    """Make a custom channel as an admin does; `members`: change event -> enriched fields."""
+    with connect(load_settings()) as connected:
+
+        def post(resource: str, full_name: str, metadata: dict[str, Any]) -> None:
+            body = {"FullName": full_name, "Metadata": metadata}
+            assert connected.session.request("POST", f"tooling/sobjects/{resource}", json=body)["success"]
+
+        post("PlatformEventChannel", name, {"channelType": "data", "label": name})
+        for event, fields in members.items():
+            enriched = [{"name": field} for field in fields]
+            member = {"eventChannel": name, "selectedEntity": event, "enrichedFields": enriched}
+            post("PlatformEventChannelMember", f"{name}_{event}".replace("__", "_"), member)
 
 
 class Requests:

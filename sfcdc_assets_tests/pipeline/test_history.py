@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -18,53 +17,28 @@ from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator
-from sfcdc_assets.emulator.transaction import Transaction
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.explain import explain_records
-from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, Rows, typed
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, Rows
+from sfcdc_assets_tests.pipeline.oracle import living_at
 
 SEED = 41
 ENTITIES = ("Account", "Contact")
 
 
 class Lived:
-    """A pipeline that lived through some traffic, with what the org held before and did since."""
+    """A pipeline that lived through some traffic, and what the org did meanwhile."""
 
     def __init__(self, pipeline: EmulatedPipeline, seed: int) -> None:
         print(f"seed {seed}")
         self.pipeline = pipeline
         self.dice = Random(seed)
-        self.first = {entity: self._records(entity) for entity in ENTITIES}
-        since = pipeline.org.last_commit_number
+        self.since = pipeline.org.last_commit_number
         traffic = TrafficGenerator(pipeline.org, seed, FULL_MIX, bus=pipeline.server.bus)
         for _ in range(3):
             traffic.run(events=70)
             pipeline.sync()
-        self.transactions = list(pipeline.org.transactions(since))
-
-    def _records(self, entity: str) -> Rows:
-        return {str(record["Id"]): dict(record) for record in self.pipeline.org.records(entity, include_deleted=True)}
-
-    def state_after(self, entity: str, transactions: Iterable[Transaction]) -> Rows:
-        """The living records after these transactions, with the types of the tables."""
-        records = {record_id: dict(record) for record_id, record in self.first[entity].items()}
-        for transaction in transactions:
-            for change in transaction.changes:
-                if change.entity == entity:
-                    if change.change_type == "DELETE":
-                        records.setdefault(change.record_id, {})["IsDeleted"] = True
-                    elif change.after is not None:
-                        records[change.record_id] = {**change.after, "IsDeleted": False}
-        fields = [
-            field
-            for field in self.pipeline.org.definitions[entity].stored_fields
-            if field.name == "Id" or field.in_change_events
-        ]
-        return {
-            record_id: {field.name: typed(field, record.get(field.name)) for field in fields}
-            for record_id, record in records.items()
-            if not record.get("IsDeleted")
-        }
+        self.transactions = list(pipeline.org.transactions(self.since))
 
 
 @pytest.fixture
@@ -99,7 +73,8 @@ def assert_history_tells_any_moment(lived: Lived) -> None:
                 predicate=f"_valid_from <= '{told}' and (_valid_to is null or _valid_to > '{told}') "
                 "and _change_type <> 'DELETE'"
             )
-            expected = lived.state_after(entity, [t for t in lived.transactions if t.commit_timestamp <= committed])
+            last = max(each.commit_number for each in lived.transactions if each.commit_timestamp <= committed)
+            expected = living_at(lived.pipeline.org, entity, last)
             assert living(pa.table(rows).to_pylist()) == expected, f"{entity} at {moment}"
 
 
@@ -124,12 +99,12 @@ def assert_each_cut_is_a_transaction_boundary(lived: Lived) -> None:
         later = {row["transaction_key"] for row in raw if row["position"] > cut["position"]}
         assert not seen & later, "a transaction is in the cut as a whole or not at all"
         tables = dict(cut["tables"])
-        silent = [t for t in lived.transactions if t.transaction_key not in later]
+        last = max([lived.since, *(t.commit_number for t in lived.transactions if t.transaction_key not in later)])
         for entity in ENTITIES:
             path = str(lived.pipeline.warehouse / "current_state" / entity)
             rows = pa.table(DeltaTable(path, version=tables[f"current_state/{entity}"]).scan()).to_pylist()
             found = living([row for row in rows if not row["_is_deleted"]])
-            assert found == lived.state_after(entity, silent), f"{entity} at position {cut['position']}"
+            assert found == living_at(lived.pipeline.org, entity, last), f"{entity} at position {cut['position']}"
 
 
 def assert_explained(lived: Lived) -> None:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.lead_conversion import ConvertedLead
@@ -84,7 +85,7 @@ class Conversions:
 
     def apply(self, spark: SparkSession, entity: str) -> None:
         """Bring one entity's tables as far as they may go, and note the cut if that completes one."""
-        apply_entity(self.warehouse, spark, entity, CHANNEL, "test")
+        apply_entity(self.warehouse, spark, NOTHING_PRIVATE, entity, CHANNEL, "test")
         position = RawEvents.open(self.warehouse).complete_position(CHANNEL)
         now = int(time.time() * 1000)
         note_cut(self.warehouse, dict.fromkeys(ENTITIES, CHANNEL), CHANNEL, position, now, now)

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.hash_key import HashKey
 from sfcdc_assets.state.baseline import READ_COLUMNS, apply_reads, baseline
 from sfcdc_assets.state.changes import CHANGES, UNDECODABLE, names_one_record
 from sfcdc_assets.state.columns import current_state_schema
@@ -40,8 +41,8 @@ def change(record_id, position, change_type, diffs=(), **values):
     }
 
 
-def run(base, *changes):
-    return merge(base, pl.DataFrame(pa.Table.from_pylist(list(changes), schema=CHANGES)), COLUMNS)
+def run(base, *changes, columns=COLUMNS):
+    return merge(base, pl.DataFrame(pa.Table.from_pylist(list(changes), schema=CHANGES)), columns)
 
 
 def row(merged, record_id="a"):
@@ -77,6 +78,23 @@ def test_a_chain_of_diffs_in_one_batch_is_rebuilt_value_by_value():
         (3, "1\n2\n3", "diff"),
     ]
     assert texts[0]["sha256"] == hashlib.sha256(b"one\n2").hexdigest()
+
+
+def test_a_diff_to_a_text_of_which_only_the_hash_is_known_is_a_doubt_even_after_its_full_value():
+    key = HashKey.of("key")
+    columns = tuple(column.hashed(key) if column.large_text else column for column in COLUMNS)
+    merged = run(
+        with_row(key.digest("one")),
+        change("a", 2, "UPDATE", Description=key.digest("two")),
+        change("a", 3, "UPDATE", ["Description"], Description=key.digest(diff("two", "three"))),
+        change("a", 4, "UPDATE", Name="waits"),
+        columns=columns,
+    )
+    assert doubts(merged) == {"a": ("hashed_diff", 3)}
+    assert merged.resolved.doubts["detail"].to_list() == ["Description: a diff cannot be applied to a hash"]
+    assert (row(merged)["Description"], row(merged)["Name"]) == (key.digest("two"), "n")
+    assert merged.resolved.waiting == 1
+    assert texts_of_changes(merged.resolved.changes, merged.resolved.rebuilt, columns).is_empty()
 
 
 def test_a_full_value_in_the_batch_is_the_base_of_the_diff_after_it():

@@ -37,7 +37,7 @@ def field_routes(org: Org) -> list[Route]:
     `POST .../fields/{field}/retype {"type": ...}` changes its type and answers how events told of it.
     `POST .../fields/{field}/hide` and `/show` are field-level security; both answer the object's hidden fields.
     `POST /emulator/person-accounts` lets accounts be persons, and `POST /emulator/user-preferences` gives users
-    preferences.
+    preferences; `POST /emulator/state-and-country-codes` gives addresses the codes of their states and countries.
     """
 
     def add_object(parameters: Parameters) -> Any:
@@ -93,11 +93,16 @@ def field_routes(org: Org) -> list[Route]:
         org.setup.add_user_preferences()
         return {}
 
+    def state_and_country_codes(parameters: Parameters) -> Any:
+        org.setup.enable_state_and_country_codes()
+        return {}
+
     field = "/objects/{entity}/fields/{field}"
     return [
         control_route("/objects", "POST", add_object),
         control_route("/person-accounts", "POST", person_accounts),
         control_route("/user-preferences", "POST", user_preferences),
+        control_route("/state-and-country-codes", "POST", state_and_country_codes),
         control_route("/objects/{entity}/fields", "POST", add_field),
         control_route(field, "DELETE", drop_field),
         control_route(f"{field}/rename", "POST", rename_field),

@@ -1,0 +1,62 @@
+"""Preferences: one field of an event lists the true ones of a group of checkboxes (facts section 7, "User prefs").
+
+REST and the tables have the checkboxes (`UserPreferencesReminderSoundOff`), an event has a list for each group of at
+most 32 of them that a change touched (`UserPreferences`, `UserPreferences2`). Whoever is not in a list of its group is
+false. Which group a checkbox belongs to is nowhere said, but a list's name begins the names of its checkboxes: where
+one list has a beginning for itself, or all lists of a beginning came, nothing is left open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sfcdc_assets.change_events.event_schema import SchemaField
+
+MOST_IN_A_LIST = 32
+"""Checkboxes of one group."""
+
+
+def is_list(field: SchemaField) -> bool:
+    """Whether the event field is a list of names."""
+    return field.scalar == "array"
+
+
+def stem(list_name: str) -> str:
+    """What the names of a list's checkboxes begin with: `UserPreferences` for `UserPreferences2`."""
+    return list_name.rstrip("0123456789")
+
+
+def checkboxes_of(list_name: str, names: Iterable[str]) -> list[str]:
+    """The names that may stand in the list."""
+    beginning = stem(list_name)
+    return [name for name in names if name.startswith(beginning) and name != list_name]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkboxes:
+    """The lists that share a beginning, and the columns of its checkboxes."""
+
+    stem: str
+    lists: tuple[str, ...]
+    columns: Mapping[str, int]
+
+    def read(
+        self, body: Mapping[str, Sequence[str] | None], touched: Collection[str]
+    ) -> tuple[list[tuple[int, bool]], str | None]:
+        """The cells that the touched lists set, and what they leave open, in words (None: nothing).
+
+        A name may stand in a list with or without the beginning.
+        """
+        named = {
+            name if name.startswith(self.stem) else self.stem + name for each in touched for name in body[each] or ()
+        }
+        unknown = sorted(named - self.columns.keys())
+        if unknown:
+            problem: str | None = f"{', '.join(unknown)} is no checkbox of the object"
+        elif set(touched) < set(self.lists) or len(self.columns) > MOST_IN_A_LIST * len(self.lists):
+            problem = "which of the checkboxes that it does not name belong to it is not known"
+        else:
+            return [(column, name in named) for name, column in self.columns.items()], None
+        told = [(column, True) for name, column in self.columns.items() if name in named]
+        return told, f"{', '.join(touched)}: {problem}"

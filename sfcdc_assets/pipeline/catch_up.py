@@ -1,0 +1,140 @@
+"""Catch up: drain the channels, bring each entity up to date, read back what is in doubt, note the cut.
+
+The order of a run's steps, without a scheduler: a run under Dagster and a test that replays lives of an org are the
+same but for who is told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from sfcdc_assets.lake.consistent_cuts import Cut
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.consistent_cut import note_cut
+from sfcdc_assets.pipeline.current_state import ApplyReport
+from sfcdc_assets.pipeline.described import follow_describe
+from sfcdc_assets.pipeline.entities import EntityState, entity_states, seen_by_privacy
+from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander, LandingReport
+from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.read_back import ReadBackReport, read_back_doubts
+
+CLOCKS_DIFFER_MS = 10_000
+"""How far the org's clock may be from ours, at most."""
+ROUNDS = 4
+"""The most times a run drains: each round after the first follows a reading of records in doubt."""
+
+Apply = Callable[[EntityState, int], ApplyReport]
+"""Applies an entity's events up to a position."""
+EachEntity = Callable[[Iterable[EntityState], Callable[[EntityState], None]], None]
+"""Does a work for each entity; decides what becomes of those that fail."""
+
+
+class Teller:
+    """Who is told of each step. This one keeps it to itself."""
+
+    def drained(self, report: LandingReport) -> None:
+        """A channel was drained."""
+
+    def brought_up_to_date(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
+        """An entity was; `healed_after`: the age in seconds of the oldest doubt that was read back, if any was."""
+
+    def cut(self, cut: Cut) -> None:
+        """The run reached a new cut."""
+
+
+class CatchUp:
+    """One run over `entities` (entity -> channel; `known` are all that there are).
+
+    Of them only those that have work are worked on, or all with `every_entity`.
+    """
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        org: Org,
+        entities: Mapping[str, str],
+        known: Mapping[str, str],
+        apply: Apply,
+        teller: Teller,
+        each_entity: EachEntity,
+        *,
+        every_entity: bool,
+        visibility_seconds: float,
+        describe_seconds: float,
+        settle: float = SETTLE_SECONDS,
+        clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._warehouse = warehouse
+        self._org = org
+        self._entities = dict(entities)
+        self._known = dict(known)
+        self._apply = apply
+        self._teller = teller
+        self._each_entity = each_entity
+        self._every_entity = every_entity
+        self._describe_ms = int(describe_seconds * 1000)
+        self._settle = settle
+        self._clock_ms = clock_ms
+        self._sleep = sleep
+        self._lander = Lander(warehouse, org, clock_ms=clock_ms)
+        self._pins = Pins(warehouse, self._lander, visibility_seconds, settle=settle, clock_ms=clock_ms, sleep=sleep)
+        self._drained: dict[str, tuple[int, int]] = {}
+        """Channel -> complete position after its drain, and when the drain began (epoch ms)."""
+        self._read_back = False
+
+    def run(self) -> None:
+        """Do it. Raises what a drain raises, and what `each_entity` makes of an entity that failed.
+
+        A row read back may be ahead of what was drained before, so the stream is drained once more after a reading.
+        """
+        for _ in range(ROUNDS):
+            self._read_back = False
+            self._drain()
+            known = entity_states(self._warehouse, self._entities, self._clock_ms())
+            states = seen_by_privacy(self._warehouse, known, self._org.privacy)
+            worked_on = [state for state in states if state.has_work or self._every_entity]
+            self._each_entity(worked_on, self._bring_up_to_date)
+            if not self._read_back:
+                break
+        self._note_cuts()
+
+    def _drain(self) -> None:
+        for channel in dict.fromkeys(self._entities.values()):
+            began = self._clock_ms()
+            report = self._lander.land(channel, settle=self._settle, budget=DRAIN_SECONDS)
+            # Short of the tip only the clocks say that all before the beginning was drained; they may differ.
+            self._drained[channel] = (report.complete_position, began if report.at_tip else began - CLOCKS_DIFFER_MS)
+            self._teller.drained(report)
+        # A JVM is forked from this process soon: no gRPC connection should be open then (facts section 10, 18).
+        self._org.pubsub.close()
+
+    def _bring_up_to_date(self, state: EntityState) -> None:
+        follow_describe(self._warehouse, self._org, state.entity, self._clock_ms(), self._describe_ms)
+        up_to = self._drained[state.channel][0]
+        report = self._apply(state, up_to)
+        read = None
+        if report.open_doubts:
+            read = read_back_doubts(
+                self._warehouse,
+                self._org,
+                state.entity,
+                state.channel,
+                self._pins,
+                clock_ms=self._clock_ms,
+                sleep=self._sleep,
+            )
+        if read is not None and (read.found or read.gone):
+            self._read_back = True
+            healed_after = (self._clock_ms() - (read.oldest_opened_at or 0)) / 1000
+            self._teller.brought_up_to_date(self._apply(state, up_to), read, healed_after)
+        else:
+            self._teller.brought_up_to_date(report, read, None)
+
+    def _note_cuts(self) -> None:
+        for channel, (position, drained_at) in self._drained.items():
+            cut = note_cut(self._warehouse, self._known, channel, position, drained_at, self._clock_ms())
+            if cut is not None:
+                self._teller.cut(cut)

@@ -1,0 +1,116 @@
+"""Give up payloads of `raw_events` that are past their retention and that nothing will read again.
+
+Every layer can be made anew from the newest complete snapshot and the events after its pin (guarantee 10), and nothing
+reads a payload at or before it: a batch, a repeated batch, a rebuild and a reading of records in doubt all begin at the
+pin. So payloads go up to the pin of a snapshot that every layer has been built from, and no further. Where older ones
+than the retention lie behind the pin, a new snapshot is due; that is one for each time of retention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.quarantine import drop_quarantined_payloads
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.table import DataFile
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.entities import EntityState, entity_states
+
+DAY_MS = 86_400_000
+NO_LIMIT = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class DroppedPayloads:
+    """Events of an entity on a channel that have no payload any more: how many more than before, and up to where."""
+
+    entity: str
+    channel: str
+    events: int
+    up_to: int
+
+
+def drop_payloads(warehouse: Warehouse, retention_days: int, now_ms: int) -> list[DroppedPayloads]:
+    """Drop what may go, a commit for each entity and channel, and delete files that were replaced a week ago.
+
+    Payloads in quarantine, which nothing reads at all, go by their age alone.
+    Raises `ConcurrentCommit` when others were first ten times.
+    """
+    before = _time(now_ms - retention_days * DAY_MS)
+    done = [
+        _drop(warehouse, entity, channel, before) for entity, channel in droppable(warehouse, retention_days, now_ms)
+    ]
+    raw_events = RawEvents.open(warehouse)
+    for channel, up_to in raw_events.received_before(before).items():
+        drop_quarantined_payloads(warehouse, channel, up_to)
+    raw_events.table.vacuum()
+    return done
+
+
+def droppable(warehouse: Warehouse, retention_days: int, now_ms: int) -> list[tuple[str, str]]:
+    """Entities and channels with payloads that may go, from the logs of the tables alone."""
+    raw_events, before = RawEvents.open(warehouse), _time(now_ms - retention_days * DAY_MS)
+    return [key for key in sorted(raw_events.held_payloads()) if _up_to(warehouse, raw_events, *key, before)]
+
+
+def seen_by_retention(
+    warehouse: Warehouse, states: Sequence[EntityState], retention_days: int | None, now_ms: int
+) -> list[EntityState]:
+    """The states with what the retention asks for: a snapshot where payloads past it lie behind the last one's pin."""
+    if retention_days is None:
+        return list(states)
+    held, before = RawEvents.open(warehouse).held_payloads(), _time(now_ms - retention_days * DAY_MS)
+    return [replace(state, payloads_overdue=_overdue(state, held, before)) for state in states]
+
+
+def _overdue(state: EntityState, held: dict[tuple[str, str], list[DataFile]], before: datetime) -> bool:
+    """Only where a snapshot is in the tables: another would be asked for again and again."""
+    if not 0 < state.snapshot_complete <= state.snapshot_applied:
+        return False
+    return any(
+        file.statistics["max.received_at"] < before and file.statistics["max.position"] > state.snapshot_position
+        for file in held.get((state.entity, state.channel), ())
+    )
+
+
+@decide_anew
+def _drop(warehouse: Warehouse, entity: str, channel: str, before: datetime) -> DroppedPayloads:
+    raw_events = RawEvents.open(warehouse)
+    up_to = _up_to(warehouse, raw_events, entity, channel, before)
+    events = raw_events.drop_payloads(entity, channel, up_to) if up_to else 0
+    return DroppedPayloads(entity, channel, events, up_to)
+
+
+def _up_to(warehouse: Warehouse, raw_events: RawEvents, entity: str, channel: str, before: datetime) -> int:
+    """The last position of the files of which all payloads may go; 0 for none. So a file is written anew once."""
+    limit, up_to = _limit(warehouse, entity, channel), 0
+    for file in raw_events.held_payloads().get((entity, channel), ()):
+        if file.statistics["max.position"] > limit or file.statistics["max.received_at"] >= before:
+            break
+        up_to = max(up_to, file.statistics["max.position"])
+    return up_to
+
+
+def _limit(warehouse: Warehouse, entity: str, channel: str) -> int:
+    """The position up to which nothing will read the entity's payloads on the channel."""
+    taken, table = Snapshots.open(warehouse, entity), CurrentState.open(warehouse, entity)
+    if taken is None:
+        # Never copied: a first snapshot is pinned to what is received then, days after these. Or removed by hand.
+        return NO_LIMIT if table is None else 0
+    progress = taken.progress()
+    (state,) = entity_states(warehouse, {entity: channel})
+    if progress is None or not progress.complete or state.snapshot_applied < state.snapshot_complete:
+        return 0
+    if progress.channel != channel:
+        # The entity's events on a second channel are applied from the first one.
+        return NO_LIMIT if table is not None and table.applied(channel) is None else 0
+    return state.snapshot_position
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,165 @@
+"""What one application of an entity comes to: the readings of the org and the events to put in, and where.
+
+Readings stand at their pins in the order of the stream; events go in between. A snapshot that is pinned before events
+which are in the rows already takes the tables back to its pin, and they are applied again on top of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.lake import snapshots
+from sfcdc_assets.lake.current_state import DOUBTED, id_ranges
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, entity_doubts
+from sfcdc_assets.lake.snapshots import CompleteSnapshot, Refetch
+from sfcdc_assets.pipeline.batch import Batch, read_batch
+from sfcdc_assets.pipeline.entity_tables import EntityTables
+from sfcdc_assets.state.course import Reading
+from sfcdc_assets.state.leaves import Leaf, leaf_numbers, leaves_of_snapshot, leaves_of_table
+from sfcdc_assets.state.sample import sample_ids
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`batch`: the events; `readings` with the `snapshots` and `refetches` they are; `leaves` of the tables and those
+    to `visit` whether or not an event names them.
+
+    `doubted`: position of the last unanswered doubt about the entity, 0 for none; `all_in_doubt`: its rows are to be
+    marked for it. `roll_back_to`: versions after it are followed anew.
+    """
+
+    batch: Batch
+    snapshots: tuple[CompleteSnapshot, ...]
+    refetches: tuple[Refetch, ...]
+    readings: tuple[Reading, ...]
+    roll_back_to: int | None
+    doubted: int
+    all_in_doubt: bool
+    leaves: tuple[Leaf, ...]
+    visit: frozenset[int]
+
+    @property
+    def record_ids(self) -> frozenset[str]:
+        """Records that were read back."""
+        return frozenset().union(*(refetch.record_ids for refetch in self.refetches))
+
+
+def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
+    """Find what is not in the tables yet: readings, and events up to the last complete transaction or `up_to`.
+
+    An event that puts the entity in doubt is noted in the ledger, and events from there on wait for a snapshot.
+    """
+    # A table that is made anew begins with the first snapshot after which every event still has its payload.
+    dropped = tables.raw_events.payloads_dropped(tables.entity, tables.channel)
+    taken = tables.taken.all_complete()
+    complete = tuple(snapshot for snapshot in taken[:-1] if snapshot.position >= dropped) + taken[-1:]
+    new = tuple(snapshot for snapshot in complete if snapshot.number > tables.built_from)
+    applied = tables.applied
+    rolls_back = bool(new) and not tables.anew and new[0].position < applied
+    refetches = tables.taken.refetches(tables.refetched, new[0].position if rolls_back else None)
+    if tables.anew:
+        refetches = tuple(refetch for refetch in refetches if refetch.position >= new[0].position)
+    pins = {snapshot.number: snapshot.position for snapshot in complete}
+    floor = pins.get(tables.built_from, 0) if not tables.anew else new[0].position
+    batch, held, ever_held = _batch(
+        tables, floor, [*(each.position for each in new), *(each.position for each in refetches)], up_to
+    )
+    doubted = max(held, default=0)
+    # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them.
+    all_in_doubt = bool(held) and (bool(new) or tables.current_state.has(DOUBTED) < doubted)
+    leaves = _leaves(tables, spark, new, rolls_back, batch.created)
+    everywhere = bool(new) or all_in_doubt
+    read = sorted(frozenset().union(*(refetch.record_ids for refetch in refetches)))
+    return Plan(
+        batch,
+        new,
+        refetches,
+        _readings(complete, new, refetches, ever_held),
+        new[0].position if rolls_back else None,
+        doubted,
+        all_in_doubt,
+        leaves,
+        frozenset(leaf.number for leaf in leaves) if everywhere else frozenset(leaf_numbers(leaves, read)),
+    )
+
+
+def _batch(
+    tables: EntityTables, floor: int, pins: Sequence[int], up_to: int | None
+) -> tuple[Batch, list[int], list[int]]:
+    """The events to apply; positions of the unanswered doubts about the entity, and of all there ever were.
+
+    The range begins before the applied position where a reading's pin does: events that waited for it lie there. What
+    is already in the rows is dropped again by the rows' own positions. What the first snapshot in the tables stands
+    for, up to `floor`, is never read.
+    """
+    entity, channel, pin = tables.entity, tables.channel, tables.snapshot.position
+    applied = tables.applied
+    after = max(floor, min([applied, *pins]))
+    complete = tables.raw_events.complete_position(channel)
+    end = max(complete if up_to is None else min(complete, up_to), after, applied, pin)
+    held = entity_doubts(tables.ledger.open_doubts(), channel, pin)
+    end = max(applied, min([end, *(position - 1 for position in held)]))
+    batch = read_batch(tables.raw_events, entity, channel, after, end)
+    answered = [found.position for found in batch.entity_doubts if found.position <= pin]
+    found = next((found for found in batch.entity_doubts if found.position > pin), None)
+    if found is not None:
+        doubt = {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
+        tables.ledger.note([doubt], channel, found.position, int(time.time() * 1000))
+        held.append(found.position)
+        batch = read_batch(tables.raw_events, entity, channel, after, found.position - 1)
+    return batch, held, sorted({*tables.ledger.entity_positions(channel), *answered, *held})
+
+
+def _readings(
+    complete: Sequence[CompleteSnapshot],
+    new: Sequence[CompleteSnapshot],
+    refetches: Sequence[Refetch],
+    doubted: Sequence[int],
+) -> tuple[Reading, ...]:
+    """New snapshots and refetches in the order of their pins. A doubt about the entity stops events until the next
+    snapshot, which answers it."""
+    found = [
+        Reading(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
+        for each in new
+    ]
+    found += [Reading(each.position, 0, refetch=each.number) for each in refetches]
+    pins = [-1, *(snapshot.position for snapshot in complete)]
+    return tuple(
+        Reading(
+            each.position,
+            min([each.position, *(d - 1 for d in doubted if _last_below(pins, each.position) < d <= each.position)]),
+            each.snapshot,
+            each.refetch,
+            each.pages,
+        )
+        for each in sorted(found, key=lambda reading: (reading.position, reading.refetch))
+    )
+
+
+def _last_below(pins: Sequence[int], position: int) -> int:
+    """The last snapshot's pin before a position: doubts up to it were answered by it."""
+    return max(pin for pin in pins if pin < position)
+
+
+def _leaves(
+    tables: EntityTables,
+    spark: SparkSession,
+    new: Sequence[CompleteSnapshot],
+    rolls_back: bool,
+    created: Sequence[str],
+) -> tuple[Leaf, ...]:
+    present = [] if tables.anew else id_ranges(list(tables.current_state.files().values()))
+    versions = [] if tables.anew else id_ranges(list(tables.history.open_files().values()))
+    if not new:
+        return leaves_of_table(present, versions, created, len(tables.columns))
+    if rolls_back:
+        versions += id_ranges(list(tables.history.files_closed_after(new[0].position).values()))
+    newest = id_ranges(new[-1].files)
+    pages = [page for snapshot in new for page in id_ranges(snapshot.files)]
+    pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))
+    sampled = sample_ids(spark, [page.path for page in newest], pages_root)
+    return leaves_of_snapshot(sampled, new[-1].rows, pages, present, versions)

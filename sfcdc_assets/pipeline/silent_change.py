@@ -1,0 +1,73 @@
+"""Open doubts about contacts that their accounts' rows told to have changed, or that are not in step with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sfcdc_assets.lake.current_state import SNAPSHOT, CurrentState
+from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.silent_change import FLAG, POINTED_AT, POINTER, POINTING, not_in_step
+
+
+@decide_anew
+def doubt_others(warehouse: Warehouse, channel: str, silent: Sequence[Mapping[str, Any]]) -> int:
+    """Note the records in the ledger of their own entity, whose next run reads them back; returns how many are new.
+
+    `channel` is that of `silent`'s positions. An entity that was never copied needs no doubt: its snapshot is still to
+    come. One that follows another channel is read after all that has landed there.
+    """
+    followed = _channel(warehouse) if silent else None
+    if followed is None:
+        return 0
+    landed = RawEvents.open(warehouse).place(followed).position
+    of_another = {} if followed == channel else {"position": landed}
+    doubts = [{**each, "reason": Doubt.SILENT_CHANGE.value, **of_another} for each in silent]
+    return len(Ledger.open_or_create(warehouse, POINTED_AT).note(doubts, followed, landed, _now_ms()))
+
+
+@decide_anew
+def compare_snapshots(warehouse: Warehouse, entity: str) -> int:
+    """Once after each snapshot of either entity, doubt the contacts that are not in step with the accounts.
+
+    Their snapshots are taken one after the other, and an account may become a person between them: its event is in the
+    one and the contact's flag is not in the other. Returns how many doubts are new.
+    """
+    if entity not in (POINTING, POINTED_AT):
+        return 0
+    accounts, contacts = CurrentState.open(warehouse, POINTING), CurrentState.open(warehouse, POINTED_AT)
+    channel = _channel(warehouse)
+    if accounts is None or contacts is None or channel is None:
+        return 0
+    if POINTER not in accounts.schema.names or FLAG not in contacts.schema.names:
+        return 0
+    ledger = Ledger.open_or_create(warehouse, POINTED_AT)
+    versions = {f"{SNAPSHOT}:{table.table.name}": table.has(SNAPSHOT) for table in (accounts, contacts)}
+    if all((ledger.table.transaction_version(name) or 0) >= version for name, version in versions.items()):
+        return 0
+    landed = RawEvents.open(warehouse).place(channel).position
+    wrong = not_in_step(
+        pl.DataFrame(accounts.table.scan([POINTER], f"not _is_deleted and {POINTER} is not null")),
+        pl.DataFrame(contacts.table.scan(["Id", FLAG], "not _is_deleted and not _in_doubt")),
+    )
+    doubt = {"reason": Doubt.SILENT_CHANGE.value, "position": landed, "detail": "not in step with its account"}
+    return len(ledger.note([{"record_id": each, **doubt} for each in wrong], channel, landed, _now_ms(), versions))
+
+
+def _channel(warehouse: Warehouse) -> str | None:
+    """The channel that the pointed-at entity follows; None while it was never copied."""
+    taken = Snapshots.open(warehouse, POINTED_AT)
+    progress = taken.progress() if taken else None
+    return progress.channel if progress else None
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

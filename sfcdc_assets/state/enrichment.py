@@ -1,0 +1,91 @@
+"""Enrichment as a check: what events say of fields they did not change, against what the table has (facts section 7).
+
+Salesforce reads these values when it delivers an event, not when the change was committed. So one that differs from the
+record's value at that position is no sign of drift if a later event of the batch brings it. If a later batch would, the
+doubt was not needed: it costs one read and never leaves a wrong value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.cell_types import FROM_MEMBER
+from sfcdc_assets.state.doubt import DOUBTS, Doubt
+
+
+def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Records (`DOUBTS`) whose claims are neither what the table has at the claim's position nor what comes later.
+
+    `base`: the leaf's rows; `applied`: the changes (`CHANGES`, diffs replaced) folded onto them. One doubt a record, at
+    the first event that contradicts; its detail names the fields, never a value.
+    """
+    claims = _unread(_cells(applied, "claims"), base)
+    if claims.is_empty():
+        return pl.DataFrame(schema=DOUBTS)
+    concerned = claims.select("record_id").unique()
+    changes = _cells(applied.join(concerned, on="record_id", how="semi"), "cells")
+    rows = base.join(concerned, left_on="Id", right_on="record_id", how="semi")
+    found = [
+        _contradicted(columns[int(index)], claimed, changes.filter(pl.col("column") == index), rows)
+        for (index,), claimed in claims.partition_by("column", as_dict=True).items()
+    ]
+    at_first = pl.col("position") == pl.col("position").min().over("record_id")
+    return (
+        pl.concat(found)
+        .filter(at_first)
+        .group_by("record_id", "position", "commit_timestamp")
+        .agg(pl.col("field").sort().str.join(", ").alias("fields"))
+        .select(
+            "record_id",
+            pl.lit(Doubt.DRIFT.value).alias("reason"),
+            "position",
+            "commit_timestamp",
+            pl.format("{}: an event shows a value that no event brought", "fields").alias("detail"),
+        )
+        .cast(DOUBTS)
+    )
+
+
+def _unread(claims: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
+    """Those of events that were committed after their row was read, if it was: a read may be ahead of its pin, and then
+    the row tells more than such an event knew."""
+    reads = base.filter(pl.col("_transaction_key").is_null()).select("Id", pl.col("_commit_timestamp").alias("read_to"))
+    joined = claims.join(reads, left_on="record_id", right_on="Id", how="left", maintain_order="left")
+    return joined.filter(pl.col("read_to").is_null() | (pl.col("commit_timestamp") > pl.col("read_to"))).drop("read_to")
+
+
+def _contradicted(column: Column, claimed: pl.DataFrame, changes: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """`record_id`, `position`, `commit_timestamp`, `field` of the claims about one column that nothing explains."""
+    member, dtype = FROM_MEMBER[column.type]
+    steps = changes.select("record_id", "position", pl.col(member).cast(dtype).alias("value"))
+    start = rows.select(
+        pl.col("Id").alias("record_id"), pl.lit(-1, pl.Int64).alias("position"), pl.col(column.name).alias("value")
+    )
+    told = claimed.select("record_id", "position", "commit_timestamp", pl.col(member).cast(dtype).alias("told"))
+    unlike = (
+        told.sort("position")
+        .join_asof(pl.concat([start, steps]).sort("position"), on="position", by="record_id", check_sortedness=False)
+        .filter(pl.col("told").ne_missing(pl.col("value")))
+        .drop("value")
+    )
+    later = (
+        unlike.join(steps.rename({"position": "brought_at", "value": "told"}), on=["record_id", "told"])
+        .filter(pl.col("brought_at") > pl.col("position"))
+        .select("record_id", "position")
+    )
+    return unlike.join(later, on=["record_id", "position"], how="anti").select(
+        "record_id", "position", "commit_timestamp", pl.lit(column.name).alias("field")
+    )
+
+
+def _cells(changes: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The cells of a list column, one a row, with their change's record, position and time."""
+    return (
+        changes.select("record_id", "position", "commit_timestamp", name)
+        .filter(pl.col(name).list.len() > 0)
+        .explode(name)
+        .unnest(name)
+    )

@@ -1,0 +1,24 @@
+"""`current_state`: asked about as many records as a storm of gaps, or a load of person accounts, may name."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sfcdc_assets.change_events.columns import ID_COLUMN
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.columns import current_state_schema
+
+COUNT = 40_000
+
+
+def test_as_many_records_may_be_asked_about_as_one_transaction_can_change(tmp_path):
+    warehouse = Warehouse(str(tmp_path))
+    table = CurrentState.open_or_create(warehouse, "Account", [ID_COLUMN])
+    ids = [f"001Dp000{number:07d}IA'" for number in range(COUNT)]
+    schema = current_state_schema([ID_COLUMN])
+    rows = pl.DataFrame({"Id": ids, "_position": range(COUNT)}).with_columns(_in_doubt=pl.col("_position") % 2 == 0)
+    missing = [pl.lit(None).alias(name) for name in schema.names if name not in rows.columns]
+    table.table.append(rows.with_columns(missing).select(schema.names).to_arrow().cast(schema), {}, {})
+    free = CurrentState.open_or_create(warehouse, "Account", [ID_COLUMN]).free_of_doubt([*ids, "unknown"])
+    assert free == {record_id: number for number, record_id in enumerate(ids) if number % 2}

@@ -1,0 +1,246 @@
+"""Lives of an org, each by its seed, with the pipeline that follows it.
+
+The org is real, so are its sockets, the client and the tables; no Dagster run is made and no job of Spark, because
+they cost seconds. One clock, that the life itself moves, is everybody's: a life is the same each time it is lived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org_life import OrgLife
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.pipeline.landing import Lander, LandingReport
+from sfcdc_assets.pipeline.org import Org as ConnectedOrg
+from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.read_back import ReadBackReport
+from sfcdc_assets.pipeline.rebuild import remove_layers
+from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets_tests.pipeline.lives_plan import Plan
+
+CHANNEL = "/data/ChangeEvents"
+SETTLE = 5.0
+"""Never waited for: the org says much earlier that there is nothing more."""
+TIMING = StreamTiming(keepalive=0.01)
+SYNCS = 12
+"""The most it takes until nothing is open: a failed read pauses, and so does what waits for it."""
+PAUSE_MS = 4_000_000
+
+
+@dataclass(frozen=True)
+class SnapshotTaken:
+    """A snapshot of an entity: its pin, when it was begun and done by the life's clock, and the fields it read."""
+
+    entity: str
+    position: int
+    begun_at: int
+    done_at: int
+    fields: frozenset[str]
+
+
+@dataclass(frozen=True)
+class HiddenFields:
+    """What an entity hid from its client since a commit, until the next such entry."""
+
+    entity: str
+    after_commit: int
+    names: frozenset[str]
+
+
+@dataclass
+class Diary:
+    """What happened besides what the org's own log tells."""
+
+    snapshots: list[SnapshotTaken] = field(default_factory=list)
+    hidden: list[HiddenFields] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+
+
+class Life(Teller):
+    """An org that lives, and its pipeline. The org goes on living while a run is at work."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        org: Org,
+        clock: ManualClock,
+        server: EmulatorServer,
+        connected: ConnectedOrg,
+        warehouse: Warehouse,
+        spark: SparkSession | None,
+    ) -> None:
+        self.plan = plan
+        self.org = org
+        self.clock = clock
+        self.warehouse = warehouse
+        self.diary = Diary()
+        self._connected = connected
+        self._spark = spark
+        self._dice = Random(f"life and its pipeline:{plan.seed}")
+        self._life = OrgLife(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
+        self._restless = 0
+        self._known: Collection[str] = ()
+        self._open = False
+        """Whether the last run left a doubt, so that there is something to do for the next one."""
+
+    def live(self) -> None:
+        """All of it: a round of steps and a sync, a few times. In the last round every entity changes once more, so
+        that its newest schema is known."""
+        for number, steps in enumerate(self.plan.steps, 1):
+            self._step(steps)
+            is_last = number == len(self.plan.steps)
+            if is_last:
+                self._touch_every_entity()
+            self._restless = 0 if is_last else self._dice.choice((0, 0, 1, 3))
+            self.sync()
+
+    def sync(self) -> None:
+        """What the sensor's ticks and their runs do, until nothing is left to do."""
+        for _ in range(SYNCS):
+            self.clock.advance(self._dice.choice((1_000, 3_000)))
+            known = entity_channels(self.warehouse, [CHANNEL], (), self._connected.members)
+            if self._open or known.keys() != self._known:
+                self._take_snapshots(entity_states(self.warehouse, known, self.clock()))
+            self._known = known.keys()
+            self._open = False
+            self._catch_up(known)
+            if not self._open:
+                return
+            self.clock.advance(self._dice.choice((0, PAUSE_MS)))
+        raise AssertionError("it does not come to an end")
+
+    def rebuild(self) -> None:
+        """`sfcdc rebuild` of every entity."""
+        for entity in self.warehouse.entities("current_state"):
+            remove_layers(self.warehouse, entity)
+        self._open = True
+        self.sync()
+
+    def drained(self, report: LandingReport) -> None:
+        """The org does not wait for what comes after."""
+        steps, self._restless = self._restless, 0
+        self._step(steps)
+
+    def brought_up_to_date(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
+        """What is in doubt goes on in the next run."""
+        self._open |= bool(report.open_doubts)
+
+    def _step(self, steps: int) -> None:
+        for _ in range(steps):
+            self.clock.advance(self._dice.choice((0, 0, 300, 1_000, 2_500, 60_000)))
+            self.diary.kinds.append(self._life.step().kind)
+            self._note_hidden()
+
+    def _note_hidden(self) -> None:
+        for entity in self.org.definitions:
+            now = self.org.field_security.hidden(entity)
+            before = next((each.names for each in reversed(self.diary.hidden) if each.entity == entity), frozenset())
+            if now != before:
+                self.diary.hidden.append(HiddenFields(entity, self.org.last_commit_number, now))
+
+    def _touch_every_entity(self) -> None:
+        self.clock.advance(1_000)
+        for entity, definition in self.org.definitions.items():
+            ids = [str(record["Id"]) for record in self.org.records(entity)]
+            if definition.field("OwnerId") is not None and ids:
+                with self.org.transaction() as work:
+                    work.update(entity, ids[0], {"OwnerId": self.org.users.automated_process})
+                with self.org.transaction() as work:
+                    work.update(entity, ids[0], {"OwnerId": self.org.users.integration})
+
+    def _take_snapshots(self, states: Iterable[EntityState]) -> None:
+        lander = Lander(self.warehouse, self._connected, clock_ms=self.clock)
+        pins = Pins(self.warehouse, lander, self.plan.visibility, settle=SETTLE, clock_ms=self.clock, sleep=self.sleep)
+        for state in [state for state in states if state.needs_snapshot]:
+            begun = self.clock()
+            report = take_snapshot(
+                self.warehouse,
+                self._connected,
+                state.entity,
+                state.channel,
+                lambda position, channel=state.channel: pins.of(channel, position),
+                spark=self._session,
+                at_least=state.entity_doubt or 0,
+                clock_ms=self.clock,
+            )
+            taken = Snapshots.open(self.warehouse, state.entity)
+            progress = taken.progress() if taken else None
+            assert progress is not None
+            fields = frozenset(progress.fields)
+            self.diary.snapshots.append(SnapshotTaken(state.entity, report.position, begun, self.clock(), fields))
+
+    def _catch_up(self, known: dict[str, str]) -> None:
+        CatchUp(
+            self.warehouse,
+            self._connected,
+            known,
+            known,
+            self._apply,
+            self,
+            _each,
+            every_entity=False,
+            visibility_seconds=self.plan.visibility,
+            describe_seconds=0.0,
+            settle=SETTLE,
+            clock_ms=self.clock,
+            sleep=self.sleep,
+        ).run()
+
+    def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
+        return apply_entity(
+            self.warehouse, self._session(), NOTHING_PRIVATE, state.entity, state.channel, "life", up_to
+        )
+
+    def _session(self) -> SparkSession:
+        return self._spark  # type: ignore[return-value]  # None where nothing uses it
+
+    def sleep(self, seconds: float) -> None:
+        """A pause of the client."""
+        self.clock.advance(max(1, round(seconds * 1_000)))
+
+
+def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
+    for state in states:
+        work(state)
+
+
+@contextmanager
+def opened(plan: Plan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
+    """A life that has not begun. `authority`: the folder of the servers' certificates."""
+    clock = ManualClock()
+    org = Org(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
+    try:
+        org.populate(plan.records)
+        server = EmulatorServer(org, directory=authority, timing=TIMING)
+        with server, pytest.MonkeyPatch.context() as patch:
+            for name, value in server.client_environment().items():
+                patch.setenv(name, value)
+            warehouse = Warehouse(str(folder))
+            life: Life
+
+            def sleep(seconds: float) -> None:
+                life.sleep(seconds)
+
+            with connect(load_settings(), sleep=sleep) as connected:
+                life = Life(plan, org, clock, server, connected, warehouse, spark)
+                yield life
+    finally:
+        org.close()

@@ -1,0 +1,149 @@
+"""What nobody who reads the stream can know of a life: which cells, from when until when, and why.
+
+Each spot is as small as it can be told from the org's own log, the diary, and the ledger of doubts. A life without
+silent changes and without holes has none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+from sfcdc_assets.emulator.transaction import Transaction
+from sfcdc_assets_tests.pipeline.lives import Life, SnapshotTaken
+from sfcdc_assets_tests.pipeline.lives_tables import ms, rows_of
+from sfcdc_assets_tests.pipeline.oracle import column_fields
+
+SETS_ALL = ("CREATE", "UNDELETE")
+
+
+@dataclass(frozen=True)
+class BlindSpot:
+    """Times are ms of the life's clock, `since` is in it and `until` is not; None stands for all records, or fields."""
+
+    entity: str
+    record_id: str | None
+    field: str | None
+    since: float
+    until: float
+    why: str
+
+    def covers(self, entity: str, record_id: str, field: str | None, moment: int) -> bool:
+        """Whether a cell (without a field: whether there is such a record) is in it."""
+        return (
+            self.entity == entity
+            and self.record_id in (None, record_id)
+            and self.field in (None, field)
+            and self.since <= moment < self.until
+        )
+
+
+class BlindSpots:
+    """Those of one life that is over."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._transactions = list(life.org.transactions())
+        self._times = {each.commit_number: each.commit_timestamp for each in self._transactions}
+        self._touched: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for transaction in self._transactions:
+            for change in transaction.changes:
+                self._touched[change.entity, change.record_id].append(transaction.commit_timestamp)
+        self.all = [*self._unread_fields(), *self._hidden_fields(), *self._doubts()]
+        self._of: dict[str, list[BlindSpot]] = defaultdict(list)
+        for spot in self.all:
+            self._of[spot.entity].append(spot)
+
+    def cover(self, entity: str, record_id: str, field: str | None, moment: int) -> bool:
+        """Whether a cell is in any of them."""
+        return any(spot.covers(entity, record_id, field, moment) for spot in self._of[entity])
+
+    def _unread_fields(self) -> Iterator[BlindSpot]:
+        """What records had in a field when it came, or was hidden at first: known once it is read."""
+        names = defaultdict(set)
+        for number in (0, *self._times, self._life.org.last_commit_number + 1):
+            for entity, definition in self._life.org.definitions_at(number).items():
+                names[entity].update(field.name for field in column_fields(definition))
+        for entity, of_entity in names.items():
+            for name in sorted(of_entity):
+                read = self._first_reading(entity, name, 0)
+                yield BlindSpot(entity, None, name, 0, read.begun_at if read else inf, "never read before")
+
+    def _hidden_fields(self) -> Iterator[BlindSpot]:
+        """What changes in a field while it is hidden: known when it changes again in sight, or is read again."""
+        since: dict[tuple[str, str, str], int] = {}
+        for transaction in self._transactions:
+            for change in transaction.changes:
+                hidden = self._hidden_at(change.entity, transaction)
+                definition = self._life.org.definitions_at(transaction.commit_number)[change.entity]
+                sets_all = change.change_type in SETS_ALL
+                for name in [f.name for f in definition.stored_fields] if sets_all else change.changed_fields:
+                    cell = (change.entity, change.record_id, name)
+                    if name in hidden:
+                        since.setdefault(cell, transaction.commit_timestamp)
+                    elif cell in since:
+                        yield self._hidden_spot(*cell, since.pop(cell), transaction.commit_timestamp)
+        for cell, first in since.items():
+            yield self._hidden_spot(*cell, first, inf)
+
+    def _hidden_spot(self, entity: str, record_id: str, name: str, since: int, until: float) -> BlindSpot:
+        read = self._first_reading(entity, name, since)
+        return BlindSpot(entity, record_id, name, since, min(until, read.begun_at if read else inf), "hidden field")
+
+    def _hidden_at(self, entity: str, transaction: Transaction) -> frozenset[str]:
+        hidden = [
+            each.names
+            for each in self._life.diary.hidden
+            if each.entity == entity and each.after_commit < transaction.commit_number
+        ]
+        return hidden[-1] if hidden else frozenset()
+
+    def _doubts(self) -> Iterator[BlindSpot]:
+        """Versions between a hole and the reading that closes it; from its last change before the reading on a record
+        is known again."""
+        events = self._event_times()
+        for entity in self._life.warehouse.entities("gap_reconciliation"):
+            for doubt in rows_of(self._life.warehouse, f"gap_reconciliation/{entity}"):
+                opened = doubt["opened_position"]
+                since = min((time for position, time in events if position >= opened), default=0)
+                if doubt["record_id"] == "*":
+                    yield from self._entity_doubt(entity, opened, since)
+                else:
+                    yield from self._record_doubt(entity, doubt["record_id"], opened, since)
+
+    def _entity_doubt(self, entity: str, opened: int, since: int) -> Iterator[BlindSpot]:
+        read = next((s for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened), None)
+        until = read.begun_at if read else inf
+        for (of, record_id), times in self._touched.items():
+            if of == entity and any(since <= time <= until for time in times):
+                concerned = None if record_id.endswith("*") else record_id
+                yield BlindSpot(entity, concerned, None, since, until, "doubt *")
+                yield from self._not_read(entity, concerned, since, until)
+
+    def _record_doubt(self, entity: str, record_id: str, opened: int, since: int) -> Iterator[BlindSpot]:
+        reads = [
+            ms(row["_read_at"])
+            for row in rows_of(self._life.warehouse, f"snapshot/{entity}")
+            if row["Id"] == record_id and row["_position"] >= opened
+        ]
+        reads += [s.begun_at for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened]
+        until = min(reads, default=inf)
+        yield BlindSpot(entity, record_id, None, since, until, "doubt")
+        yield from self._not_read(entity, record_id, since, until)
+
+    def _not_read(self, entity: str, record_id: str | None, since: float, until: float) -> Iterator[BlindSpot]:
+        """Fields that were hidden when the doubt was closed: what their events said is gone with the doubt."""
+        for each in self._life.diary.hidden:
+            if each.entity == entity and self._times.get(each.after_commit, 0) <= until:
+                for name in each.names:
+                    read = self._first_reading(entity, name, until)
+                    yield BlindSpot(entity, record_id, name, since, read.begun_at if read else inf, "hidden when read")
+
+    def _event_times(self) -> list[tuple[int, int]]:
+        return [(row["position"], ms(row["commit_timestamp"])) for row in rows_of(self._life.warehouse, "raw_events")]
+
+    def _first_reading(self, entity: str, name: str, since: float) -> SnapshotTaken | None:
+        found = (s for s in self._life.diary.snapshots if s.entity == entity and name in s.fields)
+        return next((s for s in found if s.begun_at >= since), None)

@@ -1,0 +1,99 @@
+"""What Spark does for a batch, in this process: the very functions of the tasks, one leaf after another.
+
+A job of Spark costs a second, whatever it does; hundreds of lives have no use for that.
+"""
+
+from __future__ import annotations
+
+import ssl
+import weakref
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline import current_state, layout, plan
+from sfcdc_assets.salesforce import session
+from sfcdc_assets.salesforce.tls import trusted_roots
+from sfcdc_assets.state.apply import EventRange, event_reader, markers
+from sfcdc_assets.state.changes import CHANGES
+from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
+from sfcdc_assets.state.reshape import Reshape
+from sfcdc_assets.state.sample import sample_of_page
+
+
+class Handles:
+    """Handles of Delta tables, used again by whoever opens the table next once nobody holds them any more.
+
+    Catching up with the log costs an eighth of reading it anew. Two that hold a table still have a handle each.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[str, list[DeltaTable]] = defaultdict(list)
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        """Have all tables opened here."""
+        patch.setattr(Table, "open", self.open)
+
+    def open(self, warehouse: Warehouse, name: str) -> Table | None:
+        """As `Table.open`."""
+        uri = warehouse.uri(name)
+        if not DeltaTable.is_deltatable(uri):
+            self._idle.pop(uri, None)
+            return None
+        handle = self._idle[uri].pop() if self._idle[uri] else DeltaTable(uri)
+        handle.update_incremental()
+        table = Table(name, handle)
+        weakref.finalize(table, self._idle[uri].append, handle)
+        return table
+
+    def forget(self) -> None:
+        """Tables were removed."""
+        self._idle.clear()
+
+
+@cache
+def _roots(ca_file: Path | None) -> ssl.SSLContext:
+    return trusted_roots(ca_file)
+
+
+def with_roots_read_once(patch: pytest.MonkeyPatch) -> None:
+    """Public certificates take 50 ms to read."""
+    patch.setattr(session, "trusted_roots", _roots)
+
+
+def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
+    """Let batches be applied in this process. Rows reach the tasks in any order, as from a shuffle."""
+
+    def apply_events(_: object, events: EventRange, task: LeafTask, visit: Collection[int]) -> pa.Table:
+        batches = []
+        if events.files:
+            paths = pa.RecordBatch.from_pydict({"path": list(events.files)})
+            batches += event_reader(events, task.columns, task.leaves)(iter([paths]))
+        if visit:
+            batches.append(markers(sorted(visit)))
+        changes = pa.Table.from_batches(batches, CHANGES)
+        changes = changes.take(dice.sample(range(len(changes)), len(changes)))
+        leaves = [changes.filter(pc.equal(changes["leaf"], number)) for number in pc.unique(changes["leaf"])]
+        return pa.concat_tables([APPLIED.empty_table(), *map(task.run, leaves)])
+
+    def sample_ids(_: object, pages: Sequence[str], filesystem: fs.FileSystem) -> list[str]:
+        return [record_id for page in pages for record_id in sample_of_page(page, filesystem)]
+
+    def reshape_files(
+        _: object, reshape: Reshape, paths: Sequence[str], filesystem: fs.FileSystem
+    ) -> list[Mapping[str, object]]:
+        return [reshape.write(path, filesystem) for path in paths]
+
+    patch.setattr(current_state, "apply_events", apply_events)
+    patch.setattr(plan, "sample_ids", sample_ids)
+    patch.setattr(layout, "reshape_files", reshape_files)

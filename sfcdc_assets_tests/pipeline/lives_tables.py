@@ -1,0 +1,24 @@
+"""The tables of a life, read as any other program reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets_tests.pipeline.oracle import EPOCH
+
+
+def rows_of(warehouse: Warehouse, table: str, version: int | None = None) -> list[dict[str, Any]]:
+    """All rows, or none if there is no such table."""
+    if not DeltaTable.is_deltatable(warehouse.uri(table)):
+        return []
+    return pa.table(DeltaTable(warehouse.uri(table), version=version).scan()).to_pylist()
+
+
+def ms(time: datetime) -> int:
+    """Epoch milliseconds."""
+    return round((time - EPOCH).total_seconds() * 1_000)

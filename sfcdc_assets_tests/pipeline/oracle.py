@@ -1,0 +1,76 @@
+"""What tables should hold, worked out from the emulated org's records and log alone.
+
+Nothing of the project's own comparison is used, so a mistake in it cannot hide one in the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org import Org
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Rows = dict[str, dict[str, Any]]
+"""Rows by Id."""
+
+
+def column_fields(definition: ObjectDefinition) -> list[FieldDefinition]:
+    """The fields that tables have a column for."""
+    return [field for field in definition.stored_fields if field.name == "Id" or field.in_change_events]
+
+
+def living_at(org: Org, entity: str, commit_number: int) -> Rows:
+    """The live records right after that transaction, with the fields of that time; 0: before the first one."""
+    definition = org.definitions_at(commit_number).get(entity)
+    if definition is None:
+        return {}
+    return {
+        record_id: _typed_row(definition, record) for record_id, record in org.records_at(entity, commit_number).items()
+    }
+
+
+def _typed_row(definition: ObjectDefinition, record: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: typed(field, record.get(field.name)) for field in column_fields(definition)}
+
+
+def expected_rows(org: Org, entity: str) -> Rows:
+    """The org's records with the types of the contract, those in the recycle bin too."""
+    definition = org.definitions[entity]
+    with org.database.lock:
+        return {
+            str(record["Id"]): _typed_row(definition, record)
+            | {"_is_deleted": bool(record.get("IsDeleted", False)), "_in_doubt": False}
+            for record in org.records(entity, include_deleted=True)
+        }
+
+
+def typed(field: FieldDefinition, value: Any) -> Any:
+    """A stored value as the contract types it in a table."""
+    if value is None:
+        return None
+    if field.type == "datetime":
+        return EPOCH + timedelta(milliseconds=value)
+    if field.type == "date":
+        return date.fromisoformat(value)
+    if field.type in {"double", "currency", "percent"}:
+        return float(value)
+    return value
+
+
+def assert_same_rows(entity: str, found: Rows, expected: Rows) -> None:
+    """Same records, same columns, same values; what differs is listed by record and field."""
+    assert found.keys() == expected.keys(), (
+        f"{entity}: missing {sorted(expected.keys() - found.keys())[:5]}, "
+        f"not in the org {sorted(found.keys() - expected.keys())[:5]}"
+    )
+    for record_id, wanted in expected.items():
+        row = found[record_id]
+        columns = {name for name in row if not name.startswith("_")}
+        assert columns == {name for name in wanted if not name.startswith("_")}, entity
+        wrong = {name: (row[name], value) for name, value in wanted.items() if row[name] != value}
+        assert not wrong, f"{entity} {record_id}: (table, org) of {wrong}"
+        assert (row["_deleted_reason"] is None) == (not row["_is_deleted"]), (entity, record_id)

@@ -1,0 +1,95 @@
+"""Random lives of an org, replayed: history, cuts and rebuilt layers against what the org did (guarantees 5 and 10).
+
+`pytest sfcdc_assets_tests/pipeline/test_lives.py --lives 2000` for more of them, `--life-seed 17` for one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets_tests.pipeline.lives import Life, opened
+from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_gives_the_same_rows, rows_after
+from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.lives_plan import plan_of
+
+GROUPS = 8
+"""Pieces of the lives that workers take; each has a few per cent of the suite."""
+WITH_SPARK = 2
+"""Lives that are lived once more with jobs of Spark."""
+_MEMORY = Path("/dev/shm")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each life, in groups that may run on different workers."""
+    if "life_seed" in metafunc.fixturenames:
+        one, count = metafunc.config.getoption("--life-seed"), metafunc.config.getoption("--lives")
+        seeds = range(count) if one is None else [one]
+        marked = [pytest.param(seed, marks=pytest.mark.xdist_group(f"lives {seed % GROUPS}")) for seed in seeds]
+        metafunc.parametrize("life_seed", marked)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the servers' certificates are kept."""
+    return tmp_path_factory.mktemp("authority")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """In memory where that can be: a life makes a thousand small files."""
+    root = tmp_path
+    if _MEMORY.is_dir():
+        root = _MEMORY / f"{tmp_path.parent.parent.name}-{tmp_path.parent.name}-{tmp_path.name}"
+    yield root
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What costs much, and has nothing to do with what is shown, is done once."""
+    with_roots_read_once(monkeypatch)
+    Handles().install(monkeypatch)
+
+
+def test_a_life(life_seed: int, folder: Path, authority: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any moment history is what the org was, each cut is the org between two transactions, and what is made anew
+    from `raw_events` and `snapshot` is the same."""
+    print(f"seed {life_seed}; again: .venv/bin/python -m pytest {Path(__file__)} --life-seed {life_seed}")
+    without_spark(monkeypatch, Random(life_seed))
+    with opened(plan_of(life_seed), folder / "warehouse", authority) as life:
+        life.live()
+        Checks(life).all()
+        assert_rebuilding_gives_the_same_rows(life)
+
+
+@pytest.mark.xdist_group("lives with spark")
+@pytest.mark.parametrize("seed", range(WITH_SPARK))
+def test_a_life_is_the_same_with_spark(
+    seed: int, folder: Path, authority: Path, spark: SparkSession, quick: None
+) -> None:
+    print(f"seed {seed}")
+    plan = plan_of(seed)
+    with opened(plan, folder / "spark", authority, spark) as life:
+        life.live()
+        Checks(life).all()
+        with_spark = all_rows(life)
+    with pytest.MonkeyPatch.context() as patch, opened(plan, folder / "in process", authority) as life:
+        without_spark(patch, Random(seed))
+        life.live()
+        assert all_rows(life) == with_spark
+
+
+def all_rows(life: Life) -> dict[str, object]:
+    """Every layer's rows."""
+    tables = [
+        f"{layer}/{entity}"
+        for layer in ("text_fields", "history", "current_state")
+        for entity in life.org.selected_entities
+    ]
+    return {table: rows_after(life, table, lambda _: -1) for table in tables}

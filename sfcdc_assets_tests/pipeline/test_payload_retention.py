@@ -1,0 +1,112 @@
+"""Payloads past their retention go, everything else stays, and all can be made anew without them."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sfcdc_assets.cli.main import app
+from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.payload_retention import drop_payloads, droppable
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.story import ledger
+
+DAYS = 10
+CLOCKS = ("sfcdc_assets.jobs", "sfcdc_assets.sensors.channel", "sfcdc_assets.assets.snapshot", "sfcdc_assets.cli.ticks")
+
+
+def ahead() -> int:
+    """Now, when what has been landed so far is past its retention."""
+    return int((time.time() + DAYS * 86_400) * 1000)
+
+
+def payloads(pipeline: EmulatedPipeline) -> dict[int, bool]:
+    """Position -> whether the event has its payload."""
+    return {row["position"]: row["payload"] is not None for row in pipeline.scan("raw_events")}
+
+
+def without_payloads(pipeline: EmulatedPipeline) -> list[dict[str, Any]]:
+    rows = [{**row, "payload": None} for row in pipeline.scan("raw_events")]
+    return sorted(rows, key=lambda row: row["position"])
+
+
+def change(pipeline: EmulatedPipeline, value: str) -> None:
+    with pipeline.org.transaction() as one:
+        for entity in ("Account", "Contact"):
+            one.update(entity, ids(pipeline.org, entity)[0], {"Phone": value, "Description": value})
+            one.delete(entity, ids(pipeline.org, entity)[-1])
+
+
+def pins(warehouse: Warehouse) -> set[int]:
+    found = [Snapshots.open(warehouse, entity) for entity in ("Account", "Contact")]
+    return {snapshot.complete().position for snapshot in found if snapshot and (snapshot.complete() is not None)}
+
+
+def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse(str(synced.warehouse))
+    change(synced, "1")
+    synced.server.faults.arm(Fault.GARBLED_HEADER)
+    change(synced, "2")
+    synced.sync()
+    change(synced, "3")
+    synced.sync()
+    landed = without_payloads(synced)
+    (kept,) = synced.scan("quarantine")
+    assert kept["payload"]
+    assert all(payloads(synced).values())
+    pinned = pins(warehouse)
+    assert drop_payloads(warehouse, 3, int(time.time() * 1000)) == [], "too young"
+
+    monkeypatch.setenv("SFCDC_PAYLOAD_RETENTION_DAYS", "3")
+    with monkeypatch.context() as clocks:
+        for module in CLOCKS:
+            clocks.setattr(f"{module}.time", SimpleNamespace(time=lambda: ahead() / 1000, monotonic=time.monotonic))
+        synced.sync()
+        assert "payloads past their retention are dropped" in synced.said
+        versions = synced.table("raw_events").version()
+        synced.sync()
+        assert synced.table("raw_events").version() == versions, "nothing is left to do"
+
+    assert not any(payloads(synced).values())
+    assert without_payloads(synced) == landed
+    assert [(row["payload"], row["error"]) for row in synced.scan("quarantine")] == [(None, kept["error"])]
+    assert min(pins(warehouse)) > max(pinned)
+    assert min(pins(warehouse)) == landed[-1]["position"]
+
+    change(synced, "4")
+    synced.sync()
+    synced.assert_equal_to_the_org()
+    assert droppable(warehouse, 3, ahead()) == [], "behind the pin nothing goes"
+    tables = {name: synced.scan(f"current_state/{name}") for name in ("Account", "Contact")}
+    told = CliRunner().invoke(app, ["rebuild", "--entity", "Account", "--entity", "Contact"])
+    assert told.exit_code == 0, told.stderr
+    for name, rows in tables.items():
+        assert sorted(synced.scan(f"current_state/{name}"), key=id_of) == sorted(rows, key=id_of)
+    assert [entry for entry in ledger(synced) if entry["status"] == "open"] == []
+
+
+def id_of(row: dict[str, Any]) -> str:
+    return str(row["Id"])
+
+
+def test_an_event_whose_payload_is_missing_all_the_same_is_read_back(synced: EmulatedPipeline) -> None:
+    change(synced, "1")
+    synced.sync()
+    RawEvents.open(Warehouse(str(synced.warehouse))).drop_payloads("Account", CHANNEL, 10)
+    shutil.rmtree(synced.warehouse / "current_state" / "Account")
+    synced.sync()
+    synced.assert_equal_to_the_org()
+    found = ledger(synced, "Account")
+    assert {entry["reason"] for entry in found} == {"undecodable_payload"}
+    assert {entry["status"] for entry in found} == {"healed"}
+    assert "was dropped after its retention" in found[0]["detail"]

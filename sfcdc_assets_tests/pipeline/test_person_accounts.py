@@ -1,0 +1,179 @@
+"""Person accounts through the pipeline: two tables stay in step with the org, whichever side tells of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, Rows
+from sfcdc_assets_tests.pipeline.rest_records import RestRecords, differences
+from sfcdc_assets_tests.pipeline.story import Entry, ledger, story, unhealed, waits
+
+ENTITIES = ("Account", "Contact")
+PERSON = {
+    "Salutation": "Ms.",
+    "FirstName": "Ada",
+    "LastName": "Byron",
+    "PersonEmail": "ada@example.com",
+    "PersonMailingCity": "London",
+    "PersonHasOptedOutOfEmail": True,
+    "Level__pc": "Primary",
+    "Description": "a" * 1200,
+}
+
+
+@dataclass
+class People:
+    """The org's people by what happens to them, and what the tables held after each sync."""
+
+    pipeline: EmulatedPipeline
+    rest: RestRecords
+    accounts: dict[str, str] = field(default_factory=dict)
+    contacts: dict[str, str] = field(default_factory=dict)
+    tables: list[dict[str, Rows]] = field(default_factory=list)
+    ledgers: list[list[Entry]] = field(default_factory=list)
+    differing: list[list[str]] = field(default_factory=list)
+    """After each sync: where a living record of either table differs from REST."""
+
+    def person(self, name: str, **values: object) -> None:
+        """A new person account."""
+        self.accounts[name] = self.rest.create("Account", [{**PERSON, **values}])[0]
+        self.contacts[name] = str((self.pipeline.org.record("Account", self.accounts[name]) or {})["PersonContactId"])
+
+    def business(self, name: str) -> None:
+        """A new business account with one contact."""
+        self.accounts[name] = self.rest.create("Account", [{"Name": name}])[0]
+        values = {"LastName": name, "FirstName": "Mary", "AccountId": self.accounts[name], "Email": "m@example.com"}
+        self.contacts[name] = self.rest.create("Contact", [values])[0]
+
+    def update(self, name: str, **values: object) -> None:
+        self.rest.update("Account", {self.accounts[name]: values})
+
+    def sync(self) -> None:
+        told = len(ledger(self.pipeline, *ENTITIES))
+        self.pipeline.sync()
+        self.ledgers.append(ledger(self.pipeline, *ENTITIES)[told:])
+        self.tables.append({entity: self.pipeline.rows(entity) for entity in ENTITIES})
+        self.pipeline.assert_equal_to_the_org(ENTITIES)
+        self.differing.append([])
+        for entity, rows in self.tables[-1].items():
+            living = [record_id for record_id, row in rows.items() if not row["_is_deleted"]]
+            self.differing[-1] += differences(rows, self.rest.rows(entity, living))
+
+    def doubts(self, sync: int) -> set[tuple[str, str, str]]:
+        """Entity, who, and why of the doubts that a sync opened."""
+        names = {record_id: name for by_name in (self.accounts, self.contacts) for name, record_id in by_name.items()}
+        return {(each["entity"], names[each["record_id"]], each["reason"]) for each in self.ledgers[sync]}
+
+
+@pytest.fixture(scope="module")
+def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+    folder = tmp_path_factory.mktemp("people")
+    with story(folder, ENTITIES, records=3) as pipeline, pytest.MonkeyPatch.context() as patch:
+        pipeline.org.setup.enable_person_accounts()
+        told = People(pipeline, RestRecords(pipeline))
+        for name in ("old", "renamed", "touched", "deleted", "restored"):
+            told.person(name)
+        for name in ("becoming", "unseen", "between", "firm"):
+            told.business(name)
+        patch.setenv("SFCDC_ENTITIES", "Contact")
+        pipeline.sync()
+
+        told.update("between", RecordTypeId=PERSON_TYPE)
+        patch.delenv("SFCDC_ENTITIES")
+        told.sync()
+
+        told.person("new", FirstName=None, Salutation=None)
+        told.update("renamed", FirstName="Augusta", LastName="Lovelace", PersonEmail=None)
+        told.rest.update("Contact", {told.contacts["old"]: {"LastName": "King", "MailingCity": None}})
+        told.update("touched", Industry="Energy", PersonMailingCity="Ulm", Level__pc=None)
+        told.update("becoming", RecordTypeId=PERSON_TYPE[:15])
+        told.business("at once")
+        told.update("at once", RecordTypeId=PERSON_TYPE)
+        told.update("firm", Name="Firm 2")
+        for name in ("deleted", "restored"):
+            told.rest.delete("Account", told.accounts[name])
+        told.rest.undelete("Account", told.accounts["restored"])
+        told.sync()
+
+        told.update("becoming", RecordTypeId=BUSINESS_TYPE)
+        pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
+        told.update("unseen", RecordTypeId=PERSON_TYPE)
+        told.sync()
+        yield told
+
+
+def test_both_tables_equal_the_org_after_each_sync(people: People) -> None:
+    assert people.differing == [[], [], []]
+    assert all(not waits(rows) for tables in people.tables for rows in tables.values())
+    assert unhealed(people.pipeline, *ENTITIES) == []
+
+
+def test_a_person_has_its_parts_its_whole_name_and_its_contacts_fields(people: People) -> None:
+    row = people.tables[1]["Account"][people.accounts["renamed"]]
+    assert (row["Name"], row["FirstName"], row["Salutation"]) == ("Augusta Lovelace", "Augusta", "Ms.")
+    assert row["PersonContactId"] == people.contacts["renamed"]
+    assert (row["PersonEmail"], row["PersonMailingCity"], row["Level__pc"]) == (None, "London", "Primary")
+    other = people.tables[1]["Account"][people.accounts["old"]]
+    assert (other["Name"], other["LastName"], other["PersonMailingCity"]) == ("Ada King", "King", None)
+    assert people.tables[1]["Account"][people.accounts["new"]]["Name"] == "Byron"
+
+
+def test_only_a_person_whose_name_the_events_left_open_is_read_back(people: People) -> None:
+    names = {("Account", name, "untold_value") for name in ("new", "renamed", "old", "becoming", "restored", "at once")}
+    assert people.doubts(0) == {("Contact", "between", "silent_change")}
+    assert people.doubts(1) == names | {("Contact", name, "silent_change") for name in ("becoming", "at once")}
+    assert people.doubts(2) == {
+        ("Contact", "becoming", "silent_change"),
+        ("Account", "unseen", "GAP_UPDATE"),
+        ("Contact", "unseen", "silent_change"),
+    }
+
+
+def test_a_contact_follows_its_account_into_being_a_person_and_back(people: People) -> None:
+    def is_person(name: str) -> list[bool]:
+        return [tables["Contact"][people.contacts[name]]["IsPersonAccount"] for tables in people.tables]
+
+    assert is_person("becoming") == [False, True, False]
+    assert is_person("unseen") == [False, False, True]
+    assert is_person("between") == is_person("old") == [True, True, True]
+    assert people.tables[1]["Contact"][people.contacts["at once"]]["IsPersonAccount"]
+    account = people.tables[2]["Account"][people.accounts["becoming"]]
+    assert (account["Name"], account["LastName"], account["PersonEmail"]) == ("Mary becoming", None, None)
+
+
+def test_a_person_goes_and_comes_back_in_both_tables(people: People) -> None:
+    for entity, ids in (("Account", people.accounts), ("Contact", people.contacts)):
+        rows = people.tables[1][entity]
+        assert rows[ids["deleted"]]["_is_deleted"]
+        assert rows[ids["deleted"]]["LastName"] == "Byron"
+        assert not rows[ids["restored"]]["_is_deleted"]
+    assert people.tables[1]["Account"][people.accounts["restored"]]["Name"] == "Ada Byron"
+
+
+def test_history_dates_what_no_event_told_by_its_reading(people: People) -> None:
+    versions = [
+        (row["_change_type"], row["IsPersonAccount"], row["_changed_fields"], row["_valid_from"])
+        for row in sorted(people.pipeline.scan("history/Contact"), key=lambda row: row["_position"])
+        if row["Id"] == people.contacts["becoming"]
+    ]
+    assert [(kind, is_person) for kind, is_person, _, _ in versions] == [
+        ("SNAPSHOT", False), ("REFETCH", True), ("REFETCH", False),
+    ]  # fmt: skip
+    assert [changed for _, _, changed, _ in versions[1:]] == [["IsPersonAccount"]] * 2
+    dates = [valid_from for _, _, _, valid_from in versions]
+    assert dates == sorted(set(dates)), "a contact was no person before it was seen to be one"
+
+
+def test_history_has_the_event_and_the_name_that_was_read_after_it(people: People) -> None:
+    versions = [
+        (row["_change_type"], row["LastName"], row["Name"], row["_changed_fields"])
+        for row in sorted(people.pipeline.scan("history/Account"), key=lambda row: row["_position"])
+        if row["Id"] == people.accounts["new"]
+    ]
+    assert versions == [("CREATE", "Byron", None, None), ("REFETCH", "Byron", "Byron", ["Name"])]

@@ -1,0 +1,89 @@
+"""Which records changed although no event of their own says so, and since when."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import polars as pl
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.state.baseline import READ_COLUMNS
+from sfcdc_assets.state.changes import CHANGES
+from sfcdc_assets.state.columns import current_state_schema
+from sfcdc_assets.state.merge import empty_rows
+from sfcdc_assets.state.silent_change import FLAG, POINTER, dated_by_reading, not_in_step, silently_changed
+
+COLUMNS = (Column("Id", ColumnType.STRING, False, "id"), Column(POINTER, ColumnType.STRING, False, "reference"))
+
+
+def at(second: int) -> dt.datetime:
+    return dt.datetime(2024, 1, 1, 0, 0, second, tzinfo=dt.UTC)
+
+
+def rows(*values: tuple[str, str | None, int], in_doubt: bool = False) -> pl.DataFrame:
+    like = empty_rows(current_state_schema(COLUMNS))
+    made = [
+        {"Id": record_id, POINTER: pointer, "_position": position, "_in_doubt": in_doubt, "_commit_timestamp": at(10)}
+        for record_id, pointer, position in values
+    ]
+    return pl.DataFrame(made, schema=like.schema)
+
+
+def changes(*values: tuple[str, str, int, str | None]) -> pl.DataFrame:
+    """`CHANGES` of records: id, kind, position, what the cell of the pointer holds."""
+    made = [
+        {"record_id": record_id, "change_type": kind, "position": position, "cells": [cell(0, "x"), cell(1, pointer)]}
+        for record_id, kind, position, pointer in values
+    ]
+    return pl.DataFrame(pa.Table.from_pylist(made, schema=CHANGES))
+
+
+def cell(column: int, value: str | None) -> dict[str, object]:
+    return {"column": column, "s": value, "d": None, "l": None}
+
+
+def told(before: pl.DataFrame, after: pl.DataFrame, *applied: tuple[str, str, int, str | None]) -> set[object]:
+    found = silently_changed(before, changes(*applied), after, COLUMNS)
+    return {(each["record_id"], each["position"]) for each in found}
+
+
+def test_a_contact_gained_or_lost_is_named_and_one_that_stays_is_not() -> None:
+    before = rows(("a", None, 1), ("b", "c2", 1), ("d", "c4", 1), ("e", "c5", 1), ("f", None, 1))
+    after = rows(("a", "c1", 7), ("b", None, 8), ("d", "c4", 9), ("e", "c6", 9), ("f", None, 9))
+    assert told(before, after) == {("c1", 7), ("c2", 8), ("c5", 9), ("c6", 9)}
+
+
+def test_a_person_from_its_create_on_tells_nothing_and_one_that_became_a_person_since_does() -> None:
+    assert told(rows(), rows(("a", "c1", 7)), ("a", "CREATE", 7, "c1")) == set()
+    assert told(rows(), rows(("a", "c1", 8)), ("a", "CREATE", 7, None), ("a", "UPDATE", 8, "c1")) == {("c1", 8)}
+    assert told(rows(), rows(("a", None, 8)), ("a", "CREATE", 7, "c1"), ("a", "UPDATE", 8, None)) == {("c1", 8)}
+
+
+def test_of_an_account_that_was_read_it_is_not_known_what_it_pointed_at() -> None:
+    assert told(rows(), rows(("a", "c1", 7))) == {("c1", 7)}
+    assert told(rows(("a", None, 1), in_doubt=True), rows(("a", "c1", 7))) == {("c1", 7)}
+
+
+def test_an_org_without_person_accounts_has_no_such_column() -> None:
+    plain = rows(("a", None, 1)).drop(POINTER)
+    assert silently_changed(plain, changes(), plain, COLUMNS[:1]) == []
+
+
+def test_contacts_are_compared_with_the_accounts_that_point_at_them() -> None:
+    accounts = pl.DataFrame({POINTER: ["c1", "c2", None, "elsewhere"]})
+    flags = {"c1": True, "c2": False, "c3": True, "c4": False, "c5": None}
+    contacts = pl.DataFrame({"Id": list(flags), FLAG: list(flags.values())})
+    assert not_in_step(accounts, contacts) == ["c2", "c3"]
+
+
+def test_a_reading_dates_only_what_the_org_itself_says_it_has_not_modified() -> None:
+    like = empty_rows(READ_COLUMNS)
+    modified = {"a": at(10), "b": at(11), "c": at(10), "new": at(10), "gone": None}
+    reads = pl.DataFrame(
+        [{"Id": key, "_system_modstamp": moment, "_read_at": at(30)} for key, moment in modified.items()],
+        schema={"Id": pl.String(), **like.schema},
+    )
+    base = pl.concat([rows(("a", None, 1), ("b", None, 1), ("gone", None, 1)), rows(("c", None, 1), in_doubt=True)])
+    dated = dict(dated_by_reading(reads, base).select("Id", "_system_modstamp").iter_rows())
+    assert dated == {**modified, "a": at(30)}
