@@ -95,9 +95,10 @@ def values_in_history(pipeline: EmulatedPipeline, record_id: str, field: str) ->
 def test_several_channels_at_once_with_one_object_on_two(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    several = ids(org.org, "Account")[3:7]
+    update(org, *several, Fax="0")  # the next change is by the same user, so one event
     org.sync()
     landed, copies = (len(events_of(org, "Account", channel)) for channel in (SALES, CHANNEL))
-    several = ids(org.org, "Account")[3:7]
     update(org, *several, Rating="Hot", BillingCity="Lyon")
     with org.org.transaction() as one:
         contact = one.create("Contact", {"LastName": "on one", "AccountId": several[0]})
