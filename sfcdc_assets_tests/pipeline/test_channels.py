@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sfcdc_assets.cli.verify import verify_entities
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
@@ -128,6 +129,11 @@ def test_several_channels_at_once_with_one_object_on_two(
     for channel, cut in newest.items():
         assert cut
         assert cut.position == RawEvents.open(Warehouse(str(org.warehouse))).place(channel).position
+    reports = {report.entity: report for report in verify_entities([])}
+    assert {entity: report.channel for entity, report in reports.items()} == {
+        entity: each["channel"] for entity, each in told.items()
+    }
+    assert not any(report.differences for report in reports.values())
 
 
 def test_what_befalls_a_channel_does_not_concern_an_object_that_another_one_feeds(org: EmulatedPipeline) -> None:
