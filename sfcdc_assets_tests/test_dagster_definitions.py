@@ -172,3 +172,17 @@ def test_the_instance_of_make_dev_sends_nothing_and_runs_one_run_a_lane() -> Non
     assert instance["run_monitoring"]["enabled"]
     (limit,) = instance["concurrency"]["runs"]["tag_concurrency_limits"]
     assert (limit["key"], limit["limit"]) == ("sfcdc/lane", 1)
+
+
+def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    schedule = defs.resolve_schedule_def("drop_payloads_every_night")
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    monkeypatch.delenv("SFCDC_PAYLOAD_RETENTION_DAYS", raising=False)
+    skipped = schedule.evaluate_tick(dg.build_schedule_context())
+    assert (skipped.run_requests or [], "is not set" in (skipped.skip_message or "")) == ([], True)
+    monkeypatch.setenv("SFCDC_PAYLOAD_RETENTION_DAYS", "3")
+    assert len(schedule.evaluate_tick(dg.build_schedule_context()).run_requests or []) == 1
+    assert schedule.job_name == "drop_payloads"
