@@ -96,10 +96,11 @@ class Course:
         if reading.snapshot:
             kind, known = "snapshot", self._texts_known.snapshot >= reading.snapshot
             vanished = _vanished(self.rows, reads, reading.position)
+            dated = dated_by_reading(reads, self.rows, held_too=True)
             self.rows = baseline(self.rows, reads, reading.position)
             # What a row that is new pointed at before its snapshot does not matter.
             before = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
-            seen = pl.concat([reads, vanished])
+            seen = pl.concat([dated, vanished])
         else:
             kind, known = "refetch", self._texts_known.refetch >= reading.refetch
             self.rows = apply_reads(self.rows, reads)

@@ -63,13 +63,14 @@ def not_in_step(pointing: pl.DataFrame, pointed_at: pl.DataFrame) -> list[str]:
     return both.filter(wrong)["Id"].sort().to_list()
 
 
-def dated_by_reading(reads: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
+def dated_by_reading(reads: pl.DataFrame, base: pl.DataFrame, *, held_too: bool = False) -> pl.DataFrame:
     """The reads as history dates them: by `_system_modstamp`, which a silent change leaves as it was.
 
     A row that nothing held, and that the org has not modified since by its own account, had its values until it was
-    read, for all that is known; `_read_at` stands in for the time.
+    read, for all that is known; `_read_at` stands in for the time. `held_too`: a snapshot answers doubts about the
+    whole entity, which hold rows that nobody may have touched.
     """
-    free = base.filter(~pl.col("_in_doubt")).select("Id", pl.col("_commit_timestamp").alias("told_at"))
+    free = base.filter(~pl.col("_in_doubt") | held_too).select("Id", pl.col("_commit_timestamp").alias("told_at"))
     dated = reads.join(free, on="Id", how="left", maintain_order="left").with_columns(
         pl.when(pl.col("_system_modstamp") <= pl.col("told_at"))
         .then(pl.col("_read_at"))

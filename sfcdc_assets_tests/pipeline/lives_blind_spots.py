@@ -69,7 +69,7 @@ class BlindSpots:
         for entity, of_entity in names.items():
             for name in sorted(of_entity):
                 read = self._first_reading(entity, name, 0)
-                yield BlindSpot(entity, None, name, 0, read.begun_at if read else inf, "never read before")
+                yield BlindSpot(entity, None, name, 0, read.done_at if read else inf, "never read before")
 
     def _silent_changes(self) -> Iterator[BlindSpot]:
         """Values of all records that changed at once, by a type that did or a wildcard: known when they are read."""
@@ -78,7 +78,7 @@ class BlindSpots:
             read = next(reads, None)
             for name in silent.replaced:
                 since = self._times.get(silent.after_commit, 0)
-                yield BlindSpot(silent.entity, None, name, since, read.begun_at if read else inf, "silent change")
+                yield BlindSpot(silent.entity, None, name, since, read.done_at if read else inf, "silent change")
 
     def _hidden_fields(self) -> Iterator[BlindSpot]:
         """What changes in a field while it is hidden: known when it changes again in sight, or is read again."""
@@ -99,7 +99,7 @@ class BlindSpots:
 
     def _hidden_spot(self, entity: str, record_id: str, name: str, since: int, until: float) -> BlindSpot:
         read = self._first_reading(entity, name, since)
-        return BlindSpot(entity, record_id, name, since, min(until, read.begun_at if read else inf), "hidden field")
+        return BlindSpot(entity, record_id, name, since, min(until, read.done_at if read else inf), "hidden field")
 
     def _hidden_at(self, entity: str, transaction: Transaction) -> frozenset[str]:
         hidden = [
@@ -124,7 +124,7 @@ class BlindSpots:
 
     def _entity_doubt(self, entity: str, opened: int, since: int) -> Iterator[BlindSpot]:
         read = next((s for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened), None)
-        until = read.begun_at if read else inf
+        until = read.done_at if read else inf
         for (of, record_id), times in self._touched.items():
             if of == entity and any(since <= time <= until for time in times):
                 yield BlindSpot(entity, record_id, None, since, until, "doubt *")
@@ -136,7 +136,7 @@ class BlindSpots:
             for row in rows_of(self._life.warehouse, f"snapshot/{entity}")
             if row["Id"] == record_id and row["_position"] >= opened
         ]
-        reads += [s.begun_at for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened]
+        reads += [s.done_at for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened]
         until = min(reads, default=inf)
         yield BlindSpot(entity, record_id, None, since, until, "doubt")
         yield from self._not_read(entity, record_id, since, until)
@@ -157,7 +157,7 @@ class BlindSpots:
         }
         for name in hidden | gone:
             read = self._first_reading(entity, name, until)
-            yield BlindSpot(entity, record_id, name, since, read.begun_at if read else inf, "not read")
+            yield BlindSpot(entity, record_id, name, since, read.done_at if read else inf, "not read")
 
     def _event_times(self) -> list[tuple[int, int]]:
         return [(row["position"], ms(row["commit_timestamp"])) for row in rows_of(self._life.warehouse, "raw_events")]

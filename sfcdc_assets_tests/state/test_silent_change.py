@@ -87,3 +87,12 @@ def test_a_reading_dates_only_what_the_org_itself_says_it_has_not_modified() -> 
     base = pl.concat([rows(("a", None, 1), ("b", None, 1), ("gone", None, 1)), rows(("c", None, 1), in_doubt=True)])
     dated = dict(dated_by_reading(reads, base).select("Id", "_system_modstamp").iter_rows())
     assert dated == {**modified, "a": at(30)}
+
+
+def test_a_snapshot_does_not_date_a_silent_change_before_it_can_have_happened() -> None:
+    """A wildcard holds all rows; those that the org has not modified had their values until they were read."""
+    told, read = at(1), at(2)
+    base = pl.DataFrame({"Id": ["1"], "_in_doubt": [True], "_commit_timestamp": [told]})
+    reads = pl.DataFrame({"Id": ["1"], "_system_modstamp": [told], "_read_at": [read]})
+    assert dated_by_reading(reads, base, held_too=True)["_system_modstamp"].to_list() == [read]
+    assert dated_by_reading(reads, base)["_system_modstamp"].to_list() == [told]
