@@ -8,7 +8,7 @@ demo: java .venv/installed
 	$(BIN)/sfcdc demo
 
 test: java .venv/installed
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 dev: java .venv/installed
 	$(BIN)/sfcdc dev

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 # Machines under load are slow, not wrong; a failing example prints how to run it again.
 settings.register_profile("suite", deadline=None, print_blob=True)
 settings.load_profile("suite")
 
 LIVES = 200
+LIFE_GROUPS = 8
+"""Pieces of the lives that workers take."""
 SLOW_FIRST = ("sfcdc_assets_tests/cli/", "sfcdc_assets_tests/ui/", "sfcdc_assets_tests/pipeline/")
 """Folders whose files take minutes: begun last they would leave a worker idle."""
+
+_LIFE = re.compile(r"::test_a_life\[(\d+)\]")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,17 +28,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--life-seed", type=int, default=None, help="the seed of the one life to replay")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For `--dist loadgroup`: a file's tests share fixtures, so they stay together, unless they say otherwise. Slow
-    files come first, and what fills the gaps at the end last."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    """Slow files come first, and what fills the gaps at the end last; needs `--no-loadscope-reorder`."""
     items.sort(key=lambda item: _turn(item.nodeid))
 
 
 def _turn(nodeid: str) -> int:
-    if "test_lives" in nodeid:
+    if _LIFE.search(nodeid):
         return 2
     return 0 if nodeid.startswith(SLOW_FIRST) else 1
+
+
+class ByFileButLives(LoadScopeScheduling):
+    """A file's tests share fixtures, so they stay together; lives share nothing."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        life = _LIFE.search(nodeid)
+        return f"lives {int(life[1]) % LIFE_GROUPS}" if life else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """For every `--dist`."""
+    return ByFileButLives(config, log)

@@ -18,20 +18,17 @@ from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_g
 from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives_plan import plan_of
 
-GROUPS = 8
-"""Pieces of the lives that workers take; each has a few per cent of the suite."""
 WITH_SPARK = 2
 """Lives that are lived once more with jobs of Spark."""
 _MEMORY = Path("/dev/shm")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each life, in groups that may run on different workers."""
+    """One test for each life."""
     if "life_seed" in metafunc.fixturenames:
         one, count = metafunc.config.getoption("--life-seed"), metafunc.config.getoption("--lives")
         seeds = range(count) if one is None else [one]
-        marked = [pytest.param(seed, marks=pytest.mark.xdist_group(f"lives {seed % GROUPS}")) for seed in seeds]
-        metafunc.parametrize("life_seed", marked)
+        metafunc.parametrize("life_seed", seeds)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +65,6 @@ def test_a_life(life_seed: int, folder: Path, authority: Path, quick: None, monk
         assert_rebuilding_gives_the_same_rows(life)
 
 
-@pytest.mark.xdist_group("lives with spark")
 @pytest.mark.parametrize("seed", range(WITH_SPARK))
 def test_a_life_is_the_same_with_spark(
     seed: int, folder: Path, authority: Path, spark: SparkSession, quick: None
