@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.lake.gap_reconciliation import Ledger, entity_doubts
+from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -91,7 +92,9 @@ def _take(
     if ledger is not None:
         complete = snapshots.complete()
         held = entity_doubts(ledger.open_doubts(), channel, complete.position if complete else 0)
-        at_least = max([at_least, *held])
+        if held:
+            # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
+            at_least = max([at_least, *held, RawEvents.open(warehouse).place(channel).position])
     progress = snapshots.progress()
     unfinished = progress is not None and not progress.complete and progress.channel == channel
     resumed = resume and unfinished and progress is not None and progress.position >= at_least

@@ -15,7 +15,7 @@ from sfcdc_assets.emulator.settings import OrgSettings
 OBJECTS = ("Account", "Contact", "Case", "Task", "Invoice_Statement__c", "Lead", "Opportunity")
 FAMILY = ("Lead", "Account", "Contact", "Opportunity")
 """What a converted lead becomes."""
-RETYPE = 0.0
+RETYPE = 2.0
 """Weight of changed types: 2 finds one life in a hundred (seed 76) whose history has a value dated too early."""
 _KEPT = ("Id", "IsDeleted", "MasterRecordId", "Name", "AccountId", "Amount", "Description")
 
