@@ -90,6 +90,12 @@ def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, pin: int) -> list[i
     return [position for position in opened if position > pin]
 
 
+def holding_doubts(doubts: Sequence[OpenDoubt], channel: str, pin: int) -> list[int]:
+    """Those of them that events wait for. A field that is new puts nothing else in doubt: events go on, and the
+    snapshot brings what records had in it before."""
+    return entity_doubts([doubt for doubt in doubts if doubt.reason != Doubt.NEW_FIELD], channel, pin)
+
+
 class Ledger:
     """A handle on one snapshot of an entity's ledger."""
 
@@ -161,25 +167,27 @@ class Ledger:
         return new
 
     def _known(self, doubts: Sequence[Mapping[str, Any]]) -> set[tuple[str, int, str]]:
-        """Which of these doubts are open, for whatever reason, or were raised by an event before and are healed."""
+        """Which of these doubts are open (those about records for whatever reason), or were raised by an event before
+        and are healed."""
         if not doubts:
             return set()
         positions = [doubt["position"] for doubt in doubts]
         columns = ["record_id", "opened_position", "reason", "status"]
         rows = self.table.scan(columns, f"opened_position >= {min(positions)} and opened_position <= {max(positions)}")
         opened = {(row["record_id"], row["opened_position"]) for row in rows.to_pylist() if row["status"] == "open"}
-        healed = {(row["record_id"], row["opened_position"], row["reason"]) for row in rows.to_pylist()}
+        noted = {(row["record_id"], row["opened_position"], row["reason"]) for row in rows.to_pylist()}
         return {
             key
             for doubt in doubts
-            if (key := (doubt["record_id"], doubt["position"], doubt["reason"]))[:2] in opened
-            or (key in healed and key[2] != Doubt.DRIFT)
+            if ((key := (doubt["record_id"], doubt["position"], doubt["reason"]))[:2] in opened and key[0] != ENTITY)
+            or (key in noted and key[2] != Doubt.DRIFT)
         }
 
-    def entity_positions(self, channel: str) -> list[int]:
-        """Positions on a channel of all doubts about the entity there ever were, in order."""
+    def holding_positions(self, channel: str) -> list[int]:
+        """Positions on a channel of all doubts about the entity there ever were that events waited for, in order."""
         quoted = channel.replace("'", "''")
-        rows = self.table.scan(["opened_position"], f"record_id = '{ENTITY}' and channel = '{quoted}'")
+        of_entity = f"record_id = '{ENTITY}' and channel = '{quoted}'"
+        rows = self.table.scan(["opened_position"], f"{of_entity} and reason <> '{Doubt.NEW_FIELD}'")
         return sorted(set(rows["opened_position"].to_pylist()))
 
     def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:

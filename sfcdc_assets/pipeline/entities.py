@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import history, text_fields
 from sfcdc_assets.lake.current_state import DOUBTED, LAYER, REFETCH, SNAPSHOT, CurrentState
-from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts
+from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -51,8 +51,8 @@ def entity_channels(
 class EntityState:
     """How far an entity has come: positions landed, complete and applied; snapshots complete and applied, the last
     one's pin and whether that is a position of another channel; refetches taken and applied; open doubts, those about
-    records that may be read back now, and the position of an unanswered doubt about the entity and of the last one that
-    its rows were marked for.
+    records that may be read back now; and the positions of the last unanswered doubt about the entity, of the last one
+    that events wait for, and of the last one that its rows were marked for.
 
     Whether fields have changed is told by `layout.seen_by_layout`, whether tables were written with other settings of
     privacy by `seen_by_privacy`, whether payloads past their
@@ -72,6 +72,7 @@ class EntityState:
     doubts_open: int
     doubts_due: int
     entity_doubt: int | None
+    held_from: int | None
     doubt_marked: int
     layout_changed: bool = False
     privacy_changed: bool = False
@@ -89,8 +90,8 @@ class EntityState:
         have changed, or there is something in the tables that may not be there."""
         if self.snapshot_complete == 0 or self.channel_changed:
             return False
-        end = self.complete if self.entity_doubt is None else min(self.complete, self.entity_doubt - 1)
-        unmarked = self.entity_doubt is not None and self.entity_doubt > self.doubt_marked
+        end = self.complete if self.held_from is None else min(self.complete, self.held_from - 1)
+        unmarked = self.held_from is not None and self.held_from > self.doubt_marked
         waiting = self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
         return waiting or unmarked or self.layout_changed or self.privacy_changed
 
@@ -150,6 +151,7 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         doubts_open=len(doubts),
         doubts_due=len(due(doubts, now_ms)),
         entity_doubt=max(entity_doubts(doubts, channel, pin), default=None),
+        held_from=max(holding_doubts(doubts, channel, pin), default=None),
         doubt_marked=table.has(DOUBTED) if table else 0,
     )
 

@@ -58,7 +58,8 @@ def follow_layout(
     """The columns of today, those of `<field>__before_<n>` among them; the snapshot table has them when this returns.
 
     A field that appeared, came back or changed its type, length or scale puts the entity in doubt, so that it is read
-    again. Raises `SchemaMissing` and `ConcurrentCommit`. `spark` is called only if files have to be written anew.
+    again; events wait for that only where values may have changed. `spark` is called only if files have to be written
+    anew. Raises `SchemaMissing` and `ConcurrentCommit`.
     """
     schemas = Schemas(warehouse)
     taken = Snapshots.open(warehouse, entity)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.current_state import DOUBTED, id_ranges
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, entity_doubts
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, holding_doubts
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, Refetch
 from sfcdc_assets.pipeline.batch import Batch, read_batch
 from sfcdc_assets.pipeline.entity_tables import EntityTables
@@ -101,7 +101,7 @@ def _batch(
     after = max(floor, min([applied, *pins]))
     complete = tables.raw_events.complete_position(channel)
     end = max(complete if up_to is None else min(complete, up_to), after, applied, pin)
-    held = entity_doubts(tables.ledger.open_doubts(), channel, pin)
+    held = holding_doubts(tables.ledger.open_doubts(), channel, pin)
     end = max(applied, min([end, *(position - 1 for position in held)]))
     batch = read_batch(tables.raw_events, entity, channel, after, end)
     answered = [found.position for found in batch.entity_doubts if found.position <= pin]
@@ -111,7 +111,7 @@ def _batch(
         tables.ledger.note([doubt], channel, found.position, int(time.time() * 1000))
         held.append(found.position)
         batch = read_batch(tables.raw_events, entity, channel, after, found.position - 1)
-    return batch, held, sorted({*tables.ledger.entity_positions(channel), *answered, *held})
+    return batch, held, sorted({*tables.ledger.holding_positions(channel), *answered, *held})
 
 
 def _readings(

@@ -121,6 +121,8 @@ class BlindSpots:
             for doubt in rows_of(self._life.warehouse, f"gap_reconciliation/{entity}"):
                 opened = doubt["opened_position"]
                 since = min((time for position, time in events if position >= opened), default=0)
+                if doubt["reason"] == "new_field":
+                    continue  # no event waits for it, and what the field had before it was read is a spot of its own
                 if doubt["record_id"] == "*":
                     yield from self._entity_doubt(entity, opened, since)
                 else:
