@@ -96,20 +96,29 @@ class Course:
         if reading.snapshot:
             kind, known = "snapshot", self._texts_known.snapshot >= reading.snapshot
             vanished = _vanished(self.rows, reads, reading.position)
-            dated = dated_by_reading(reads, self.rows, held_too=True)
+            dated = dated_by_reading(reads, self._told(reading.position), held_too=True)
             self.rows = baseline(self.rows, reads, reading.position)
             # What a row that is new pointed at before its snapshot does not matter.
             before = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
             seen = pl.concat([dated, vanished])
         else:
             kind, known = "refetch", self._texts_known.refetch >= reading.refetch
+            seen = dated_by_reading(reads, self._told(reading.position))
             self.rows = apply_reads(self.rows, reads)
-            seen = dated_by_reading(reads, before)
             self.read_back += reads.height
         self.silent += silently_changed(before, self._no_changes, self.rows, self._columns)
         if not known:
             self._texts.append(texts_of_reads(reads, self._columns, kind))
         self._versions(self._no_changes, seen.with_columns(read_type=pl.lit(kind.upper())))
+
+    def _told(self, position: int) -> pl.DataFrame:
+        """`Id`, `_in_doubt` and `_commit_timestamp` of the records as they were at a position: those that went on since
+        (the tables are rolled back then) have it in their versions."""
+        later = self.rows.filter(pl.col("_position") > position).select("Id")
+        rolled_back = self.opened.join(later, on="Id", how="semi").select(
+            "Id", pl.lit(False).alias("_in_doubt"), pl.col("_valid_from").alias("_commit_timestamp")
+        )
+        return pl.concat([self.rows.join(later, on="Id", how="anti").select(rolled_back.columns), rolled_back])
 
     def doubt_all(self) -> None:
         """Mark every living row: the entity as a whole is in doubt."""
