@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
@@ -19,7 +19,7 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.lake import gap_reconciliation
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.snapshots import Snapshots
-from sfcdc_assets.pipeline.read_back import read_back_doubts
+from sfcdc_assets.pipeline.catch_up import CatchUp
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import (
@@ -191,8 +191,8 @@ def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
 
 
 def defaults_of_reading() -> dict[str, Any]:
-    """What the reader takes when it is not told: how it sleeps, among it."""
-    return inspect.unwrap(read_back_doubts).__kwdefaults__ or {}
+    """What a run takes when it is not told: how it sleeps, among it."""
+    return CatchUp.__init__.__kwdefaults__ or {}
 
 
 @pytest.fixture
@@ -204,6 +204,9 @@ def lag(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> Callable[[int
 
     def install(until_pause: int) -> None:
         def sleep(seconds: float) -> None:
+            if seconds < 1:  # until an event is old enough to be pinned after
+                time.sleep(seconds)
+                return
             pauses.append(seconds)
             if len(pauses) == until_pause:
                 org.org.settings = settings
@@ -262,7 +265,7 @@ def test_a_record_that_is_gone_without_an_event_is_believed_to_be_gone_at_the_se
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be a new one that REST does not show yet, so it is not believed at once."""
-    monkeypatch.setitem(defaults_of_reading(), "sleep", lambda _: None)
+    monkeypatch.setitem(defaults_of_reading(), "sleep", lambda seconds: time.sleep(min(seconds, 0.1)))
     (record_id,) = some(org, 1)
     gap(org, record_id, Name="its last change")
     org.server.faults.arm(Fault.LOST_EVENT)
