@@ -99,7 +99,9 @@ def assert_each_cut_is_a_transaction_boundary(lived: Lived) -> None:
         later = {row["transaction_key"] for row in raw if row["position"] > cut["position"]}
         assert not seen & later, "a transaction is in the cut as a whole or not at all"
         tables = dict(cut["tables"])
-        last = max([lived.since, *(t.commit_number for t in lived.transactions if t.transaction_key not in later)])
+        first_later = min((t.commit_number for t in lived.transactions if t.transaction_key in later), default=None)
+        before = [t.commit_number for t in lived.transactions if first_later is None or t.commit_number < first_later]
+        last = max([lived.since, *before])
         for entity in ENTITIES:
             path = str(lived.pipeline.warehouse / "current_state" / entity)
             rows = pa.table(DeltaTable(path, version=tables[f"current_state/{entity}"]).scan()).to_pylist()
