@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.cli.ticks import RunFailed
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.test_privacy import KEY, found_in, texts_of_file
+from sfcdc_assets_tests.pipeline.test_privacy import KEY, texts_of_file
 
 
 def hashed(text: str) -> str:
@@ -19,9 +19,10 @@ def hashed(text: str) -> str:
 
 
 def layers_with(pipeline: EmulatedPipeline, searched: set[str]) -> set[str]:
-    """Folders of the warehouse with a file, of whatever version, that has one of the texts; accounts have dates too."""
-    files = [path for path in pipeline.warehouse.rglob("*") if path.is_file() and "Account" not in path.parts]
-    found = [path.relative_to(pipeline.warehouse) for path in files if found_in(texts_of_file(path), searched)]
+    """Folders of the warehouse with a row, of whatever version, that has one of the texts as a value; accounts have dates
+    too, and times of a day begin as the day does."""
+    files = [path for path in pipeline.warehouse.rglob("*.parquet") if "Account" not in path.parts]
+    found = [path.relative_to(pipeline.warehouse) for path in files if searched & set(texts_of_file(path))]
     return {path.parts[0] for path in found}
 
 
