@@ -19,8 +19,8 @@ def hashed(text: str) -> str:
 
 
 def layers_with(pipeline: EmulatedPipeline, searched: set[str]) -> set[str]:
-    """Folders of the warehouse with a row, of whatever version, that has one of the texts as a value; accounts have dates
-    too, and times of a day begin as the day does."""
+    """Folders of the warehouse with a row, of whatever version, that has one of the texts as a value. Accounts have
+    dates too, and times of a day begin as the day does."""
     files = [path for path in pipeline.warehouse.rglob("*.parquet") if "Account" not in path.parts]
     found = [path.relative_to(pipeline.warehouse) for path in files if searched & set(texts_of_file(path))]
     return {path.parts[0] for path in found}
