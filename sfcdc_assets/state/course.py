@@ -108,7 +108,7 @@ class Course:
             self.read_back += reads.height
         self.silent += silently_changed(before, self._no_changes, self.rows, self._columns)
         if not known:
-            self._texts.append(texts_of_reads(reads, self._columns, kind))
+            self._texts.append(texts_of_reads(reads, self._columns, kind, before))
         self._versions(self._no_changes, seen.with_columns(read_type=pl.lit(kind.upper())))
 
     def _told(self, position: int) -> pl.DataFrame:

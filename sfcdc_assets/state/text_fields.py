@@ -63,16 +63,17 @@ def _named(names: Mapping[int, str]) -> pl.Expr:
     return pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field")
 
 
-def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str) -> pl.DataFrame:
-    """Rows for the large texts of rows read from the org, at the reads' positions. Null texts of a snapshot are left
-    out: before day 0 nothing was known that they would end."""
+def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str, before: pl.DataFrame) -> pl.DataFrame:
+    """Rows for the large texts of rows read from the org, at the reads' positions. A null is a row where it ends a text
+    of `before` (the table's rows)."""
     names = [column.name for column in columns if column.keeps_texts]
     fields = {column.name: column.kept_from or column.name for column in columns}
     place = ["Id", "_position", "_unread"]
     long = reads.select(*place, *names).unpivot(names, index=place)
     long = long.filter(~pl.col("_unread").list.contains(pl.col("variable")).fill_null(False))
-    if origin == "snapshot":
-        long = long.filter(pl.col("value").is_not_null())
+    ended = before.select("Id", *names).unpivot(names, index="Id").drop_nulls("value").select("Id", "variable")
+    nulls = long.filter(pl.col("value").is_null()).join(ended, on=["Id", "variable"], how="semi")
+    long = pl.concat([long.drop_nulls("value"), nulls])
     return _shaped(
         long.select(
             pl.col("Id").alias("record_id"),

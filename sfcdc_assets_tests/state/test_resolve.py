@@ -85,7 +85,7 @@ def test_an_object_without_large_texts_gives_no_texts_by_events_and_by_reads_in_
     columns = COLUMNS[:2]
     merged = run(empty_rows(current_state_schema(columns)), change("a", 1, "CREATE", Name="n"), columns=columns)
     of_changes = texts_of_changes(merged.resolved.changes, merged.resolved.rebuilt, columns)
-    of_reads = texts_of_reads(empty_rows(read_schema(columns)), columns, "snapshot")
+    of_reads = texts_of_reads(empty_rows(read_schema(columns)), columns, "snapshot", merged.rows)
     assert pl.concat([of_reads, of_changes]).is_empty()
 
 
