@@ -89,16 +89,17 @@ def _take(
     columns = follow_layout(warehouse, spark, org.privacy, entity, channel, clock_ms)
     ledger = Ledger.open(warehouse, entity)
     snapshots = Snapshots.open_or_create(warehouse, entity, columns)
-    if ledger is not None:
-        complete = snapshots.complete()
-        held = entity_doubts(ledger.open_doubts(), channel, complete.position if complete else 0)
-        if held:
-            # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
-            at_least = max([at_least, *held, RawEvents.open(warehouse).place(channel).position])
+    complete = snapshots.complete()
+    doubts = ledger.open_doubts() if ledger else []
+    held = entity_doubts(doubts, channel, complete.position if complete else 0)
+    at_least = max([at_least, *held])
     progress = snapshots.progress()
     unfinished = progress is not None and not progress.complete and progress.channel == channel
     resumed = resume and unfinished and progress is not None and progress.position >= at_least
     if not resumed:
+        if held:
+            # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
+            at_least = max(at_least, RawEvents.open(warehouse).place(channel).position)
         position = pin(at_least)
         number = (progress.snapshot_number if progress else 0) + 1
         progress = start(
