@@ -1,0 +1,56 @@
+"""A snapshot that answers a doubt about the entity goes on where it stopped, whatever has landed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.emulator.rest.rest_faults import RestFault
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.landing import Lander
+from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("no file has to be written anew")
+
+
+def test_an_interrupted_answer_is_not_begun_anew_because_events_have_landed(
+    make_pipeline: Callable[..., EmulatedPipeline],
+) -> None:
+    pipeline = make_pipeline("Account", records=20)
+    warehouse = Warehouse(str(pipeline.warehouse))
+    with connect(load_settings()) as org:
+        lander = Lander(warehouse, org)
+
+        def change_and_land() -> int:
+            with pipeline.org.transaction() as one:
+                one.update("Account", ids(pipeline.org, "Account")[0], {"Site": "lands meanwhile"})
+            return lander.land(CHANNEL, settle=1.0, budget=20.0).position
+
+        def take() -> SnapshotReport:
+            return take_snapshot(
+                warehouse, org, "Account", CHANNEL, lambda position: max(position, landed), spark=no_spark
+            )
+
+        landed = change_and_land()
+        assert take().number == 1
+        landed = change_and_land()
+        doubt = {"record_id": ENTITY, "reason": "GAP_OVERFLOW", "position": landed, "detail": None}
+        Ledger.open_or_create(warehouse, "Account").note([doubt], CHANNEL, landed, 1)
+        pipeline.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/jobs/query", method="GET")
+        with pytest.raises(SfcdcError):
+            take()
+        pipeline.server.rest_faults.disarm()
+        pinned, landed = landed, change_and_land()
+        report = take()
+        assert (report.number, report.resumed, report.position) == (2, True, pinned)
+        assert RawEvents.open(warehouse).place(CHANNEL).position > pinned
