@@ -12,28 +12,18 @@ from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.avro.event_schema import change_event_name
 from sfcdc_assets.emulator.channels import Channel, ChannelMember
-from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object, query_computed
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.soql.compiler import compile_query
-from sfcdc_assets.emulator.store import columns_of
 
 
 def _tooling_object(name: str, prefix: str, fields: Sequence[str], name_field: str | None) -> ObjectDefinition:
-    document = {
-        "name": name,
-        "label": name,
-        "key_prefix": prefix,
-        "name_field": name_field,
-        "fields": [{field: {"type": "string"}} for field in fields],
-    }
-    return object_definition(document, name)
+    return computed_object(name, prefix, {field: {"type": "string"} for field in fields}, name_field)
 
 
 _CHANNEL = _tooling_object(
@@ -76,22 +66,8 @@ class _ToolingResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        database = self._org.database
-        compiled = compile_query(text, _OBJECTS, now=self._org.clock())
+        compiled, found = query_computed(self._org, text, _OBJECTS, lambda each: _rows(self._org, each))
         definition = compiled.definition
-        columns = [quoted(field.name) for field in columns_of(definition)]
-        with database.lock:
-            # Made anew for each query, because the objects of the channel are a plain list that anyone may change.
-            database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(columns)})")
-            try:
-                rows = [
-                    tuple(row[field.name] for field in columns_of(definition)) for row in _rows(self._org, definition)
-                ]
-                marks = ", ".join("?" * len(columns))
-                database.execute_many(f"INSERT INTO {quoted(definition.name)} VALUES ({marks})", rows)
-                found = database.rows(compiled.sql, compiled.parameters)
-            finally:
-                database.execute(f"DROP TABLE {quoted(definition.name)}")
         if compiled.query.is_count:
             return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
         records = [record_json(compiled, row, f"{request.data_path}/tooling") for row in found]
@@ -169,7 +145,7 @@ class _ToolingResource:
         raise ApiError("INVALID_CROSS_REFERENCE_KEY", f"there are no events {event_name}", ("selectedEntity",))
 
 
-def _rows(org: Org, definition: ObjectDefinition) -> list[dict[str, str | int]]:
+def _rows(org: Org, definition: ObjectDefinition) -> Sequence[ComputedRow]:
     if definition is _CHANNEL:
         return [_channel_row(org, channel) for channel in org.channels.all()]
     members = org.channels.members()
@@ -182,12 +158,12 @@ def _rows(org: Org, definition: ObjectDefinition) -> list[dict[str, str | int]]:
 def _channel_row(org: Org, channel: Channel) -> dict[str, str | int]:
     name = channel.name.replace("__", "_")
     facts = {"DeveloperName": name, "MasterLabel": channel.label, "ChannelType": "data"}
-    return _audit(org, channel.id, channel.created) | facts
+    return audit_fields(org, channel.id, channel.created) | facts
 
 
 def _member_row(org: Org, member: ChannelMember) -> dict[str, str | int]:
     entity = change_event_name(member.entity)
-    return _audit(org, member.id, member.created) | {
+    return audit_fields(org, member.id, member.created) | {
         "DeveloperName": member.developer_name,
         "MasterLabel": entity,
         "EventChannel": member.channel,
@@ -199,20 +175,7 @@ def _enriched_row(org: Org, number: int, member: ChannelMember, name: str) -> di
     """A standard field is named, a custom one is given by its id."""
     field = org.definitions[member.entity].field(name)
     facts = {"ChannelMemberId": member.id, "Field": (field.field_id if field else None) or name}
-    return _audit(org, new_id("0v9", instance_characters(org.seed), number), member.created) | facts
-
-
-def _audit(org: Org, record_id: str, created: int) -> dict[str, str | int]:
-    moment = created // 1000 * 1000
-    return {
-        "Id": record_id,
-        "IsDeleted": 0,
-        "CreatedDate": moment,
-        "CreatedById": org.users.integration,
-        "LastModifiedDate": moment,
-        "LastModifiedById": org.users.integration,
-        "SystemModstamp": moment,
-    }
+    return audit_fields(org, new_id("0v9", instance_characters(org.seed), number), member.created) | facts
 
 
 def _attributes(definition: ObjectDefinition, record_id: str, request: ApiRequest) -> dict[str, Any]:
