@@ -10,6 +10,7 @@ from sfcdc_assets.assets.channels import OWNERS
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
 from sfcdc_assets.assets.keys import SNAPSHOT_KEY
 from sfcdc_assets.assets.run_scope import run_scope
+from sfcdc_assets.checks.refused_reads import refused_reads_evaluation
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -20,15 +21,22 @@ from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.refused_reads import refused_reads
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
+from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.table_metadata import Metadata, table_metadata
 
 PROGRESS_SECONDS = 5.0
 SAMPLE_ROWS = 5
+_UNKNOWN_SIGHT = (
+    "{entity}: the org does not tell whether the user sees all of its records, so only the thresholds "
+    "SFCDC_VANISH_PERCENT and SFCDC_VANISH_ROWS protect its rows. Let the user read permission "
+    "sets (View Setup and Configuration)."
+)
 
 
 @dg.multi_asset(
@@ -70,15 +78,22 @@ def snapshot(
                 state.channel,
                 lambda position: pins.of(state.channel, position),
                 spark=lambda: spark.spark_session,
-                at_least=max(first, state.entity_doubt or 0),
+                at_least=first,
                 on_page=_Progress(context.log.info),
             )
+            if report.sight is Sight.UNKNOWN:
+                context.log.warning(_UNKNOWN_SIGHT.format(entity=state.entity))
             context.log.info(_told(report))
             log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))
 
         states = entity_states(warehouse, scope.entities)
         states = seen_by_retention(warehouse, states, settings.payload_retention_days, int(time.time() * 1000))
-        each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
+        refused = refused_reads(warehouse, scope.entities)
+        try:
+            each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
+        finally:
+            if refused or refused_reads(warehouse, scope.entities):
+                context.log_event(refused_reads_evaluation(warehouse))
     yield from ()
 
 

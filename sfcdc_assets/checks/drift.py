@@ -57,14 +57,16 @@ def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) ->
             report.calls,
         )
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    refused = [report.refused for report in reports if report.refused]
     differences = [str(found) for report in reports for found in report.differences]
     return dg.AssetCheckResult(
-        passed=not differences,
+        passed=not differences and not refused,
         severity=dg.AssetCheckSeverity.ERROR,
         metadata={
             "compared": dg.MetadataValue.md("\n".join(lines)),
             "differences": len(differences),
             "first_differences": differences[:20],
+            "not_audited": refused,
             "doubts_opened": sum(opened.values()),
             "not_built_yet": [entity for entity in known if entity not in built],
             "api_requests": sum(report.calls for report in reports),

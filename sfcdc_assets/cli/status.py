@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
 
 
@@ -41,7 +42,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
             f"{entity['deleted']:,}",
             f"{entity['in_doubt']:,}",
             "-" if entity["applied"] is None else str(entity["applied"]),
-            _state(entity),
+            _state(entity) + (", a read is not applied" if entity["entity"] in told["refused_reads"] else ""),
         )
     console.print(channels, entities)
     for channel in told["channels"]:
@@ -51,6 +52,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
                 f"{lost['bridged_from']} to {lost['bridged_to']} is bridged by reading the org. {lost['reason']}",
                 markup=False,
             )
+    for line in sentences(told["refused_reads"]):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     for line in _privacy(told["privacy"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}")
@@ -74,6 +77,8 @@ def _state(entity: dict) -> str:
     snapshot = entity["snapshot"]
     if snapshot is not None and not snapshot["complete"]:
         return f"snapshot {snapshot['number']} at {snapshot['rows']:,} rows"
+    if entity["applied"] is None and snapshot is None:
+        return "not copied yet"
     if entity["applied"] is None:
         return "snapshot taken, not built yet"
     if entity["new_channel"]:

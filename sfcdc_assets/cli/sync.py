@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.refused_reads import ReadsRefused, refused_reads
+
 
 def sync(
     until_caught_up: Annotated[
@@ -29,3 +33,7 @@ def sync(
     if as_json:
         ticks = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]
         typer.echo(json.dumps({"ticks": ticks}))
+    settings = load_settings()
+    refused = refused_reads(Warehouse(settings.warehouse), settings.entities or None)
+    if refused:
+        raise ReadsRefused(refused)

@@ -53,13 +53,16 @@ def verify(
         again = {report.entity: report for report in verify_entities([each.entity for each in differing], budget)}
         reports = [again.get(report.entity, report) for report in reports]
     drift = any(report.differences for report in reports)
+    refused = [report.refused for report in reports if report.refused]
     if as_json:
         told = [{**asdict(report), "differences": [asdict(each) for each in report.differences]} for report in reports]
-        typer.echo(json.dumps({"equal": not drift, "entities": told}))
+        typer.echo(json.dumps({"equal": not drift and not refused, "entities": told}))
     else:
         show(reports)
-    if drift:
-        raise typer.Exit(DRIFT)
+    for sentence in refused:
+        typer.echo(sentence, err=True)
+    if drift or refused:
+        raise typer.Exit(DRIFT if drift else 1)
 
 
 def verify_entities(wanted: list[str], budget: int | None = None) -> list[VerifyReport]:

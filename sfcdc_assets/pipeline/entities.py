@@ -74,15 +74,26 @@ class EntityState:
     entity_doubt: int | None
     held_from: int | None
     doubt_marked: int
+    refused: str | None = None
+    """Why the last read of the entity was refused or is not believed; None when nothing is."""
+    snapshot_refused: bool = False
+    """That read was a snapshot."""
+    paused: bool = False
+    """It is too early to read the entity again."""
     layout_changed: bool = False
     privacy_changed: bool = False
     payloads_overdue: bool = False
 
     @property
-    def needs_snapshot(self) -> bool:
+    def lacks_snapshot(self) -> bool:
         """No complete snapshot answers for the entity, or a newer one is due."""
         due = self.channel_changed or self.payloads_overdue
         return self.snapshot_complete == 0 or self.entity_doubt is not None or due
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """One is to be taken now: it is lacking, or the last one was refused, and no pause after that one is left."""
+        return (self.lacks_snapshot or self.snapshot_refused) and not self.paused
 
     @property
     def has_work(self) -> bool:
@@ -136,6 +147,7 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
     copied = (taken.table.transaction_version("complete") or 0) if taken else 0
     pin = (taken.table.transaction_version("pin") or 0) if taken else 0
     doubts = ledger.open_doubts() if ledger else []
+    refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
     return EntityState(
         entity,
         channel,
@@ -153,6 +165,9 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         entity_doubt=max(entity_doubts(doubts, channel, pin), default=None),
         held_from=max(holding_doubts(doubts, channel, pin), default=None),
         doubt_marked=table.has(DOUBTED) if table else 0,
+        refused=refusals[-1].detail if refusals else None,
+        snapshot_refused=any(doubt.attempts for doubt in refusals),
+        paused=any(doubt.due_at > now_ms for doubt in refusals),
     )
 
 

@@ -12,11 +12,13 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
+from sfcdc_assets.reconciliation.vanish import VanishLimits
 from sfcdc_assets.salesforce.channel_members import channel_members
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.salesforce.view_all import ViewAll
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class Org:
     pubsub: PubSubConnection
     privacy: Privacy
     """What of it may be kept."""
+    view_all: ViewAll
+    """Whether the user is shown all of it."""
+    vanish_limits: VanishLimits
+    """How much of it may be gone at once."""
 
     def members(self, channel: str) -> tuple[str, ...] | None:
         """Entities of a channel as the org's setup lists them; None when it does not tell."""
@@ -70,4 +76,5 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = time.sleep) 
             return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
         with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep) as pubsub:
-            yield Org(session, pubsub, Privacy.of(settings))
+            limits = VanishLimits(settings.vanish_percent, settings.vanish_rows)
+            yield Org(session, pubsub, Privacy.of(settings), ViewAll(session), limits)

@@ -19,6 +19,7 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
+from sfcdc_assets.pipeline.refused_reads import refused_reads
 
 
 def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
@@ -30,12 +31,14 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     events = RawEvents(raw) if raw else None
     quarantine = Table.open(warehouse, "quarantine")
     landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
-    names = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
+    layers = ("current_state", "snapshot", "gap_reconciliation")
+    names = sorted({name for layer in layers for name in warehouse.entities(layer)})
     return {
         "warehouse": warehouse.root,
         "channels": [_channel(events, channel) for channel in settings.channels],
         "entities": [_entity(warehouse, landed, name) for name in names],
         "privacy": _privacy(warehouse, Privacy.of(settings), names),
+        "refused_reads": refused_reads(warehouse),
         "quarantined": quarantine.count() if quarantine else 0,
     }
 

@@ -58,6 +58,8 @@ class VerifyReport:
     skipped: int = 0
     calls: int = 0
     seconds: float = 0.0
+    refused: str | None = None
+    """Why nothing was compared."""
 
     def add(self, found: list[Difference]) -> None:
         """Hold differences, up to `HELD`."""

@@ -21,6 +21,7 @@ from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_
 from sfcdc_assets.pipeline.landing import POLL_SECONDS, SETTLE_SECONDS, Lander, LandingReport
 from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
+from sfcdc_assets.pipeline.refused_reads import sentences
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 
@@ -117,6 +118,9 @@ def _name() -> str:
 def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
     told = f"{report.count} events landed on {report.channel}, position {report.position}"
     told += "" if report.at_tip else " (tip not reached yet)"
+    refused = {state.entity: state.refused for state in states if state.refused is not None}
+    if refused:
+        return f"{told}; {' '.join(sentences(refused))}"
     waiting = [state.entity for state in states if state.needs_snapshot]
     if waiting and snapshot_run:
         return f"{told}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."

@@ -180,7 +180,6 @@ class Life(Teller):
                 state.channel,
                 lambda position, channel=state.channel: pins.of(channel, position),
                 spark=self._session,
-                at_least=state.entity_doubt or 0,
                 clock_ms=self.clock,
             )
             taken = Snapshots.open(self.warehouse, state.entity)

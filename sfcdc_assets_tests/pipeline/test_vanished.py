@@ -1,0 +1,299 @@
+"""Many rows that a read of the org no longer shows: not applied before a person says so.
+
+Batches are applied in this process, by the functions of Spark's tasks; what goes through Dagster is in
+`test_lost_permission`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.lake import gap_reconciliation
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger, OpenDoubt
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline import vanished
+from sfcdc_assets.pipeline.accept import NothingToAccept, accept
+from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.current_state import apply_entity
+from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.landing import Lander
+from sfcdc_assets.pipeline.org import Org, connect
+from sfcdc_assets.pipeline.rebuild import remove_layers
+from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.vanished import RowsVanished
+from sfcdc_assets.pipeline.verify import open_drift_doubts, verify_entity
+from sfcdc_assets.salesforce.view_all import ViewAllMissing
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
+
+RECORDS = 40
+
+
+class Copy:
+    """The pipeline of one object, step by step, without Dagster and Spark."""
+
+    def __init__(self, pipeline: EmulatedPipeline, org: Org) -> None:
+        self.pipeline = pipeline
+        self.emulated = pipeline.org
+        self.warehouse = Warehouse(str(pipeline.warehouse))
+        self.org = org
+        self.ahead = 0
+
+    def snapshot(self) -> SnapshotReport:
+        self.land()
+        position = Lander(self.warehouse, self.org).land(CHANNEL, settle=1.0, budget=20.0).position
+        return take_snapshot(
+            self.warehouse,
+            self.org,
+            "Account",
+            CHANNEL,
+            lambda least: max(least, position),
+            spark=None,  # type: ignore[arg-type]  # nothing is written anew
+            clock_ms=lambda: self.now,
+        )
+
+    @property
+    def now(self) -> int:
+        """The clock of this machine, and what a test has let pass, in ms."""
+        return int(time.time() * 1000) + self.ahead
+
+    def land(self) -> None:
+        Lander(self.warehouse, self.org).land(CHANNEL, settle=1.0, budget=20.0)
+
+    def catch_up(self) -> None:
+        channels = {"Account": CHANNEL}
+
+        def apply(state: EntityState, up_to: int) -> Any:
+            return apply_entity(self.warehouse, None, self.org.privacy, "Account", CHANNEL, "run", up_to)  # type: ignore[arg-type]
+
+        def each(states: Any, work: Callable[[EntityState], None]) -> None:
+            for state in states:
+                work(state)
+
+        CatchUp(
+            self.warehouse,
+            self.org,
+            channels,
+            channels,
+            apply,
+            Teller(),
+            each,
+            every_entity=True,
+            visibility_seconds=0.0,
+            describe_seconds=10**9,
+            settle=1.0,
+            clock_ms=lambda: self.now,
+            sleep=lambda _: None,
+        ).run()
+
+    def living(self) -> set[str]:
+        return {key for key, row in self.pipeline.rows("Account").items() if not row["_is_deleted"]}
+
+    def refusals(self) -> list[OpenDoubt]:
+        ledger = Ledger.open(self.warehouse, "Account")
+        return [doubt for doubt in ledger.open_doubts() if doubt.refuses_a_read] if ledger else []
+
+    def state(self) -> EntityState:
+        (state,) = entity_states(self.warehouse, {"Account": CHANNEL}, self.now)
+        return state
+
+    def purge(self, count: int) -> set[str]:
+        """Remove records as an admin's hard delete does, which raises no event."""
+        gone = ids(self.emulated, "Account")[:count]
+        with self.emulated.database.transaction():
+            for record_id in gone:
+                self.emulated.store.purge(self.emulated.definitions["Account"], record_id, self.emulated.clock())
+        return set(gone)
+
+    def audit(self) -> None:
+        report = verify_entity(self.warehouse, self.org, Lander(self.warehouse, self.org), "Account", CHANNEL)
+        open_drift_doubts(self.warehouse, report, self.now)
+
+
+@contextmanager
+def connected(pipeline: EmulatedPipeline) -> Iterator[Copy]:
+    with connect(load_settings()) as org:
+        yield Copy(pipeline, org)
+
+
+@pytest.fixture
+def copy(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> Iterator[Copy]:
+    """A table of 40 rows that equals the org; the org's permission sets are not told, so that thresholds alone help."""
+    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
+    without_spark(monkeypatch, Random(4))
+    pipeline = make_pipeline("Account", records=RECORDS)
+    pipeline.org.hidden_objects.add("PermissionSetAssignment")
+    with connected(pipeline) as copy:
+        copy.snapshot()
+        copy.catch_up()
+        assert len(copy.living()) == RECORDS
+        yield copy
+
+
+def test_a_snapshot_in_which_most_rows_vanish_is_not_applied_and_says_how_to_go_on(copy: Copy) -> None:
+    copy.emulated.view_all.withdraw()
+    with pytest.raises(
+        RowsVanished, match=r"Account: snapshot 2 does not show \d+ of 40 .*sfcdc accept --entity Account"
+    ):
+        copy.snapshot()
+    copy.catch_up()
+    assert len(copy.living()) == RECORDS
+    (refusal,) = copy.refusals()
+    assert (refusal.record_id, refusal.reason, refusal.attempts) == (ENTITY, "vanished", 1)
+    assert copy.state().refused == refusal.detail
+
+
+def test_the_org_is_read_again_after_a_pause_and_believed_when_all_is_shown(copy: Copy) -> None:
+    copy.emulated.view_all.withdraw()
+    with pytest.raises(RowsVanished):
+        copy.snapshot()
+    assert not copy.state().needs_snapshot
+    copy.ahead += 600_000
+    assert copy.state().needs_snapshot
+    copy.emulated.view_all.give_back()
+    assert copy.snapshot().number == 3
+    copy.catch_up()
+    assert copy.refusals() == []
+    assert not copy.state().needs_snapshot
+    with pytest.raises(NothingToAccept):
+        accept(copy.warehouse, "Account", copy.now)
+
+
+def test_what_is_accepted_is_applied_once_and_a_rebuild_comes_to_the_same_rows(copy: Copy) -> None:
+    gone = copy.purge(25)
+    with pytest.raises(RowsVanished, match="25 of 40"):
+        copy.snapshot()
+    with copy.emulated.transaction() as one:  # events go on meanwhile, and come again on top of what is accepted
+        one.update("Account", ids(copy.emulated, "Account")[0], {"Site": "meanwhile"})
+    copy.catch_up()
+    assert len(copy.living()) == RECORDS
+    accepted = accept(copy.warehouse, "Account", copy.now)
+    assert (accepted.snapshot, accepted.records) == (2, 0)
+    copy.catch_up()
+    rows = copy.pipeline.rows("Account")
+    assert {key for key, row in rows.items() if row["_deleted_reason"] == "hard_deleted"} == gone
+    assert rows[ids(copy.emulated, "Account")[0]]["Site"] == "meanwhile"
+    assert copy.refusals() == []
+    remove_layers(copy.warehouse, "Account")
+    copy.catch_up()
+    assert copy.pipeline.rows("Account") == rows
+
+
+def test_a_refused_snapshot_stays_out_of_a_rebuild(copy: Copy) -> None:
+    copy.purge(25)
+    with pytest.raises(RowsVanished):
+        copy.snapshot()
+    remove_layers(copy.warehouse, "Account")
+    copy.catch_up()
+    assert len(copy.living()) == RECORDS
+    assert [doubt.reason for doubt in copy.refusals()] == ["vanished"]
+
+
+def test_rows_whose_delete_an_event_told_do_not_vanish(copy: Copy) -> None:
+    with copy.emulated.transaction() as many:
+        for record_id in ids(copy.emulated, "Account")[:30]:
+            many.delete("Account", record_id)
+    copy.land()
+    with copy.emulated.database.transaction():  # the recycle bin is emptied, too
+        for record_id in copy.emulated.store.deleted_ids(copy.emulated.definitions["Account"]):
+            copy.emulated.store.purge(copy.emulated.definitions["Account"], record_id, copy.emulated.clock())
+    copy.snapshot()
+    copy.catch_up()
+    assert len(copy.living()) == RECORDS - 30
+
+
+def test_a_few_rows_or_a_small_share_of_them_may_vanish(copy: Copy) -> None:
+    gone = copy.purge(20)
+    copy.snapshot()
+    copy.catch_up()
+    assert len(copy.living()) == RECORDS - len(gone)
+
+
+def test_ids_are_compared_range_by_range(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vanished, "IDS_AT_ONCE", 1)
+    copy.purge(21)
+    with pytest.raises(RowsVanished, match="21 of 40"):
+        copy.snapshot()
+
+
+def test_records_that_were_read_back_and_are_mostly_gone_wait_to_be_accepted(copy: Copy) -> None:
+    gone = copy.purge(25)
+    copy.audit()
+    copy.catch_up()
+    assert len(copy.living()) == RECORDS
+    (refusal,) = copy.refusals()
+    assert "25 of 25 records that were read back are not in the org" in (refusal.detail or "")
+    assert not copy.state().needs_snapshot
+    accepted = accept(copy.warehouse, "Account", copy.now)
+    assert (accepted.snapshot, accepted.records) == (None, 25)
+    copy.catch_up()
+    rows = copy.pipeline.rows("Account")
+    assert {key for key, row in rows.items() if row["_deleted_reason"] == "hard_deleted"} == gone
+    assert copy.refusals() == []
+    remove_layers(copy.warehouse, "Account")
+    copy.catch_up()
+    assert copy.pipeline.rows("Account") == rows
+
+
+def test_records_that_are_shown_again_end_the_refusal_by_themselves(copy: Copy) -> None:
+    copy.audit()
+    with copy.emulated.database.transaction():
+        for record_id in ids(copy.emulated, "Account"):
+            copy.emulated.store.update(copy.emulated.definitions["Account"], record_id, {"Site": "unheard"})
+    copy.audit()
+    copy.emulated.view_all.withdraw()
+    copy.catch_up()
+    assert len(copy.living()) == RECORDS
+    assert len(copy.refusals()) == 1
+    copy.emulated.view_all.give_back()
+    copy.ahead += 4_000_000
+    copy.catch_up()
+    assert copy.refusals() == []
+    assert {row["Site"] for row in copy.pipeline.rows("Account").values()} == {"unheard"}
+
+
+def test_where_the_permission_is_known_to_be_missing_nothing_is_read(copy: Copy) -> None:
+    copy.emulated.hidden_objects.clear()
+    copy.emulated.view_all.withdraw("Account")
+    with connected(copy.pipeline) as again:
+        again.land()
+        jobs = again.org.session.request("GET", "jobs/query/")["records"]
+        with pytest.raises(ViewAllMissing, match="View All Records on Account"):
+            again.snapshot()
+        assert again.org.session.request("GET", "jobs/query/")["records"] == jobs
+        (refusal,) = again.refusals()
+        assert refusal.reason == "view_all_missing"
+        with pytest.raises(NothingToAccept, match="View All"):
+            accept(again.warehouse, "Account", again.now)
+        again.catch_up()
+        assert len(again.living()) == RECORDS
+    copy.emulated.view_all.give_back()
+    with connected(copy.pipeline) as later:
+        later.snapshot()
+        assert later.refusals() == []
+
+
+def test_even_one_record_is_not_taken_for_gone_when_the_permission_is_known_to_be_missing(copy: Copy) -> None:
+    copy.emulated.hidden_objects.clear()
+    copy.emulated.view_all.withdraw("Account")
+    hidden = next(
+        str(record["Id"])
+        for record in copy.emulated.records("Account")
+        if record["OwnerId"] != copy.emulated.users.integration
+    )
+    copy.pipeline.server.faults.arm(Fault.INTERNAL_ERROR, 1)
+    with copy.emulated.transaction() as one:
+        one.update("Account", hidden, {"Site": "in a gap"})
+    with connected(copy.pipeline) as again:
+        again.catch_up()
+        again.catch_up()  # what an event says is there is looked for twice
+        assert hidden in again.living()
+        assert len(again.refusals()) == 1
