@@ -32,7 +32,7 @@ _CHANNEL = _tooling_object(
 _MEMBER = _tooling_object(
     "PlatformEventChannelMember",
     "0v8",
-    ("DeveloperName", "MasterLabel", "EventChannel", "SelectedEntity"),
+    ("DeveloperName", "MasterLabel", "EventChannel", "SelectedEntity", "FilterExpression"),
     "DeveloperName",
 )
 _ENRICHED = _tooling_object("EnrichedField", "0v9", ("ChannelMemberId", "Field"), None)
@@ -106,7 +106,9 @@ class _ToolingResource:
         _text(document, "FullName")
         metadata = _metadata(document)
         channel, entity = _text(metadata, "eventChannel"), self._entity(_text(metadata, "selectedEntity"))
-        member = self._org.channels.add_member(channel, entity, _enriched(metadata))
+        member = self._org.channels.add_member(
+            channel, entity, _enriched(metadata), _optional_text(metadata, "filterExpression")
+        )
         return JSONResponse({"id": member.id, **_CREATED}, status_code=201)
 
     def read_member(self, request: ApiRequest) -> Response:
@@ -117,13 +119,13 @@ class _ToolingResource:
             "eventChannel": member.channel,
             "selectedEntity": row["SelectedEntity"],
             "enrichedFields": [{"name": name} for name in member.enriched_fields],
-            "filterExpression": None,
+            "filterExpression": member.filter_expression,
         }
         facts = {"FullName": member.developer_name, "Metadata": metadata}
         return JSONResponse(_attributes(_MEMBER, member.id, request) | row | facts)
 
     def update_member(self, request: ApiRequest) -> Response:
-        """204; enriched fields are replaced, channel and object cannot change."""
+        """204; enriched fields and filter are replaced, channel and object cannot change."""
         member = self._org.channels.member(request.path["id"])
         metadata = _metadata(request.json_object())
         names = {"eventChannel": member.channel, "selectedEntity": change_event_name(member.entity)}
@@ -131,6 +133,7 @@ class _ToolingResource:
             if metadata.get(name, known) != known:
                 raise ApiError("FIELD_INTEGRITY_EXCEPTION", f"{name} of a member cannot be changed", (name,))
         self._org.channels.enrich(member.id, _enriched(metadata))
+        self._org.channels.filter_events(member.id, _optional_text(metadata, "filterExpression"))
         return Response(status_code=204)
 
     def delete_member(self, request: ApiRequest) -> Response:
@@ -161,13 +164,14 @@ def _channel_row(org: Org, channel: Channel) -> dict[str, str | int]:
     return audit_fields(org, channel.id, channel.created) | facts
 
 
-def _member_row(org: Org, member: ChannelMember) -> dict[str, str | int]:
+def _member_row(org: Org, member: ChannelMember) -> dict[str, str | int | None]:
     entity = change_event_name(member.entity)
     return audit_fields(org, member.id, member.created) | {
         "DeveloperName": member.developer_name,
         "MasterLabel": entity,
         "EventChannel": member.channel,
         "SelectedEntity": entity,
+        "FilterExpression": member.filter_expression,
     }
 
 
@@ -202,12 +206,6 @@ def _optional_text(document: Mapping[str, Any], name: str) -> str | None:
 
 
 def _enriched(metadata: Mapping[str, Any]) -> list[str]:
-    if metadata.get("filterExpression"):
-        raise ApiError(
-            "FIELD_INTEGRITY_EXCEPTION",
-            "this org does not filter events; leave filterExpression out",
-            ("filterExpression",),
-        )
     fields = metadata.get("enrichedFields") or []
     if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
         raise ApiError("JSON_PARSER_ERROR", "enrichedFields must be a list of objects with a name")
