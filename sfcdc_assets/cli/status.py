@@ -54,9 +54,20 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
             )
     for line in sentences(told["refused_reads"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for entity in told["entities"]:
+        if entity.get("filter_expression"):
+            console.print(_filtered(entity), markup=False, highlight=False, soft_wrap=True)
     for line in _privacy(told["privacy"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}")
+
+
+def _filtered(entity: dict) -> str:
+    audited = f"last audited {entity['last_audit']}" if entity["last_audit"] else "never audited"
+    return (
+        f"{entity['entity']}: {entity['channel']} filters its events ({entity['filter_expression']}); changes outside "
+        f"the filter are found by the audit only, {audited}."
+    )
 
 
 def _privacy(told: dict) -> Iterator[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
+from sfcdc_assets.lake.audits import Audit, note_audit
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.org import Org
@@ -24,6 +26,22 @@ def audit(warehouse: Warehouse, org: Org, channels: Mapping[str, str], budget: i
         except ViewAllMissing as missing:
             reports.append(VerifyReport(entity, channel, 0, refused=str(missing)))
             continue
+        began = datetime.now(UTC)
         reports.append(verify_entity(warehouse, org, lander, entity, channel, share))
+        note_audit(warehouse, _audit_of(reports[-1], began))
         left = None if left is None else left - reports[-1].calls
     return reports
+
+
+def _audit_of(report: VerifyReport, began: datetime) -> Audit:
+    return Audit(
+        report.entity,
+        report.channel,
+        report.position,
+        began,
+        report.in_org,
+        report.in_table,
+        len(report.differences),
+        report.windows,
+        report.skipped,
+    )

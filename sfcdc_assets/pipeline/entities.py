@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import history, text_fields
+from sfcdc_assets.lake.channel_filters import note_filters
 from sfcdc_assets.lake.current_state import DOUBTED, LAYER, REFETCH, SNAPSHOT, CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -20,28 +21,36 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
 
 
 def entity_channels(
     warehouse: Warehouse,
     channels: Sequence[str],
     wanted: Sequence[str],
-    members: Callable[[str], Sequence[str] | None],
+    members: Callable[[str], ChannelMembers | None],
 ) -> dict[str, str]:
     """Entity -> the channel whose events are applied to it.
 
     A channel's entities are those the org lists as its members or, if it does not tell, those the stream has named.
     Where two channels carry an entity the first in `channels` counts, so that each event is applied once; an entity
     that none lists any more stays with the first that has named it. `wanted` filters, if not empty. When an entity has
-    another channel than before, see `change_of_channel`.
+    another channel than before, see `change_of_channel`. Filters of the members are noted.
     """
     raw_events = RawEvents.open(warehouse)
     named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
     listed = {channel: members(channel) for channel in channels}
+    for channel, told in listed.items():
+        if told is not None:
+            note_filters(warehouse, channel, told.filters)
     found: dict[str, str] = {}
     for channel in channels:
         present = listed[channel]
-        found |= {entity: channel for entity in (named[channel] if present is None else present) if entity not in found}
+        found |= {
+            entity: channel
+            for entity in (named[channel] if present is None else present.entities)
+            if entity not in found
+        }
     for channel in channels:
         found |= {entity: channel for entity in named[channel] if entity not in found}
     return {entity: channel for entity, channel in found.items() if not wanted or entity in wanted}

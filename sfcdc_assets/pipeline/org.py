@@ -13,7 +13,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
 from sfcdc_assets.reconciliation.vanish import VanishLimits
-from sfcdc_assets.salesforce.channel_members import channel_members
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.limits import Limit, limits
@@ -34,8 +34,8 @@ class Org:
     vanish_limits: VanishLimits
     """How much of it may be gone at once."""
 
-    def members(self, channel: str) -> tuple[str, ...] | None:
-        """Entities of a channel as the org's setup lists them; None when it does not tell."""
+    def members(self, channel: str) -> ChannelMembers | None:
+        """Entities of a channel, and their filters, as the org's setup lists them; None when it does not tell."""
         return channel_members(self.session, channel)
 
     def describe_json(self, entity: str) -> str | None:

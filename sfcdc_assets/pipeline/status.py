@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.audits import last_audits
+from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
@@ -33,10 +35,12 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
     layers = ("current_state", "snapshot", "gap_reconciliation")
     names = sorted({name for layer in layers for name in warehouse.entities(layer)})
+    filters = {channel: filters_of(warehouse, channel) for channel in settings.channels}
+    audits = last_audits(warehouse)
     return {
         "warehouse": warehouse.root,
         "channels": [_channel(events, channel) for channel in settings.channels],
-        "entities": [_entity(warehouse, landed, name) for name in names],
+        "entities": [_and_filter(_entity(warehouse, landed, name), filters, audits) for name in names],
         "privacy": _privacy(warehouse, Privacy.of(settings), names),
         "refused_reads": refused_reads(warehouse),
         "quarantined": quarantine.count() if quarantine else 0,
@@ -125,6 +129,18 @@ def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entit
         "new_channel": carrying if carrying != channel else None,
         "version": table.table.version,
         "open_doubts": ledger.counts() if ledger else {},
+    }
+
+
+def _and_filter(
+    told: dict[str, Any], filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
+) -> dict[str, Any]:
+    """With the filter of the events that feed the entity, None for none, and when its table was last compared whole."""
+    audited = audits.get(told["entity"])
+    return {
+        **told,
+        "filter_expression": filters.get(told.get("channel") or "", {}).get(told["entity"]),
+        "last_audit": audited.isoformat(timespec="seconds") if audited else None,
     }
 
 
