@@ -6,122 +6,24 @@ Batches are applied in this process, by the functions of Spark's tasks; what goe
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from random import Random
-from typing import Any
 
 import pytest
 
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake import gap_reconciliation
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger, OpenDoubt
-from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.lake.gap_reconciliation import ENTITY
 from sfcdc_assets.pipeline import vanished
 from sfcdc_assets.pipeline.accept import NothingToAccept, accept
-from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.current_state import apply_entity
-from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.landing import Lander
-from sfcdc_assets.pipeline.org import Org, connect
 from sfcdc_assets.pipeline.rebuild import remove_layers
-from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.vanished import RowsVanished
-from sfcdc_assets.pipeline.verify import open_drift_doubts, verify_entity
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
-from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 
 RECORDS = 40
-
-
-class Copy:
-    """The pipeline of one object, step by step, without Dagster and Spark."""
-
-    def __init__(self, pipeline: EmulatedPipeline, org: Org) -> None:
-        self.pipeline = pipeline
-        self.emulated = pipeline.org
-        self.warehouse = Warehouse(str(pipeline.warehouse))
-        self.org = org
-        self.ahead = 0
-
-    def snapshot(self) -> SnapshotReport:
-        self.land()
-        position = Lander(self.warehouse, self.org).land(CHANNEL, settle=1.0, budget=20.0).position
-        return take_snapshot(
-            self.warehouse,
-            self.org,
-            "Account",
-            CHANNEL,
-            lambda least: max(least, position),
-            spark=None,  # type: ignore[arg-type]  # nothing is written anew
-            clock_ms=lambda: self.now,
-        )
-
-    @property
-    def now(self) -> int:
-        """The clock of this machine, and what a test has let pass, in ms."""
-        return int(time.time() * 1000) + self.ahead
-
-    def land(self) -> None:
-        Lander(self.warehouse, self.org).land(CHANNEL, settle=1.0, budget=20.0)
-
-    def catch_up(self) -> None:
-        channels = {"Account": CHANNEL}
-
-        def apply(state: EntityState, up_to: int) -> Any:
-            return apply_entity(self.warehouse, None, self.org.privacy, "Account", CHANNEL, "run", up_to)  # type: ignore[arg-type]
-
-        def each(states: Any, work: Callable[[EntityState], None]) -> None:
-            for state in states:
-                work(state)
-
-        CatchUp(
-            self.warehouse,
-            self.org,
-            channels,
-            channels,
-            apply,
-            Teller(),
-            each,
-            every_entity=True,
-            visibility_seconds=0.0,
-            describe_seconds=10**9,
-            settle=1.0,
-            clock_ms=lambda: self.now,
-            sleep=lambda _: None,
-        ).run()
-
-    def living(self) -> set[str]:
-        return {key for key, row in self.pipeline.rows("Account").items() if not row["_is_deleted"]}
-
-    def refusals(self) -> list[OpenDoubt]:
-        ledger = Ledger.open(self.warehouse, "Account")
-        return [doubt for doubt in ledger.open_doubts() if doubt.refuses_a_read] if ledger else []
-
-    def state(self) -> EntityState:
-        (state,) = entity_states(self.warehouse, {"Account": CHANNEL}, self.now)
-        return state
-
-    def purge(self, count: int) -> set[str]:
-        """Remove records as an admin's hard delete does, which raises no event."""
-        gone = ids(self.emulated, "Account")[:count]
-        with self.emulated.database.transaction():
-            for record_id in gone:
-                self.emulated.store.purge(self.emulated.definitions["Account"], record_id, self.emulated.clock())
-        return set(gone)
-
-    def audit(self) -> None:
-        report = verify_entity(self.warehouse, self.org, Lander(self.warehouse, self.org), "Account", CHANNEL)
-        open_drift_doubts(self.warehouse, report, self.now)
-
-
-@contextmanager
-def connected(pipeline: EmulatedPipeline) -> Iterator[Copy]:
-    with connect(load_settings()) as org:
-        yield Copy(pipeline, org)
 
 
 @pytest.fixture
