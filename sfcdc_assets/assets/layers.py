@@ -32,7 +32,7 @@ from sfcdc_assets.assets.layer_metadata import (
     text_fields_metadata,
 )
 from sfcdc_assets.assets.run_scope import RunScope, run_scope
-from sfcdc_assets.checks.refused_reads import refused_reads_evaluation
+from sfcdc_assets.checks.refused_reads import report_refused_reads
 from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
@@ -171,7 +171,7 @@ class LayerRun(Teller):
             for sentence in sentences(refused):
                 self._context.log.warning(sentence)
             if refused or refused_before:
-                self._context.log_event(refused_reads_evaluation(self._warehouse))
+                report_refused_reads(self._context.instance, self._warehouse)
 
     def _catch_up(self) -> None:
         CatchUp(

@@ -10,7 +10,7 @@ from sfcdc_assets.assets.channels import OWNERS
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
 from sfcdc_assets.assets.keys import SNAPSHOT_KEY
 from sfcdc_assets.assets.run_scope import run_scope
-from sfcdc_assets.checks.refused_reads import refused_reads_evaluation
+from sfcdc_assets.checks.refused_reads import report_refused_reads
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -93,7 +93,7 @@ def snapshot(
             each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
         finally:
             if refused or refused_reads(warehouse, scope.entities):
-                context.log_event(refused_reads_evaluation(warehouse))
+                report_refused_reads(context.instance, warehouse)
     yield from ()
 
 
@@ -102,10 +102,11 @@ def snapshot_metadata(warehouse: Warehouse, report: SnapshotReport) -> Metadata:
     name = snapshots.name_of(report.entity)
     table = Snapshots.open(warehouse, report.entity)
     assert table is not None
-    told = {key: value for key, value in asdict(report).items() if key not in ("rows", "entity", "seconds")}
+    told = {key: value for key, value in asdict(report).items() if key not in ("rows", "entity", "seconds", "sight")}
     return {
         **told,
         "seconds": round(report.seconds, 3),
+        "user_sees": report.sight.value,
         **table_metadata(warehouse.uri(name), name, report.rows, table.table.schema, table.sample(SAMPLE_ROWS)),
     }
 

@@ -42,7 +42,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
         "channels": [_channel(events, channel) for channel in settings.channels],
         "entities": [_and_filter(_entity(warehouse, landed, name), filters, audits) for name in names],
         "privacy": _privacy(warehouse, Privacy.of(settings), names),
-        "refused_reads": refused_reads(warehouse),
+        "refused_reads": refused_reads(warehouse, settings.entities or None),
         "quarantined": quarantine.count() if quarantine else 0,
     }
 
