@@ -1,9 +1,8 @@
 """The jobs a sensor, a schedule, the command line or a person launches."""
 
-import time
-
 import dagster as dg
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.payload_retention import drop_payloads
 from sfcdc_assets.resources.lake import LakeResource
@@ -45,7 +44,7 @@ def drop_old_payloads(context: dg.OpExecutionContext, lake: LakeResource) -> Non
     if days is None:
         context.log.info("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept.")
         return
-    for each in drop_payloads(lake.warehouse(), days, int(time.time() * 1000)):
+    for each in drop_payloads(lake.warehouse(), days, clock.now_ms()):
         context.log.info(
             f"{each.entity}: {each.events} payloads dropped on {each.channel}, up to position {each.up_to}"
         )
