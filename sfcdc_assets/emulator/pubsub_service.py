@@ -82,6 +82,12 @@ class PubSubService(pb_grpc.PubSubServicer):
         with self._open_lock:
             return sum(subscription.pending for subscription in self._open)
 
+    @property
+    def responses_sent(self) -> int:
+        """Responses on the streams that are open."""
+        with self._open_lock:
+            return sum(subscription.responses_sent for subscription in self._open)
+
     def next_due(self) -> int | None:
         """When the next thing happens on an open stream if nothing else does (epoch ms by the org's clock); None
         without a stream that was begun. A time that is past means that something is being done."""

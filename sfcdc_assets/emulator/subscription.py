@@ -80,6 +80,7 @@ class Subscription:
         self._read_through = 0
         self.pending = 0
         """Events requested and not yet delivered."""
+        self.responses_sent = 0
         self._requests: deque[pb.FetchRequest] = deque()
         self._ended = False
         self._quiet_since = clock()
@@ -223,6 +224,7 @@ class Subscription:
         return batch
 
     def _response(self, batch: Batch) -> pb.FetchResponse:
+        self.responses_sent += 1
         self.pending -= len(batch.events)
         self._quiet_since = self._clock()
         if batch.events:
