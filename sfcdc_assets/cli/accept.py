@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.accept import accept as accept_entity
@@ -22,7 +22,7 @@ def accept(
     """
     warehouse = Warehouse(load_settings().warehouse)
     for name in entity:
-        done = accept_entity(warehouse, name, int(time.time() * 1000))
+        done = accept_entity(warehouse, name, clock.now_ms())
         if done.snapshot is not None:
             typer.echo(f"{name}: snapshot {done.snapshot} is accepted; the next run applies it.")
         if done.records:

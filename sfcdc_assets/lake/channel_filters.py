@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from sfcdc_assets import clock
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -43,7 +44,7 @@ def note_filters(warehouse: Warehouse, channel: str, filters: Mapping[str, str])
     changed = {entity: expression for entity, expression in changed.items() if expression != known.get(entity)}
     if not changed:
         return
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
     rows = [
         {"channel": channel, "entity_name": entity, "filter_expression": expression, "seen_at": now}
         for entity, expression in changed.items()

@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audit import audit
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.current_state import apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.org import Org, connect
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 SETTLE = 1.0
-BUDGET = 20.0
 
 
 class Copy:
     """Account, as it is fed by a channel."""
 
-    def __init__(self, pipeline: EmulatedPipeline, org: Org, channel: str) -> None:
+    def __init__(self, pipeline: EmulatedPipeline, org: Org, poller: Poller, channel: str) -> None:
         self.channel = channel
         self.pipeline = pipeline
         self.emulated = pipeline.org
         self.warehouse = Warehouse(str(pipeline.warehouse))
         self.org = org
-        self.ahead = 0
+        self._poller = poller
 
     def snapshot(self) -> SnapshotReport:
         self.land()
-        position = Lander(self.warehouse, self.org).land(self.channel, settle=SETTLE, budget=BUDGET).position
+        position = self._poller.land(self.channel).position
         return take_snapshot(
             self.warehouse,
             self.org,
@@ -50,11 +49,15 @@ class Copy:
 
     @property
     def now(self) -> int:
-        """The clock of this machine, and what a test has let pass, in ms."""
-        return int(time.time() * 1000) + self.ahead
+        """The time of the org and of its client, epoch ms."""
+        return clock.now_ms()
+
+    def later(self, seconds: float) -> None:
+        """Let time pass."""
+        clock.sleep(seconds)
 
     def land(self) -> None:
-        Lander(self.warehouse, self.org).land(self.channel, settle=SETTLE, budget=BUDGET)
+        self._poller.land(self.channel)
 
     def catch_up(self) -> None:
         channels = {"Account": self.channel}
@@ -69,6 +72,7 @@ class Copy:
         CatchUp(
             self.warehouse,
             self.org,
+            self._poller,
             channels,
             channels,
             apply,
@@ -77,7 +81,6 @@ class Copy:
             every_entity=True,
             visibility_seconds=0.0,
             describe_seconds=10**9,
-            settle=SETTLE,
             clock_ms=lambda: self.now,
             sleep=lambda _: None,
         ).run()
@@ -109,5 +112,6 @@ class Copy:
 
 @contextmanager
 def connected(pipeline: EmulatedPipeline, channel: str = CHANNEL) -> Iterator[Copy]:
-    with connect(load_settings()) as org:
-        yield Copy(pipeline, org, channel)
+    warehouse = Warehouse(str(pipeline.warehouse))
+    with connect(load_settings()) as org, Poller(warehouse, org, SETTLE) as poller:
+        yield Copy(pipeline, org, poller, channel)

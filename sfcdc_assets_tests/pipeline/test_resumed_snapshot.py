@@ -13,8 +13,8 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.entities import entity_states
-from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
@@ -29,13 +29,12 @@ def test_an_interrupted_answer_is_not_begun_anew_because_events_have_landed(
 ) -> None:
     pipeline = make_pipeline("Account", records=20)
     warehouse = Warehouse(str(pipeline.warehouse))
-    with connect(load_settings()) as org:
-        lander = Lander(warehouse, org)
+    with connect(load_settings()) as org, Poller(warehouse, org, 1.0) as poller:
 
         def change_and_land() -> int:
             with pipeline.org.transaction() as one:
                 one.update("Account", ids(pipeline.org, "Account")[0], {"Site": "lands meanwhile"})
-            return lander.land(CHANNEL, settle=1.0, budget=20.0).position
+            return poller.land(CHANNEL).position
 
         def take() -> SnapshotReport:
             return take_snapshot(
@@ -63,14 +62,13 @@ def test_doubts_that_come_faster_than_the_object_is_read_do_not_starve_its_snaps
     """Every attempt is interrupted once, and a new doubt comes meanwhile; each snapshot is finished all the same."""
     pipeline = make_pipeline("Account", records=20)
     warehouse = Warehouse(str(pipeline.warehouse))
-    with connect(load_settings()) as org:
-        lander = Lander(warehouse, org)
+    with connect(load_settings()) as org, Poller(warehouse, org, 1.0) as poller:
         landed = 0
 
         def doubt(reason: str = "GAP_OVERFLOW") -> int:
             with pipeline.org.transaction() as one:
                 one.update("Account", ids(pipeline.org, "Account")[0], {"Site": f"after {landed}"})
-            position = lander.land(CHANNEL, settle=1.0, budget=20.0).position
+            position = poller.land(CHANNEL).position
             noted = {"record_id": ENTITY, "reason": reason, "position": position, "detail": None}
             Ledger.open_or_create(warehouse, "Account").note([noted], CHANNEL, position, 1)
             return position

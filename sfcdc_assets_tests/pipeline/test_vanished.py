@@ -58,7 +58,7 @@ def test_the_org_is_read_again_after_a_pause_and_believed_when_all_is_shown(copy
     with pytest.raises(RowsVanished):
         copy.snapshot()
     assert not copy.state().needs_snapshot
-    copy.ahead += 600_000
+    copy.later(600)
     assert copy.state().needs_snapshot
     copy.emulated.view_all.give_back()
     assert copy.snapshot().number == 3
@@ -156,7 +156,7 @@ def test_records_that_are_shown_again_end_the_refusal_by_themselves(copy: Copy) 
     assert len(copy.living()) == RECORDS
     assert len(copy.refusals()) == 1
     copy.emulated.view_all.give_back()
-    copy.ahead += 4_000_000
+    copy.later(4_000)
     copy.catch_up()
     assert copy.refusals() == []
     assert {row["Site"] for row in copy.pipeline.rows("Account").values()} == {"unheard"}
