@@ -35,8 +35,8 @@ class Copy:
         self._poller = poller
 
     def snapshot(self) -> SnapshotReport:
-        self.land()
-        position = self._poller.land(self.channel).position
+        """Take one, pinned to the stream's tip."""
+        position = self.land()
         return take_snapshot(
             self.warehouse,
             self.org,
@@ -56,8 +56,9 @@ class Copy:
         """Let time pass."""
         clock.sleep(seconds)
 
-    def land(self) -> None:
-        self._poller.land(self.channel)
+    def land(self) -> int:
+        """Land what there is; returns the position."""
+        return self._poller.land(self.channel).position
 
     def catch_up(self) -> None:
         channels = {"Account": self.channel}
