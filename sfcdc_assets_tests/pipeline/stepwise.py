@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from sfcdc_assets import clock
@@ -12,12 +13,13 @@ from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audit import audit
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.channel_reader import Poller
+from sfcdc_assets.pipeline.channel_reader import Poller, until_settled
 from sfcdc_assets.pipeline.current_state import apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.org import Org, connect
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 SETTLE = 1.0
@@ -34,7 +36,7 @@ class Copy:
         self.org = org
         self._poller = poller
 
-    def snapshot(self) -> SnapshotReport:
+    def snapshot(self, on_page: Callable[[SnapshotProgress], None] = lambda _: None) -> SnapshotReport:
         """Take one, pinned to the stream's tip."""
         position = self.land()
         return take_snapshot(
@@ -44,6 +46,7 @@ class Copy:
             self.channel,
             lambda least: max(least, position),
             spark=None,  # type: ignore[arg-type]  # nothing is written anew
+            on_page=on_page,
             clock_ms=lambda: self.now,
         )
 
@@ -57,10 +60,13 @@ class Copy:
         clock.sleep(seconds)
 
     def land(self) -> int:
-        """Land what there is; returns the position."""
-        return self._poller.land(self.channel).position
+        """Land all that was committed until now; returns the position."""
+        patience = replace(until_settled(SETTLE), through_ms=self.now)
+        return self._poller.land(self.channel, patience).position
 
     def catch_up(self) -> None:
+        """A run, after which all that was committed before is in the tables."""
+        self.land()
         channels = {"Account": self.channel}
 
         def apply(state: EntityState, up_to: int) -> Any:
