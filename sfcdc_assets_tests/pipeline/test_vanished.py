@@ -89,6 +89,29 @@ def test_what_is_accepted_is_applied_once_and_a_rebuild_comes_to_the_same_rows(c
     assert copy.pipeline.rows("Account") == rows
 
 
+def test_what_was_read_back_since_is_newer_than_a_snapshot_that_is_accepted_late(copy: Copy) -> None:
+    gone = copy.purge(25)
+    with pytest.raises(RowsVanished):
+        copy.snapshot()
+    kept = ids(copy.emulated, "Account")[0]
+    with copy.emulated.database.transaction():
+        copy.emulated.store.update(copy.emulated.definitions["Account"], kept, {"Site": "unheard"})
+    copy.audit()
+    copy.catch_up()
+    assert copy.pipeline.rows("Account")[kept]["Site"] == "unheard"
+    assert len(copy.living()) == RECORDS
+    accepted = accept(copy.warehouse, "Account", copy.now)
+    assert (accepted.snapshot, accepted.records) == (2, 25)
+    copy.catch_up()
+    rows = copy.pipeline.rows("Account")
+    assert rows[kept]["Site"] == "unheard"
+    assert {key for key, row in rows.items() if row["_deleted_reason"] == "hard_deleted"} == gone
+    assert copy.refusals() == []
+    remove_layers(copy.warehouse, "Account")
+    copy.catch_up()
+    assert copy.pipeline.rows("Account") == rows
+
+
 def test_a_refused_snapshot_stays_out_of_a_rebuild(copy: Copy) -> None:
     copy.purge(25)
     with pytest.raises(RowsVanished):
