@@ -154,6 +154,8 @@ class ChannelReader:
                 self._commit(waiting, False, report)
                 raise
             if received is None:
+                if left > 0 and self._wait(subscription, patience) > 0:
+                    continue  # the call broke and was begun again, and has not answered yet
                 break
             waiting.extend(received.events)
             payload_bytes += sum(len(event.payload) for event in received.events)
