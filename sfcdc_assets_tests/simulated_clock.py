@@ -16,6 +16,9 @@ from sfcdc_assets.emulator.pubsub_service import PubSubService
 
 ARRIVAL_SECONDS = 0.03
 """What a message may take over loopback, by the machine's clock."""
+REQUEST_SECONDS = 1.0
+"""What a request may take to the org: a client that reads a stream has always asked for more."""
+FAR_MS = 86_400_000
 BOUND_SECONDS = 10.0
 """The longest the org may be busy, by the machine's clock, before time goes on all the same."""
 
@@ -30,11 +33,10 @@ class SimulatedClock(Clock):
         """Start at `now` (epoch ms)."""
         self._lock = threading.Lock()
         self._runs = runs
-        self._real = time.time_ns
-        start = time.time_ns() // 1_000_000 if now is None else now
-        self._offset = start - (time.time_ns() // 1_000_000 if runs else 0)
+        self._start = time.time_ns() // 1_000_000 if now is None else now
+        self._offset = self._start - (time.time_ns() // 1_000_000 if runs else 0)
         self._moved: list[Callable[[], None]] = []
-        self._service: Callable[[], PubSubService | None] = lambda: None
+        self._service: Callable[[], PubSubService | None] | None = None
         self._driver = threading.get_ident()
 
     def follow(self, service: Callable[[], PubSubService | None]) -> None:
@@ -53,7 +55,7 @@ class SimulatedClock(Clock):
         return self()
 
     def monotonic(self) -> float:
-        return self() / 1000
+        return (self() - self._start) / 1000
 
     def advance(self, milliseconds: int) -> int:
         """Let time pass; returns the new time."""
@@ -70,29 +72,38 @@ class SimulatedClock(Clock):
         deadline = self.monotonic() + seconds
         waited_since = time.monotonic()
         while not predicate():
-            left = deadline - self.monotonic()
-            if left <= 0:
-                return False
             if threading.get_ident() != self._driver:
+                if self.monotonic() >= deadline:
+                    return False
                 condition.wait(ARRIVAL_SECONDS)
                 continue
             until = self._idle_until(time.monotonic() - waited_since)
             if until is None:
                 condition.wait(0.002)
             elif not condition.wait(ARRIVAL_SECONDS) and not predicate():
+                # A wait is never shorter than was asked for, as with any clock; so a millisecond is added.
+                # Also one who does not want to wait takes what was sent before: time was moved, not waited for.
+                left = deadline - self.monotonic()
+                if left <= 0:
+                    return False
                 # Nothing may be held while the clock is moved: those who are woken may want to put something here.
                 condition.release()
                 try:
-                    self.advance(max(1, min(round(left * 1000), until - self())))
+                    self.advance(max(1, min(round(left * 1000) + 1, until - self())))
                 finally:
                     condition.acquire()
                 waited_since = time.monotonic()
+                if until > self() and deadline <= self.monotonic():
+                    return predicate()
         return True
 
     def _idle_until(self, waited: float) -> int | None:
-        """When the org does something next; None while it is at work, or no stream was begun yet."""
+        """When the org does something next; None while it is at work, no stream was begun yet, or a request is on its
+        way to it. Nobody is waited for by a clock that follows no org."""
+        if self._service is None:
+            return self() + FAR_MS
         service = self._service()
         due = service.next_due() if service is not None else None
-        if due is not None and due > self():
-            return due
+        if service is not None and due is not None and due > self():
+            return None if service.unasked_streams and waited < REQUEST_SECONDS else due
         return self() + 1_000 if waited > BOUND_SECONDS else None

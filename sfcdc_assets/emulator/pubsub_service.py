@@ -82,6 +82,12 @@ class PubSubService(pb_grpc.PubSubServicer):
         with self._open_lock:
             return sum(subscription.pending for subscription in self._open)
 
+    @property
+    def unasked_streams(self) -> int:
+        """Subscribe calls that were begun and on which nothing is requested at the moment."""
+        with self._open_lock:
+            return sum(subscription.is_started and not subscription.pending for subscription in self._open)
+
     def next_due(self) -> int | None:
         """When the next thing happens on an open stream if nothing else does (epoch ms by the org's clock); None
         without a stream that was begun. A time that is past means that something is being done."""

@@ -85,6 +85,7 @@ class Subscription:
         self._quiet_since = clock()
         self._paused_until = 0
         self._is_silent = False
+        self._is_sending = False
 
     @property
     def is_started(self) -> bool:
@@ -96,7 +97,7 @@ class Subscription:
         with self._bus.changed:
             if self._is_silent:
                 return self._clock() + 86_400_000
-            return 0 if self._is_due() else self._due_at()
+            return 0 if self._is_sending or self._is_due() else self._due_at()
 
     def put(self, request: pb.FetchRequest) -> None:
         """A request has arrived."""
@@ -131,7 +132,10 @@ class Subscription:
             batch = self._read()
             self._read_through = batch.through
             if batch.events or not in_time:
+                # gRPC asks for the next response when this one is written to the socket.
+                self._is_sending = True
                 yield self._response(batch)
+                self._is_sending = False
 
     def _wait(self) -> tuple[list[pb.FetchRequest], bool, bool]:
         """Wait for something to do: the requests arrived, whether the call is over, and False if the time is up."""
