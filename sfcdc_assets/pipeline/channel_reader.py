@@ -41,6 +41,9 @@ OLD_MS = 12 * 3_600_000
 RETENTION_MS = 70 * 3_600_000
 """Events are kept for 72 hours; a channel that was begun longer ago and never told a replay id may have lost some."""
 
+LOOK_SECONDS = 30.0
+"""How often a reader that goes on looks whether another process has moved the channel's place."""
+
 _CLOSING_SECONDS = 5.0
 _IN_FLIGHT_SECONDS = 0.5
 
@@ -90,6 +93,7 @@ class ChannelReader:
         self._place = StreamPlace(channel)
         self._committed_ms: int | None = None
         self._complete_through_ms = 0
+        self._looked_at = 0.0
         self._lock = threading.Lock()
 
     def land(self, patience: Patience) -> LandingReport:
@@ -126,6 +130,7 @@ class ChannelReader:
     @decide_anew
     def _land(self, patience: Patience) -> LandingReport:
         report = LandingReport(self._channel)
+        self._follow_others(patience)
         try:
             self._read(patience, report)
         except ReplayIdRefused as refused:
@@ -183,6 +188,21 @@ class ChannelReader:
         self._commit(waiting, is_settled, report)
         subscription.top_up()
 
+    def _follow_others(self, patience: Patience) -> None:
+        """Go on from the durable place if another process moved it: it landed the channel, or skipped positions, which
+        changes nothing about the stream. A commit would notice the same, but without events there is none."""
+        now = clock.current().monotonic()
+        if self._subscription is None or (patience.goes_on and now - self._looked_at < LOOK_SECONDS):
+            return
+        self._looked_at = now
+        durable, _ = self._landing.place()
+        if (durable.position, durable.begun) == (self._place.position, self._place.begun):
+            return
+        if durable.resume == self._place.resume:
+            self._place = durable
+        else:
+            self._close()
+
     def _wait(self, subscription: Subscription, patience: Patience) -> float:
         """Seconds to wait for the next response."""
         if not subscription.has_answered:
@@ -226,6 +246,7 @@ class ChannelReader:
         if self._place.resume.replay_id is None and self._place.begun is None:
             self._place = self._landing.begin(self._place, self._first_start())
         begun = ReplayStart.LATEST if self._place.begun == LATEST else ReplayStart.EARLIEST
+        self._looked_at = clock.current().monotonic()
         self._subscription = Subscription(self._connection, self._channel, Place(begun, self._place.resume))
         return self._subscription
 

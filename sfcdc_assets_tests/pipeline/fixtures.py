@@ -54,9 +54,10 @@ def new_org(folder: Path, entities: Sequence[str], records: int, seed: int = SEE
     return org
 
 
-def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED) -> Org:
-    """The org of a folder. Its clock is its client's too, and jumps over what would be waited for."""
-    org = Org(folder, seed=seed, clock=SimulatedClock(runs=True))
+def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED, now: int | None = None) -> Org:
+    """The org of a folder. Its clock is its client's too, and jumps over what would be waited for; `now`: where it
+    begins (epoch ms), by default at the machine's time."""
+    org = Org(folder, seed=seed, clock=SimulatedClock(now, runs=True))
     if entities:
         org.selected_entities = list(entities)
     return org
