@@ -7,6 +7,9 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.payload_retention import drop_payloads
 from sfcdc_assets.resources.lake import LakeResource
 
+LONG = {"sfcdc/work": "long"}
+"""Tag of jobs that may take long: dagster.yaml leaves slots to those that apply events."""
+
 # Checks have a job of their own: Dagster would plan them with each run of this one and skip them, because the layers
 # log what they did and yield nothing.
 SYNC = dg.define_asset_job(
@@ -25,6 +28,7 @@ SYNC = dg.define_asset_job(
 SNAPSHOT = dg.define_asset_job(
     "snapshot",
     selection=dg.AssetSelection.assets(["salesforce", "snapshot"]),
+    tags=LONG,
     description="Read the chosen entities whole from the org by Bulk API 2.0, pinned to the stream; the next `sync` "
     "builds current_state from it. An unfinished snapshot goes on where it stopped.",
 )
@@ -32,6 +36,7 @@ SNAPSHOT = dg.define_asset_job(
 AUDIT = dg.define_asset_job(
     "audit",
     selection=dg.AssetSelection.checks_for_assets(["salesforce", "current_state"]),
+    tags=LONG,
     description="Compare the tables' columns with the org's fields, and their rows with the org within a budget of API "
     "requests; what differs is read back by the next `sync`.",
 )
@@ -62,4 +67,4 @@ DROP_PAYLOADS = dg.GraphDefinition(
     node_defs=[drop_old_payloads],
     description="Give up payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
     "in the tables stands for. Headers and positions stay.",
-).to_job()
+).to_job(tags=LONG)

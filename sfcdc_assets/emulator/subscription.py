@@ -80,12 +80,13 @@ class Subscription:
         self._read_through = 0
         self.pending = 0
         """Events requested and not yet delivered."""
+        self.responses_sent = 0
         self._requests: deque[pb.FetchRequest] = deque()
         self._ended = False
         self._quiet_since = clock()
         self._paused_until = 0
         self._is_silent = False
-        self._is_sending = False
+        self._is_at_work = True
 
     @property
     def is_started(self) -> bool:
@@ -97,7 +98,7 @@ class Subscription:
         with self._bus.changed:
             if self._is_silent:
                 return self._clock() + 86_400_000
-            return 0 if self._is_sending or self._is_due() else self._due_at()
+            return 0 if self._is_at_work or self._is_due() else self._due_at()
 
     def put(self, request: pb.FetchRequest) -> None:
         """A request has arrived."""
@@ -132,19 +133,18 @@ class Subscription:
             batch = self._read()
             self._read_through = batch.through
             if batch.events or not in_time:
-                # gRPC asks for the next response when this one is written to the socket.
-                self._is_sending = True
                 yield self._response(batch)
-                self._is_sending = False
 
     def _wait(self) -> tuple[list[pb.FetchRequest], bool, bool]:
         """Wait for something to do: the requests arrived, whether the call is over, and False if the time is up."""
         with self._bus.changed:
+            self._is_at_work = False
             while not (in_time := self._is_due()) and (left := self._due_at() - self._clock()) > 0:
                 # A clock that is moved wakes everybody who waits on the bus.
                 self._bus.changed.wait(left / 1000)
             requests = list(self._requests)
             self._requests.clear()
+            self._is_at_work = True
             return requests, self._ended, in_time
 
     def _due_at(self) -> int:
@@ -227,6 +227,7 @@ class Subscription:
         return batch
 
     def _response(self, batch: Batch) -> pb.FetchResponse:
+        self.responses_sent += 1
         self.pending -= len(batch.events)
         self._quiet_since = self._clock()
         if batch.events:

@@ -32,7 +32,7 @@ LEAST_ALLOWANCE = 0.2
 """Share of the day's delivered events that must be left for a start at EARLIEST, which brings up to three days' events
 at once and whose cost all subscribers of the org share."""
 
-IDLE_COMMIT_MS = 900_000
+IDLE_COMMIT_MS = 3_600_000
 """A resume point that only moved (no events) is committed this seldom: ids are good for 72 hours."""
 
 OLD_MS = 12 * 3_600_000
@@ -67,7 +67,10 @@ class Patience:
 TICK = Patience(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
 """A sensor's tick, which is ended from outside after 60 s: the subscription stays open until the next one."""
 
-POLL = Patience(first_answer=SILENCE_SECONDS, quiet=2.0, budget=600.0)
+ANSWER_SECONDS = SILENCE_SECONDS + 10
+"""A stream that has not answered after so long is dead."""
+
+POLL = Patience(first_answer=ANSWER_SECONDS, quiet=2.0, budget=600.0)
 """One reading of what there is. The first response of a quiet channel may take 270 s."""
 
 PIN = Patience(first_answer=5.0, quiet=0.5, budget=600.0)
@@ -111,6 +114,17 @@ class ChannelReader:
             except BaseException:
                 self._close()
                 raise
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call is open."""
+        return self._subscription is not None and self._subscription.is_open
+
+    @property
+    def responses(self) -> int:
+        """Responses that have arrived on the open call, those not landed yet included."""
+        subscription = self._subscription
+        return 0 if subscription is None else subscription.responses
 
     def close(self) -> None:
         """Land what is on its way already, then end the subscription."""
@@ -206,7 +220,7 @@ class ChannelReader:
     def _wait(self, subscription: Subscription, patience: Patience) -> float:
         """Seconds to wait for the next response."""
         if not subscription.has_answered:
-            first_answer = patience.first_answer if self._place.is_known or patience.goes_on else SILENCE_SECONDS
+            first_answer = patience.first_answer if self._place.is_known or patience.goes_on else ANSWER_SECONDS
             return max(0.0, first_answer - subscription.open_for())
         quiet = patience.quiet
         known_at = self._place.resume.known_at_ms

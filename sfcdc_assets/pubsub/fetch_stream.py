@@ -39,13 +39,14 @@ class FetchStream:
 
     `outstanding` counts the events asked for and not yet taken by the caller; those that wait to be taken still count,
     so that the service is never asked for more than the caller keeps up with. `last_sign` is when the service was last
-    heard of, or the call was begun.
+    heard of, or the call was begun; `responses` how many have arrived.
     """
 
     def __init__(self, connection: PubSubConnection, topic: str, start: ReplayStart, number: int, clock: Clock) -> None:
         """Start the call and ask for `number` events."""
         self.outstanding = number
         self.last_sign = clock.monotonic()
+        self.responses = 0
         self._clock = clock
         self._topic = topic
         self._start = start
@@ -61,6 +62,12 @@ class FetchStream:
         self._call, self._secret = connection.subscribe(iter(self._requests.get, None), None)
         self._reader = threading.Thread(target=self._read, name=f"subscribe {topic}", daemon=True)
         self._reader.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call was ended, by the service, the network or `close`; responses before that may wait to be
+        taken."""
+        return self._closed or self._error is not None
 
     def request(self, number: int) -> None:
         """Ask for more events."""
@@ -108,6 +115,7 @@ class FetchStream:
         with self._changed:
             arrival = Arrival(response, self._clock.monotonic(), self._clock.now_ms())
             self.last_sign = arrival.at
+            self.responses += 1
             self._arrived.append(arrival)
             self._bytes += size
             self._changed.notify_all()

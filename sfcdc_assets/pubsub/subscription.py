@@ -121,6 +121,16 @@ class Subscription:
         return 0 if self._stream is None else self._stream.outstanding
 
     @property
+    def is_open(self) -> bool:
+        """Whether a call was begun and not ended by either side, as far as is known."""
+        return self._stream is not None and not self._stream.is_over
+
+    @property
+    def responses(self) -> int:
+        """Responses that have arrived on the open call, those not taken yet included."""
+        return 0 if self._stream is None else self._stream.responses
+
+    @property
     def has_answered(self) -> bool:
         """Whether the open call has brought a response: that a call could be made says nothing about the stream."""
         return self._answered_at is not None

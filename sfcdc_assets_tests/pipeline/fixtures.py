@@ -10,7 +10,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from sfcdc_assets.clock import using
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
@@ -68,8 +67,7 @@ def followed(org: Org, server: EmulatorServer) -> Iterator[None]:
     """The client has the org's clock, and no channel stays open at the end."""
     if not isinstance(org.clock, SimulatedClock):
         raise TypeError("the org of a test has a simulated clock")
-    org.clock.follow(lambda: server.service)
-    with using(org.clock):
+    with org.clock.followed(server):
         try:
             yield
         finally:

@@ -16,7 +16,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.clock import using
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.org_life import OrgLife
@@ -239,8 +238,7 @@ def opened(plan: Plan, folder: Path, authority: Path, spark: SparkSession | None
     try:
         org.populate(plan.records)
         server = EmulatorServer(org, directory=authority)
-        clock.follow(lambda: server.service)
-        with server, using(clock), pytest.MonkeyPatch.context() as patch:
+        with server, clock.followed(server), pytest.MonkeyPatch.context() as patch:
             for name, value in server.client_environment().items():
                 patch.setenv(name, value)
             warehouse = Warehouse(str(folder))

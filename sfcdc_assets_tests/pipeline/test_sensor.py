@@ -107,16 +107,17 @@ def test_nothing_new_is_a_skip_that_says_whether_the_stream_has_answered(synced:
     assert synced.sensor_tick().skip_message == f"{nothing}; nothing has changed."
 
 
-@pytest.mark.parametrize("status", [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTED])
+@pytest.mark.parametrize("event", ["PIPELINE_ENQUEUED", "PIPELINE_START"])
 def test_a_run_that_is_queued_or_at_work_is_named_and_the_tick_lands_all_the_same(
-    synced: EmulatedPipeline, status: dg.DagsterRunStatus
+    synced: EmulatedPipeline, event: str
 ) -> None:
     make_events(synced, 3)
     told = synced.sensor_tick()
     assert told.run_requests is not None
     run = synced.instance.create_run_for_job(
-        job_def=_a_job_of_the_same_name, tags=dict(told.run_requests[0].tags), status=status
+        job_def=_a_job_of_the_same_name, tags=dict(told.run_requests[0].tags), status=dg.DagsterRunStatus.NOT_STARTED
     )
+    synced.instance.report_dagster_event(dg.DagsterEvent(event, "sync"), run.run_id)
     make_events(synced, 3)
     again = synced.sensor_tick()
     assert not again.run_requests
@@ -204,17 +205,19 @@ def test_the_events_of_one_replay_id_between_which_the_stream_pauses_are_all_lan
     with synced.org.transaction() as one:
         for record_id in ids(synced.org, "Account")[:8]:
             one.update("Account", record_id, {"Site": "one save of eight records"})
+    before = synced.server.bus.last_number
     synced.server.faults.arm(Fault.ENRICHED)
     with synced.org.transaction() as one:
         for record_id in ids(synced.org, "Account")[:8]:
             one.update("Account", record_id, {"Site": "and another"})
-    synced.server.faults.arm(Fault.STREAM_PAUSE, after=5, seconds=60)
+    assert synced.server.bus.last_number == before + 8
+    synced.server.faults.arm(Fault.STREAM_PAUSE, after=before + 4, seconds=60)
     synced.sensor_tick()
-    assert landed(synced) == [1, 2, 3, 4, 5]
+    assert landed(synced) == list(range(1, before + 5))
     tick_when_settled(synced)
     OPEN_CHANNELS.close()
     synced.sync()
-    assert landed(synced) == list(range(1, 10))
+    assert landed(synced) == list(range(1, before + 9))
     synced.assert_equal_to_the_org()
 
 
