@@ -18,6 +18,7 @@ from sfcdc_assets.cli.folder_lock import only_user_of
 from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.cli.lost_runs import fail_lost_runs
 from sfcdc_assets.config import Settings, load_settings
+from sfcdc_assets.emulator.first_change import make_first_change
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.errors import SettingsError, SfcdcError
@@ -107,6 +108,7 @@ def _emulated_org(directory: Path, records: int, traffic: float, seed: int) -> I
     org = open_org(directory, seed, records)
     try:
         with EmulatorServer(org, directory=directory) as server:
+            make_first_change(org, server.bus)
             typer.echo(
                 f"An emulated org is at {server.rest_url}; its settings are in {server.settings_file}.", err=True
             )

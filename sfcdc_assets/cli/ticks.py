@@ -16,6 +16,7 @@ from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
+from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.channel_reader import POLL, Patience, until_settled
@@ -118,6 +119,12 @@ def _sync_channel(
         # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.
         through_ms = 0 if outcome.jobs else clock.now_ms()
         patience = replace(patience, through_ms=through_ms)
+    place = RawEvents.open(Warehouse(settings.warehouse)).place(channel)
+    if not until_caught_up and place.position > place.complete_position:
+        tell(
+            f"{channel}: the last transaction, from position {place.complete_position + 1} on, may not be complete yet "
+            "and is left for the next time; --until-caught-up waits for it."
+        )
     return outcomes
 
 
