@@ -99,8 +99,17 @@ class Stream:
     def reader(self) -> ChannelReader:
         """A reader whose subscription stays open until the test ends."""
         reader = ChannelReader(self.warehouse, self.connected, CHANNEL, SETTLE)
+        return self.adopt(reader)
+
+    def adopt(self, reader: ChannelReader) -> ChannelReader:
+        """A reader whose responses are waited for, and which is dropped at the end."""
         self._open.append(reader)
         return reader
+
+    def disown(self, reader: ChannelReader) -> None:
+        """Drop a reader now."""
+        self._open.remove(reader)
+        reader.drop()
 
     def tick(self, reader: ChannelReader) -> LandingReport:
         """A tick that meets all that was sent before it."""
