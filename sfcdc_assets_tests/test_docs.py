@@ -68,6 +68,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
         if block.language == "yaml":
             (folder / "objects" / "Machine__c.yaml").write_text(block.text)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
+    # The pages of tables call it `warehouse`; the settings of the emulated org say where that is.
+    (folder / "warehouse").symlink_to(folder / ".sfcdc" / "emulator" / "warehouse")
     org = open_org(folder / ".sfcdc" / "emulator", seed=1, records=20)
     with EmulatorServer(org, directory=folder / ".sfcdc" / "emulator") as server:
         TrafficGenerator(org, 1, bus=server.bus).run(events=60)

@@ -54,7 +54,7 @@ def demo(
     org = Org(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
     org.populate(records, seed)
     with EmulatorServer(org, directory=directory) as server, dagster_instance() as instance:
-        os.environ.update(server.client_environment(), SFCDC_WAREHOUSE=str(directory / "warehouse"))
+        os.environ.update(server.client_environment())
         # This org's REST side is never late, so reads of it can be pinned close to the stream's tip.
         os.environ["SFCDC_VISIBILITY_SECONDS"] = "0.5"
         console.print(f"An org with {records:,} records of each object is at {server.rest_url}.")
