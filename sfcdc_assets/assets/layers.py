@@ -134,7 +134,7 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult]:
         """Drain, apply, read back what is in doubt; materializations are logged for each entity worked on."""
         warehouse = lake.warehouse()
-        with org.connect() as connected:
+        with org.connect(warehouse) as connected:
             run = LayerRun(context, warehouse, connected, spark)
             try:
                 run.run()

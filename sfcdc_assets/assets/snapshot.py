@@ -53,7 +53,7 @@ def snapshot(
 ) -> Iterator[dg.MaterializeResult]:
     """Take the snapshots of the run's entities; one that fails does not stop the others."""
     warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect() as connected:
+    with org.connect(warehouse) as connected:
         scope = run_scope(context, warehouse, settings, connected)
         lander = Lander(warehouse, connected)
         pins = Pins(warehouse, lander, settings.visibility_seconds)

@@ -29,7 +29,7 @@ class AuditConfig(dg.Config):
 def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
     """Passed when every compared record equals the org. Entities without a table yet are left out and named."""
     warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect() as connected:
+    with org.connect(warehouse) as connected:
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
         built = {
             state.entity

@@ -16,7 +16,7 @@ from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audit import audit
 from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.organization import connect_for
 from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
 
 DRIFT = 3
@@ -67,7 +67,7 @@ def verify_entities(wanted: list[str], budget: int | None = None) -> list[Verify
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
-    with connect(settings) as org:
+    with connect_for(warehouse, settings) as org:
         known = entity_channels(warehouse, settings.channels, settings.entities, org.members)
         unknown = [entity for entity in wanted if entity not in known]
         if unknown:

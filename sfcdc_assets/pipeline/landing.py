@@ -26,6 +26,7 @@ from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.lost_place import entities_of_channel, lose_place
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.organization import follow_instance
 from sfcdc_assets.pubsub.errors import ReplayIdRefused, SchemaNotFound
 from sfcdc_assets.pubsub.replay import ReplayStart
 from sfcdc_assets.pubsub.subscription import DeliveredEvent, deliveries
@@ -94,23 +95,21 @@ class Lander:
         """Land from the durable place to the stream's tip, or until `budget` seconds or `stop_after` events are over.
 
         The tip is `settle` seconds of silence or a keepalive. On a stream that never rests, reading ends with the first
-        event that was committed after it began. A place that the org refuses, or that is another org's,
-        is lost: see `lost_place`. When another process lands the same channel at the same time, one of the two commits
-        and the other starts again from there.
+        event that was committed after it began. A place that the org refuses, or that is another instance's, is lost:
+        see `lost_place`. When another process lands the same channel at the same time, one of the two commits and the
+        other starts again from there.
         """
         raw_events = RawEvents.open(self._warehouse)
         place = raw_events.place(channel)
-        before, now = raw_events.organization_id(channel), self._org.session.organization_id
-        lost = None
-        if before and before != now:
-            lost = f"the organization changed from {before} to {now}"
-            place = lose_place(self._warehouse, raw_events, place, lost, now, self._clock_ms())
+        lost = follow_instance(self._warehouse, raw_events, channel, self._org, self._clock_ms())
+        if lost is not None:
+            place = raw_events.place(channel)
         try:
             report = self._read(raw_events, place, settle, budget, stop_after)
         except ReplayIdRefused as refused:
             if place.replay_id is None:
                 raise
-            lost = str(refused)
+            lost, now = str(refused), self._org.session.organization_id
             place = lose_place(self._warehouse, raw_events, raw_events.place(channel), lost, now, self._clock_ms())
             report = self._read(raw_events, place, settle, budget, stop_after)
         report.lost_place = lost

@@ -15,6 +15,7 @@ from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
 from sfcdc_assets.salesforce.channel_members import channel_members
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
+from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.session import OrgSession
 
@@ -27,6 +28,8 @@ class Org:
     pubsub: PubSubConnection
     privacy: Privacy
     """What of it may be kept."""
+    instance_name: Callable[[], str | None]
+    """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
 
     def members(self, channel: str) -> tuple[str, ...] | None:
         """Entities of a channel as the org's setup lists them; None when it does not tell."""
@@ -70,4 +73,4 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = time.sleep) 
             return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
         with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep) as pubsub:
-            yield Org(session, pubsub, Privacy.of(settings))
+            yield Org(session, pubsub, Privacy.of(settings), InstanceName(session))

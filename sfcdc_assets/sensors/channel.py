@@ -59,7 +59,7 @@ def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse
             skip_reason=f"Run {busy[SYNC.name]} is at work on {channel}: it drains the stream to its tip itself."
         )
     settings = load_settings()
-    with org.connect() as connected:
+    with org.connect(warehouse) as connected:
         lander = Lander(warehouse, connected)
         report = lander.land(channel, settle=SETTLE_SECONDS, budget=POLL_SECONDS)
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
