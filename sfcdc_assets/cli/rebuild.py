@@ -13,6 +13,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.organization import accept_organization, check_accepted, claim_warehouse
 from sfcdc_assets.pipeline.rebuild import remove_layers
+from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 
 
 def rebuild(
@@ -68,6 +69,7 @@ def _claim(warehouse: Warehouse, settings: Settings, accept: str | None) -> None
         organization_id = org.session.organization_id
         if accept is None:
             claim_warehouse(warehouse, organization_id, now_ms)
+            check_wanted_entities(warehouse, settings, org)
             return
         check_accepted(accept, organization_id)
         if accept_organization(warehouse, organization_id, settings.channels, now_ms):

@@ -13,7 +13,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
 from sfcdc_assets.salesforce.channel_members import channel_members
-from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.describe import describe, object_names
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
@@ -40,6 +40,13 @@ class Org:
         try:
             return json.dumps(describe(self.session, entity).to_json())
         except EntityNotReadable:
+            return None
+
+    def object_names(self) -> frozenset[str] | None:
+        """API names of the objects that the user may see; None when the org does not tell."""
+        try:
+            return object_names(self.session)
+        except RequestRefused:
             return None
 
     def delivery_allowance(self) -> Limit | None:

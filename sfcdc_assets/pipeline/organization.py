@@ -21,6 +21,7 @@ from sfcdc_assets.lake.raw_events import RawEvents, organization_of_landed_event
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.lost_place import lose_place
 from sfcdc_assets.pipeline.org import Org, connect
+from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 
 
@@ -39,10 +40,11 @@ class WrongOrganization(SfcdcError):
 
 @contextmanager
 def connect_for(warehouse: Warehouse, settings: Settings) -> Iterator[Org]:
-    """Open the org of the settings for work on this warehouse. Raises `WrongOrganization` before anything is written,
-    and what `connect` raises."""
+    """Open the org of the settings for work on this warehouse. Raises `WrongOrganization` and `UnknownWantedEntity`
+    before anything is written, and what `connect` raises."""
     with connect(settings) as org:
         claim_warehouse(warehouse, org.session.organization_id, int(time.time() * 1000))
+        check_wanted_entities(warehouse, settings, org)
         yield org
 
 
