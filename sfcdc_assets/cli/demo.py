@@ -88,7 +88,7 @@ def demo(
         summary.add_row(name, value)
     summary.add_row("sensor ticks", str(ticks))
     summary.add_row("seconds", f"{time.monotonic() - started:.0f}")
-    equal = not any(report.differences for report in reports)
+    equal = all(report.is_equal for report in reports)
     summary.add_row("every table equals the org", "[green]yes[/green]" if equal else "[red]no[/red]")
     Console().print(summary)
     if healing.left or not equal:

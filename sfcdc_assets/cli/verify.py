@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -21,6 +20,8 @@ from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
 
 DRIFT = 3
 """Exit code when a table differs from the org."""
+NOT_COMPARED = 1
+"""Exit code when nothing differs, but not all that was to be compared could be."""
 SHOWN = 20
 
 
@@ -35,31 +36,38 @@ def verify(
 ) -> None:
     """Compare each entity's table with the org, record by record and field by field.
 
-    Reads by Bulk API 2.0, every entity whole or as far as the budget goes. Records that change meanwhile are left out
-    and counted. Exit code 0 when all are equal, 3 when something differs (what differs is listed), 1 when the
-    comparison could not be made. With --repair what differs is healed and compared again.
+    Reads by Bulk API 2.0, every entity whole or as far as the budget goes. Records that change while they are compared
+    are compared again, after a sync like that of `sfcdc sync`. Exit code 0 when all are equal, 3 when something differs
+    (what differs is listed), 1 when the comparison could not be made, also where records changed each time or stay in
+    doubt. With --repair what differs is healed and compared again.
     """
     reports = verify_entities(entity or [], budget)
     differing = [report for report in reports if report.differences]
     if repair and differing:
-        from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
-
         warehouse = Warehouse(load_settings().warehouse)
         for report in differing:
             opened = open_drift_doubts(warehouse, report, int(time.time() * 1000))
             typer.echo(f"{report.entity}: {opened} records are read back.", err=True)
-        with dagster_instance() as instance:
-            sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))
+        _sync()
         again = {report.entity: report for report in verify_entities([each.entity for each in differing], budget)}
         reports = [again.get(report.entity, report) for report in reports]
-    drift = any(report.differences for report in reports)
     if as_json:
-        told = [{**asdict(report), "differences": [asdict(each) for each in report.differences]} for report in reports]
-        typer.echo(json.dumps({"equal": not drift, "entities": told}))
+        equal = all(report.is_equal for report in reports)
+        typer.echo(json.dumps({"equal": equal, "entities": [report.to_json() for report in reports]}))
     else:
         show(reports)
-    if drift:
+    if any(report.differences for report in reports):
         raise typer.Exit(DRIFT)
+    if any(report.left for report in reports):
+        raise typer.Exit(NOT_COMPARED)
+
+
+def _sync() -> None:
+    """Bring the tables up to date, telling the ticks on standard error."""
+    from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
+
+    with dagster_instance() as instance:
+        sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))
 
 
 def verify_entities(wanted: list[str], budget: int | None = None) -> list[VerifyReport]:
@@ -75,19 +83,23 @@ def verify_entities(wanted: list[str], budget: int | None = None) -> list[Verify
                 "--entity", f"no configured channel carries {', '.join(unknown)}", f"Known are {', '.join(known)}"
             )
         chosen = {entity: channel for entity, channel in known.items() if not wanted or entity in wanted}
-        return audit(warehouse, org, chosen, budget)
+        visibility = settings.visibility_seconds
+        return audit(warehouse, org, chosen, budget, visibility_seconds=visibility, bring_up_to_date=_sync)
 
 
 def show(reports: list[VerifyReport]) -> None:
-    """A line for each entity, then the first differences."""
+    """A line for each entity, what could not be compared, then the first differences."""
     console = Console()
-    table = Table("entity", "org", "table", "in motion", "in doubt", "values compared", "different", "API requests")
+    columns = ("org", "table", "compared", "again", "changed meanwhile", "in doubt", "values", "different", "requests")
+    table = Table("entity", *columns)
     for report in reports:
         different = f"{len(report.differences):,}{'+' if report.cut_off else ''}"
         table.add_row(
             report.entity,
             f"{report.in_org:,}",
             f"{report.in_table:,}",
+            f"{report.compared:,}",
+            f"{report.compared_again:,}",
             f"{report.in_motion:,}",
             f"{report.in_doubt:,}",
             f"{report.values_compared:,}",
@@ -99,6 +111,12 @@ def show(reports: list[VerifyReport]) -> None:
         if report.skipped:
             parts = report.windows + report.skipped
             console.print(f"{report.entity}: {report.skipped} of {parts} parts were not read: the budget is spent.")
+        if report.left:
+            console.print(
+                f"{report.entity}: {len(report.left):,} records could not be compared: {report.in_motion:,} changed "
+                f"each time, {report.in_doubt:,} are in doubt. Run it again, or `sfcdc sync --until-caught-up` first.",
+                soft_wrap=True,
+            )
     differences = [difference for report in reports for difference in report.differences]
     for difference in differences[:SHOWN]:
         console.print(str(difference), markup=False, highlight=False)
