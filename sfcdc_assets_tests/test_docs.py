@@ -22,8 +22,8 @@ from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
-from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.organization import ORGANIZATION
+from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
 from sfcdc_assets.state.baseline import READ_COLUMNS
 from sfcdc_assets.state.columns import SYSTEM_COLUMNS
