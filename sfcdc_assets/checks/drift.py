@@ -1,12 +1,14 @@
 """The drift audit as an asset check of `current_state`."""
 
-import time
+import math
 
 import dagster as dg
 
+from sfcdc_assets import clock
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.audit import audit
+from sfcdc_assets.pipeline.channel_reader import POLL, Poller
 from sfcdc_assets.pipeline.entities import entity_channels, entity_states
 from sfcdc_assets.pipeline.verify import open_drift_doubts
 from sfcdc_assets.resources.lake import LakeResource
@@ -36,16 +38,19 @@ def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) ->
             for state in entity_states(warehouse, known)
             if state.snapshot_applied and not state.channel_changed
         }
-        reports = audit(
-            warehouse,
-            connected,
-            {entity: known[entity] for entity in known if entity in built},
-            config.budget,
-            visibility_seconds=settings.visibility_seconds,
+        chosen = {entity: known[entity] for entity in known if entity in built}
+        with Poller(warehouse, connected, math.inf, POLL) as lander:
             # Other runs bring the tables up to date meanwhile, if any do; this one has no Spark.
-            rounds=1,
-        )
-    now_ms = int(time.time() * 1000)
+            reports = audit(
+                warehouse,
+                connected,
+                chosen,
+                config.budget,
+                lander=lander,
+                visibility_seconds=settings.visibility_seconds,
+                rounds=1,
+            )
+    now_ms = clock.now_ms()
     opened = {report.entity: open_drift_doubts(warehouse, report, now_ms) for report in reports}
     lines = [
         "| entity | org | table | compared | changed meanwhile | in doubt | different | parts read | skipped "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated
 import typer
 from dotenv import dotenv_values
 
+from sfcdc_assets import clock
 from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
 from sfcdc_assets.cli.emulator import open_org
 from sfcdc_assets.cli.folder_lock import only_user_of
@@ -72,7 +72,7 @@ def dev(
             org = stack.enter_context(_emulated_org(directory, records, traffic, seed))
             environment = {**org.environment, **environment}
             organization_id = org.organization_id
-            claim_warehouse(Warehouse(environment["SFCDC_WAREHOUSE"]), organization_id, int(time.time() * 1000))
+            claim_warehouse(Warehouse(environment["SFCDC_WAREHOUSE"]), organization_id, clock.now_ms())
             home = (directory / "dagster_home").absolute()
         typer.echo(followed(organization_id, environment, home), err=True)
         home.mkdir(exist_ok=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -64,7 +64,7 @@ def rebuild(
 
 def _claim(warehouse: Warehouse, settings: Settings, accept: str | None) -> None:
     """Before anything is removed: the warehouse is this org's, or becomes it."""
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     with connect(settings) as org:
         organization_id = org.session.organization_id
         if accept is None:

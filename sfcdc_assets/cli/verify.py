@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
-import time
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audit import audit
+from sfcdc_assets.pipeline.channel_reader import POLL
 from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.organization import connect_for
 from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
 DRIFT = 3
 """Exit code when a table differs from the org."""
@@ -46,7 +53,7 @@ def verify(
     if repair and differing:
         warehouse = Warehouse(load_settings().warehouse)
         for report in differing:
-            opened = open_drift_doubts(warehouse, report, int(time.time() * 1000))
+            opened = open_drift_doubts(warehouse, report, clock.now_ms())
             typer.echo(f"{report.entity}: {opened} records are read back.", err=True)
         _sync()
         again = {report.entity: report for report in verify_entities([each.entity for each in differing], budget)}
@@ -62,12 +69,23 @@ def verify(
         raise typer.Exit(NOT_COMPARED)
 
 
-def _sync() -> None:
+def _sync(channels: OpenChannels | None = None) -> None:
     """Bring the tables up to date, telling the ticks on standard error."""
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
     with dagster_instance() as instance:
-        sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))
+        sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True), channels=channels)
+
+
+@dataclass(frozen=True)
+class _OneSubscription:
+    """Lands by the subscriptions that the syncs between two comparisons use too: nothing is delivered twice."""
+
+    open_channel: Callable[[str], OpenChannel]
+
+    def land(self, channel: str) -> LandingReport:
+        """Land what there is."""
+        return self.open_channel(channel).reader.land(POLL)
 
 
 def verify_entities(wanted: list[str], budget: int | None = None) -> list[VerifyReport]:
@@ -75,7 +93,8 @@ def verify_entities(wanted: list[str], budget: int | None = None) -> list[Verify
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
-    with connect_for(warehouse, settings) as org:
+    connect = partial(connect_for, warehouse, settings)
+    with connect() as org, OpenChannels(forgotten_seconds=math.inf) as channels:
         known = entity_channels(warehouse, settings.channels, settings.entities, org.members)
         unknown = [entity for entity in wanted if entity not in known]
         if unknown:
@@ -83,8 +102,15 @@ def verify_entities(wanted: list[str], budget: int | None = None) -> list[Verify
                 "--entity", f"no configured channel carries {', '.join(unknown)}", f"Known are {', '.join(known)}"
             )
         chosen = {entity: channel for entity, channel in known.items() if not wanted or entity in wanted}
-        visibility = settings.visibility_seconds
-        return audit(warehouse, org, chosen, budget, visibility_seconds=visibility, bring_up_to_date=_sync)
+        return audit(
+            warehouse,
+            org,
+            chosen,
+            budget,
+            lander=_OneSubscription(lambda channel: channels.of(channel, warehouse, settings, connect)),
+            visibility_seconds=settings.visibility_seconds,
+            bring_up_to_date=lambda: _sync(channels),
+        )
 
 
 def show(reports: list[VerifyReport]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
+from sfcdc_assets import clock
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.compare_again import compare_again
-from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.verify import VerifyReport, verify_entity
+from sfcdc_assets.pipeline.verify import Lands, VerifyReport, verify_entity
 
 ROUNDS = 5
 """The most times that what changed while being compared is compared again."""
@@ -21,17 +20,16 @@ def audit(
     channels: Mapping[str, str],
     budget: int | None = None,
     *,
+    lander: Lands,
     visibility_seconds: float,
     bring_up_to_date: Callable[[], object] = lambda: None,
     rounds: int = ROUNDS,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> list[VerifyReport]:
     """Verify each entity (entity -> channel). What one entity does not need of its share is left to those after it.
 
     What changed meanwhile, or is in doubt, is compared again in at most `rounds` rounds, as long as there is budget:
     each brings the tables up to date first, and waits for REST to show what the stream has brought.
     """
-    lander = Lander(warehouse, org)
     reports: list[VerifyReport] = []
     left = budget
     for number, (entity, channel) in enumerate(channels.items()):
@@ -44,7 +42,7 @@ def audit(
         if not waiting or (budget is not None and sum(report.calls for report in reports) >= budget):
             break
         before = sum(len(report.left) for report in waiting)
-        sleep(visibility_seconds)
+        clock.sleep(visibility_seconds)
         bring_up_to_date()
         for report in waiting:
             compare_again(warehouse, org, lander, report, visibility_seconds=visibility_seconds)

@@ -7,18 +7,17 @@ A record that was compared once is done, so each round has only those that chang
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import polars as pl
 
+from sfcdc_assets import clock
 from sfcdc_assets.lake.current_state import IDS_PER_SCAN, CurrentState
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import columns_of_table
-from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.verify import VerifyReport, frame, moving_since
+from sfcdc_assets.pipeline.verify import Lands, VerifyReport, frame, moving_since
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, different_values, one_sided
 from sfcdc_assets.reconciliation.read_back import read_back
 from sfcdc_assets.salesforce.describe import describe
@@ -30,17 +29,16 @@ IDS_PER_READ = 2_000
 def compare_again(
     warehouse: Warehouse,
     org: Org,
-    lander: Lander,
+    lander: Lands,
     report: VerifyReport,
     *,
     visibility_seconds: float,
-    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
 ) -> None:
     """One round over what the report has left; what can be compared now moves from `left` to `compared`.
 
     Raises the session's errors.
     """
-    started, calls, began_ms = time.monotonic(), org.session.calls, clock_ms()
+    started, calls, began_ms = time.monotonic(), org.session.calls, clock.now_ms()
     entity, channel, asked = report.entity, report.channel, sorted(report.left)
     table = CurrentState.open(warehouse, entity)
     if table is None or not asked:
@@ -52,7 +50,7 @@ def compare_again(
     found, doubted = [], set()
     for start in range(0, len(asked), IDS_PER_READ):
         some = asked[start : start + IDS_PER_READ]
-        read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
+        read_at = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
         rows = frame(read_back(org.session, entity, some, columns, described, position, read_at))
         theirs = rows.filter(~pl.col("_is_deleted"))
         ours = _rows_of(table, some)
@@ -61,7 +59,7 @@ def compare_again(
         found += different_values(entity, theirs, ours, compared)
         found += one_sided(entity, theirs.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING)
         found += one_sided(entity, ours.join(theirs, on="Id", how="anti")["Id"].to_list(), EXTRA)
-    lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
+    lander.land(channel)
     moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
     report.position = position
     report.leave(moving & set(asked), doubted)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
@@ -30,6 +30,8 @@ class Org:
     """What of it may be kept."""
     instance_name: Callable[[], str | None]
     """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
+    new_pubsub: Callable[[], PubSubConnection]
+    """Another connection like `pubsub`, for a subscription of its own; whoever makes one closes it."""
 
     def members(self, channel: str) -> tuple[str, ...] | None:
         """Entities of a channel as the org's setup lists them; None when it does not tell."""
@@ -72,12 +74,15 @@ def event_topic(entity: str) -> str:
 
 
 @contextmanager
-def connect(settings: Settings, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Org]:
+def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep) -> Iterator[Org]:
     """Open the org of the settings; closed at the end, whatever happens. `sleep` makes the pauses between tries."""
     with OrgSession(settings, sleep=sleep) as session:
 
         def credentials(refresh: bool) -> Credentials:
             return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
-        with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep) as pubsub:
-            yield Org(session, pubsub, Privacy.of(settings), InstanceName(session))
+        def new_pubsub() -> PubSubConnection:
+            return PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep)
+
+        with new_pubsub() as pubsub:
+            yield Org(session, pubsub, Privacy.of(settings), InstanceName(session), new_pubsub)

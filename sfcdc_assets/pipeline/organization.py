@@ -9,10 +9,10 @@ Some orgs legitimately get another id: a refreshed sandbox does. A person accept
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SettingsError, SfcdcError
 from sfcdc_assets.lake.decide_anew import decide_anew
@@ -43,7 +43,7 @@ def connect_for(warehouse: Warehouse, settings: Settings) -> Iterator[Org]:
     """Open the org of the settings for work on this warehouse. Raises `WrongOrganization` and `UnknownWantedEntity`
     before anything is written, and what `connect` raises."""
     with connect(settings) as org:
-        claim_warehouse(warehouse, org.session.organization_id, int(time.time() * 1000))
+        claim_warehouse(warehouse, org.session.organization_id, clock.now_ms())
         check_wanted_entities(warehouse, settings, org)
         yield org
 
@@ -101,23 +101,21 @@ def accept_organization(
     return broken_at
 
 
-def follow_instance(warehouse: Warehouse, raw_events: RawEvents, channel: str, org: Org, now_ms: int) -> str | None:
-    """Why the channel's place is lost, if its org has moved to another instance since; it is broken then.
+def follow_instance(warehouse: Warehouse, channel: str, organization_id: str, instance: str, now_ms: int) -> str | None:
+    """Why the channel's place is lost, if it is another instance's; its order is broken then.
 
     An org that moves keeps its organization id, and a replay id of the old instance may mean another place on the new
-    one without being refused. Call it before the stream is resumed. The instance is noted last: after a crash in
-    between the order is broken once more, which changes nothing.
+    one without being refused. The instance is noted last: after a crash in between the order is broken once more, which
+    changes nothing. Raises `ConcurrentCommit`.
     """
-    instance = org.instance_name()
-    if instance is None:
-        return None
     before = OrganizationLog(warehouse).instance(channel)
     if instance == before:
         return None
+    raw_events = RawEvents.open(warehouse)
     place, reason = raw_events.place(channel), None
-    if before is not None and place.replay_id is not None:
+    if before is not None and (place.is_known or place.begun is not None):
         reason = f"the org moved from the instance {before} to {instance}"
-        place = lose_place(warehouse, raw_events, place, reason, org.session.organization_id, now_ms)
+        place = lose_place(warehouse, raw_events, place, reason, organization_id, now_ms)
     _note_instance(warehouse, channel, instance, place.position, now_ms)
     return reason
 

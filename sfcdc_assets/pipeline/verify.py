@@ -9,13 +9,14 @@ are compared again by `compare_again`; what is still left then is counted, and i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets import clock
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.current_state import CurrentState, id_ranges
 from sfcdc_assets.lake.decide_anew import decide_anew
@@ -27,7 +28,6 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.change_of_channel import OtherChannel
 from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.entity_tables import SnapshotMissing
-from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.reconciliation.windows import Plan, plan_windows
@@ -88,16 +88,22 @@ class VerifyReport:
         self.differences.extend(found[: HELD - len(self.differences)])
 
 
+class Lands(Protocol):
+    """Whoever lands what a channel brings, so that it is known which records changed."""
+
+    def land(self, channel: str) -> object:
+        """Land all that has come."""
+
+
 def verify_entity(
     warehouse: Warehouse,
     org: Org,
-    lander: Lander,
+    lander: Lands,
     entity: str,
     channel: str,
     budget: int | None = None,
     *,
     visibility_seconds: float = 0.0,
-    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
 ) -> VerifyReport:
     """Read the entity from the org, whole or as far as `budget` API requests go, and compare.
 
@@ -107,7 +113,7 @@ def verify_entity(
     `SnapshotMissing` for an entity without a table, `OtherChannel` for one whose table stands at a position of another
     channel, and `PrivacyChanged`.
     """
-    started, calls, began_ms = time.monotonic(), org.session.calls, clock_ms()
+    started, calls, began_ms = time.monotonic(), org.session.calls, clock.now_ms()
     table = CurrentState.open(warehouse, entity)
     taken = Snapshots.open(warehouse, entity)
     if table is None or taken is None:
@@ -119,7 +125,7 @@ def verify_entity(
     plan = _plan(table, columns, budget)
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
     seen = [_compare(org, table, columns, window, report) for window in plan.windows]
-    lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
+    lander.land(channel)
     moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
     doubted = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
     if plan.skipped:

@@ -6,9 +6,7 @@ https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/object_r
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
+from sfcdc_assets import clock
 from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.session import OrgSession
@@ -30,15 +28,14 @@ def instance_name(session: OrgSession) -> str | None:
 class InstanceName:
     """The name of a session's instance, asked at the first call and then at most every ten minutes."""
 
-    def __init__(self, session: OrgSession, *, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, session: OrgSession) -> None:
         self._session = session
-        self._now_s = now_s
         self._asked_at: float | None = None
         self._name: str | None = None
 
     def __call__(self) -> str | None:
         """The name; None when the org does not tell it."""
-        now = self._now_s()
+        now = clock.current().monotonic()
         if self._asked_at is None or now - self._asked_at >= ASKED_EVERY_SECONDS:
             self._name = instance_name(self._session)
             self._asked_at = now

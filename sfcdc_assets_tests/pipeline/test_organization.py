@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
-from sfcdc_assets.change_events.landing import StreamPlace
+from sfcdc_assets.change_events.landing import EARLIEST, StreamPlace
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake import organization as organization_log
 from sfcdc_assets.lake.gap_reconciliation import Ledger
@@ -20,7 +19,6 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline import organization
-from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.organization import (
     WrongOrganization,
     accept_organization,
@@ -29,6 +27,7 @@ from sfcdc_assets.pipeline.organization import (
     follow_instance,
     owner_of,
 )
+from sfcdc_assets.pubsub.place import ResumePoint
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.lake.test_raw_events import events
 
@@ -43,7 +42,7 @@ def warehouse(tmp_path: Path) -> Warehouse:
 
 def landed(warehouse: Warehouse, channel: str = ALL, organization_id: str = OURS) -> None:
     """Three events of Account, which rests on the channel."""
-    place = StreamPlace(channel, 3, 2, b"\x03", "t")
+    place = StreamPlace(channel, 3, 2, ResumePoint(b"\x03"), "t", EARLIEST, 1)
     RawEvents.open(warehouse).commit(events(1, 2, 3, channel=channel), place, organization_id)
     entity = "Account" if channel == ALL else "Case"
     progress = SnapshotProgress(1, entity, channel, 1, "750", None, 1, 0, True, 0, ("Id",))
@@ -128,7 +127,7 @@ def test_accepting_another_organization_has_the_entities_of_all_channels_read_ag
     assert accept_organization(warehouse, THEIRS, [ALL], 5) == {ALL: 4, SALES: 4}
     for channel, entity in ((ALL, "Account"), (SALES, "Case")):
         place = RawEvents.open(warehouse).place(channel)
-        assert (place.position, place.replay_id) == (4, None)
+        assert (place.position, place.resume.replay_id) == (4, None)
         ledger = Ledger.open(warehouse, entity)
         assert ledger is not None
         (doubt,) = ledger.open_doubts()
@@ -164,75 +163,43 @@ def test_an_acceptance_that_is_interrupted_leaves_the_warehouse_to_its_org_and_i
 # -- instances
 
 
-@dataclass
-class _Session:
-    organization_id: str = OURS
-
-
-@dataclass
-class _MovingOrg:
-    """What of an org is asked here."""
-
-    instance: str | None = "USA1"
-    session: _Session = field(default_factory=_Session)
-
-    def instance_name(self) -> str | None:
-        return self.instance
-
-
-def follow(warehouse: Warehouse, org: _MovingOrg, channel: str = ALL) -> str | None:
-    return follow_instance(warehouse, RawEvents.open(warehouse), channel, cast(Org, org), 9)
+def follow(warehouse: Warehouse, instance: str, channel: str = ALL, organization_id: str = OURS) -> str | None:
+    return follow_instance(warehouse, channel, organization_id, instance, 9)
 
 
 def test_an_org_on_another_instance_has_lost_its_place_on_each_channel_once(warehouse: Warehouse) -> None:
-    org = _MovingOrg()
     claim_warehouse(warehouse, OURS, 1)
     landed(warehouse)
     landed(warehouse, SALES)
-    assert [follow(warehouse, org, channel) for channel in (ALL, SALES)] == [None, None]
+    assert [follow(warehouse, "USA1", channel) for channel in (ALL, SALES)] == [None, None]
+    assert RawEvents.open(warehouse).place(ALL).resume.replay_id == b"\x03", "an instance that is new to us is no other"
     cleaned_up(warehouse)
-    org.instance = "USA2"
-    told = [follow(warehouse, org, channel) for channel in (ALL, SALES, ALL, SALES)]
+    told = [follow(warehouse, "USA2", channel) for channel in (ALL, SALES, ALL, SALES)]
     assert told == ["the org moved from the instance USA1 to USA2"] * 2 + [None, None]
     raw_events = RawEvents.open(warehouse)
-    assert [raw_events.place(channel).replay_id for channel in (ALL, SALES)] == [None, None]
+    assert [raw_events.place(channel).resume.replay_id for channel in (ALL, SALES)] == [None, None]
     ledger = Ledger.open(warehouse, "Account")
     assert ledger is not None
     assert [(doubt.record_id, doubt.reason) for doubt in ledger.open_doubts()] == [("*", "lost_place")]
-
-
-def test_an_instance_that_is_not_told_or_not_known_yet_loses_nothing(warehouse: Warehouse) -> None:
-    org = _MovingOrg(instance=None)
-    claim_warehouse(warehouse, OURS, 1)
-    landed(warehouse)
-    for name in (None, "USA1", None, "USA1"):
-        org.instance = name
-        assert follow(warehouse, org) is None
-    assert RawEvents.open(warehouse).place(ALL).replay_id == b"\x03"
-    assert [row["what"] for row in rows(warehouse)] == ["bound", "instance"]
+    assert [row["what"] for row in rows(warehouse)] == ["bound", *["instance"] * 4]
 
 
 def test_a_channel_without_a_place_has_none_to_lose(warehouse: Warehouse) -> None:
-    org = _MovingOrg()
     claim_warehouse(warehouse, OURS, 1)
-    assert follow(warehouse, org) is None
-    org.instance = "USA2"
-    assert follow(warehouse, org) is None
+    assert follow(warehouse, "USA1") is None
+    assert follow(warehouse, "USA2") is None
     assert OrganizationLog(warehouse).instance(ALL) == "USA2"
 
 
 def test_the_instance_of_another_organization_is_not_compared(warehouse: Warehouse) -> None:
-    org = _MovingOrg()
     claim_warehouse(warehouse, OURS, 1)
     landed(warehouse)
-    assert follow(warehouse, org) is None
+    assert follow(warehouse, "USA1") is None
     accept_organization(warehouse, THEIRS, [ALL], 5)
-    landed_place = StreamPlace(ALL, 9, 9, b"\x09", None)
-    RawEvents.open(warehouse).commit(events(9), landed_place, THEIRS)
-    org = _MovingOrg("EU7", _Session(THEIRS))
-    assert follow(warehouse, org) is None
-    org.instance = "EU8"
-    assert "EU7 to EU8" in (follow(warehouse, org) or "")
+    place = StreamPlace(ALL, 9, 9, ResumePoint(b"\x09"), None, EARLIEST, 6)
+    RawEvents.open(warehouse).commit(events(9), place, THEIRS)
+    assert follow(warehouse, "EU7", organization_id=THEIRS) is None
+    assert "EU7 to EU8" in (follow(warehouse, "EU8", organization_id=THEIRS) or "")
 
 
 def rows(warehouse: Warehouse) -> list[dict[str, Any]]:
