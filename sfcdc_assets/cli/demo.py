@@ -59,7 +59,7 @@ def demo(
     org = Org(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
     org.populate(records, seed)
     with EmulatorServer(org, directory=directory) as server, dagster_instance() as instance:
-        os.environ.update(server.client_environment(), SFCDC_WAREHOUSE=str(directory / "warehouse"), **NEVER_LATE)
+        os.environ.update(server.client_environment(), **NEVER_LATE)
         console.print(f"An org with {records:,} records of each object is at {server.rest_url}.")
         make_first_change(org, server.bus)
         ticks = 0
@@ -94,7 +94,7 @@ def demo(
         summary.add_row(name, value)
     summary.add_row("sensor ticks", str(ticks))
     summary.add_row("seconds", f"{time.monotonic() - started:.0f}")
-    equal = not any(report.differences for report in reports)
+    equal = all(report.is_equal for report in reports)
     summary.add_row("every table equals the org", "[green]yes[/green]" if equal else "[red]no[/red]")
     Console().print(summary)
     if healing.left or not equal:

@@ -19,6 +19,7 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
+from sfcdc_assets.pipeline.organization import owner_of
 
 
 def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
@@ -33,6 +34,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     names = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
     return {
         "warehouse": warehouse.root,
+        "organization": owner_of(warehouse),
         "channels": [_channel(events, channel) for channel in settings.channels],
         "entities": [_entity(warehouse, landed, name) for name in names],
         "privacy": _privacy(warehouse, Privacy.of(settings), names),
