@@ -59,7 +59,10 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
             console.print(_filtered(entity), markup=False, highlight=False, soft_wrap=True)
     for line in _privacy(told["privacy"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}")
+    console.print(
+        f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}, a copy of "
+        f"{told['organization'] or 'no organization yet'}."
+    )
 
 
 def _filtered(entity: dict) -> str:

@@ -14,8 +14,9 @@ from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
 from sfcdc_assets.reconciliation.vanish import VanishLimits
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
-from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.describe import describe, object_names
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
+from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.view_all import ViewAll
@@ -33,6 +34,8 @@ class Org:
     """Whether the user is shown all of it."""
     vanish_limits: VanishLimits
     """How much of it may be gone at once."""
+    instance_name: Callable[[], str | None]
+    """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
     new_pubsub: Callable[[], PubSubConnection]
     """Another connection like `pubsub`, for a subscription of its own; whoever makes one closes it."""
 
@@ -45,6 +48,13 @@ class Org:
         try:
             return json.dumps(describe(self.session, entity).to_json())
         except EntityNotReadable:
+            return None
+
+    def object_names(self) -> frozenset[str] | None:
+        """API names of the objects that the user may see; None when the org does not tell."""
+        try:
+            return object_names(self.session)
+        except RequestRefused:
             return None
 
     def delivery_allowance(self) -> Limit | None:
@@ -82,4 +92,5 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
 
         with new_pubsub() as pubsub:
             limits = VanishLimits(settings.vanish_percent, settings.vanish_rows)
-            yield Org(session, pubsub, Privacy.of(settings), ViewAll(session), limits, new_pubsub)
+            privacy, view_all, instance = Privacy.of(settings), ViewAll(session), InstanceName(session)
+            yield Org(session, pubsub, privacy, view_all, limits, instance, new_pubsub)

@@ -21,6 +21,7 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
+from sfcdc_assets.pipeline.organization import owner_of
 from sfcdc_assets.pipeline.refused_reads import refused_reads
 
 
@@ -39,6 +40,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     audits = last_audits(warehouse)
     return {
         "warehouse": warehouse.root,
+        "organization": owner_of(warehouse),
         "channels": [_channel(events, channel) for channel in settings.channels],
         "entities": [_and_filter(_entity(warehouse, landed, name), filters, audits) for name in names],
         "privacy": _privacy(warehouse, Privacy.of(settings), names),

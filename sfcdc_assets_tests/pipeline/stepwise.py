@@ -112,7 +112,14 @@ class Copy:
         return set(gone)
 
     def audit(self) -> VerifyReport:
-        (report,) = audit(self.warehouse, self.org, {"Account": self.channel})
+        (report,) = audit(
+            self.warehouse,
+            self.org,
+            {"Account": self.channel},
+            lander=self._poller,
+            visibility_seconds=0.0,
+            rounds=0,
+        )
         open_drift_doubts(self.warehouse, report, self.now)
         return report
 

@@ -12,6 +12,7 @@ from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import query_computed
+from sfcdc_assets.emulator.rest.organization import ORGANIZATION, organization_rows
 from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
@@ -19,7 +20,8 @@ from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
 from sfcdc_assets.emulator.soql.parser import parse_query
 
 _DEFAULT_BATCH = 2000
-_PERMISSION_NAMES = frozenset(name.lower() for name in PERMISSION_OBJECTS)
+_COMPUTED = {ORGANIZATION.name: ORGANIZATION, **PERMISSION_OBJECTS}
+_COMPUTED_NAMES = frozenset(name.lower() for name in _COMPUTED)
 _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
 _BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
 
@@ -89,8 +91,8 @@ class _QueryResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        if parse_query(text).entity.text.lower() in _PERMISSION_NAMES:
-            return self._permissions(request, text)
+        if parse_query(text).entity.text.lower() in _COMPUTED_NAMES:
+            return self._computed(request, text)
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
             if compiled.query.is_count:
@@ -98,11 +100,15 @@ class _QueryResource:
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
             return self._first_page(request, compiled)
 
-    def _permissions(self, request: ApiRequest, text: str) -> Response:
-        """What the client's user may do; the rows are few."""
+    def _computed(self, request: ApiRequest, text: str) -> Response:
+        """What the org is, and what the client's user may do; the rows are few."""
         org = self._context.org
         compiled, rows = query_computed(
-            org, text, PERMISSION_OBJECTS, lambda each: permission_rows(org, each), org.hidden_objects
+            org,
+            text,
+            _COMPUTED,
+            lambda each: list(organization_rows(org)) if each is ORGANIZATION else permission_rows(org, each),
+            org.hidden_objects,
         )
         self._context.check_readable(compiled.definition)
         if compiled.query.is_count:
