@@ -7,9 +7,9 @@ table can be rebuilt without the org.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import polars as pl
 import pyarrow as pa
@@ -25,18 +25,15 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.stale_reads import events_of_records, first_recent, older_than_events, said_alive, settled
 from sfcdc_assets.reconciliation.compare import EXTRA
 from sfcdc_assets.reconciliation.read_back import read_back
 from sfcdc_assets.salesforce.describe import describe
 
-SKEW = timedelta(seconds=2)
-"""Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two (facts section 7)."""
 RECORDS = 10_000
 """The most records of one reading: what is held in memory, and what a failure costs. The next one takes the rest."""
 READS = 3
 """How often a record whose row is older than its last event is read before it waits for the next attempt."""
-SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
-"""Events after which a record is there."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +83,8 @@ def read_back_doubts(
         # A read older than events that are in the row already would be left out: the pin lies after all of them.
         position = pins.of(channel, max(table.applied(channel) or 0, *(doubt.position_on(channel) for doubt in doubts)))
         described = describe(org.session, entity).field_names
-        events = _events(RawEvents.open(warehouse), entity, channel, doubts)
-        missed = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
+        events = _events(RawEvents.open(warehouse), entity, channel, doubts, clock_ms())
+        repeated = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
         fresh: list[pa.Table] = []
         wanted = record_ids
         for attempt in range(READS):
@@ -95,8 +92,8 @@ def read_back_doubts(
                 sleep(2.0**attempt)
             read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
             rows = read_back(org.session, entity, wanted, columns, described, position, read_at)
-            stale = _older_than_events(rows, events.filter(pl.col("position") <= position))
-            stale |= _missing_against_events(rows, events) - missed
+            stale = _stale(rows, events, position, repeated, clock_ms())
+            repeated |= stale
             fresh.append(rows.filter(pa.array([record_id not in stale for record_id in rows["Id"].to_pylist()])))
             wanted = sorted(stale)
             if not wanted:
@@ -122,31 +119,19 @@ def read_back_doubts(
     )
 
 
-def _events(raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt]) -> pl.DataFrame:
-    """`record_id`, `position`, `change_type`, `commit_timestamp` of each record's events since the first doubt."""
-    first, landed = min(doubt.position_on(channel) for doubt in doubts), raw_events.place(channel).position
-    wanted = ["record_ids", "position", "change_type", "commit_timestamp"]
-    headers = raw_events.headers(entity, channel, wanted, after=first - 1, up_to=landed)
-    return pl.DataFrame(headers).explode("record_ids").rename({"record_ids": "record_id"}).sort("position")
+def _events(raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], now_ms: int) -> pl.DataFrame:
+    """The entity's events since the first doubt, and those before it that the org may not show yet."""
+    first = min(doubt.position_on(channel) for doubt in doubts)
+    recent = first_recent(raw_events, channel, now_ms)
+    after = min([first, *([recent] if recent is not None else [])]) - 1
+    return events_of_records(raw_events, entity, channel, after, raw_events.place(channel).position)
 
 
-def _older_than_events(rows: pa.Table, events: pl.DataFrame) -> set[str]:
-    """Ids of rows the org modified, as it says, before an event that the pin says they contain."""
+def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collection[str], now_ms: int) -> set[str]:
+    """Ids of rows, pinned at `position`, that show an older state than the events, or no record where there should be
+    one. A read that is repeated long after the record's last event is the truth, whatever its SystemModstamp."""
     read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
-    last = events.group_by("record_id").agg(pl.col("commit_timestamp").max())
-    older = read.join(last, left_on="Id", right_on="record_id").filter(
-        pl.col("_system_modstamp") + SKEW < pl.col("commit_timestamp")
-    )
-    return set(older["Id"].to_list())
-
-
-def _missing_against_events(rows: pa.Table, events: pl.DataFrame) -> set[str]:
-    """Ids of records that the org does not show, though their last event says that they are there.
-
-    The org may show a new record late, so the first look (an audit that missed it counts as one) does not take it for
-    gone; a later one, after a pause that is much longer than any such delay, does.
-    """
-    missing = pl.DataFrame(rows.select(["Id", "_system_modstamp"])).filter(pl.col("_system_modstamp").is_null())
-    last = events.unique("record_id", keep="last", maintain_order=True)
-    alive = last.filter(pl.col("change_type").is_in(SAYS_ALIVE))
-    return set(missing["Id"].to_list()) & set(alive["record_id"].to_list())
+    missing = set(read.filter(pl.col("_system_modstamp").is_null())["Id"].to_list())
+    contained = events.filter(pl.col("position") <= position)
+    older = older_than_events(read, contained) - settled(repeated, contained, now_ms)
+    return older | (missing & said_alive(events)) - settled(repeated, events, now_ms)

@@ -16,6 +16,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import check_privacy
 from sfcdc_assets.pipeline.layout import follow_layout
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.stale_reads import distrusted_records
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -51,6 +52,7 @@ def take_snapshot(
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
+    Records that it shows as they were before recent events are put in doubt instead of being believed (`stale_reads`).
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
     snapshot pinned earlier is given up). `spark` is asked for where a field's type was changed and what was read before
     has to be written anew. `on_page` is told the progress. A job that the org has
@@ -114,7 +116,8 @@ def _take(
         snapshots.begin(progress)
     assert progress is not None
     for page, after in read_pages(org.session, progress, columns):
-        snapshots.add_page(page, after, clock_ms())
+        late = distrusted_records(RawEvents.open(warehouse), snapshots, after, page) if after.complete else []
+        snapshots.add_page(page, after, clock_ms(), late)
         on_page(after)
         progress = after
     return SnapshotReport(

@@ -1,0 +1,95 @@
+"""Reads of the org that show an older state than the events before their pin (guarantee 8).
+
+REST may lag behind the stream by more than SFCDC_VISIBILITY_SECONDS allows for. What a read shows is compared with the
+headers of the events that it is to contain: a row that the org modified, as it says, before its record's last event, or
+a record that it does not show though its last event says that it is there, is not believed at first. Long after the
+event, by our own clock, it is: some changes leave SystemModstamp behind their commit time, and records may vanish
+without an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pyarrow as pa
+
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.state.changes import names_one_record
+from sfcdc_assets.state.distrust import Distrusted
+from sfcdc_assets.state.doubt import Doubt
+
+SKEW = timedelta(seconds=2)
+"""Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two."""
+LONGEST_LAG_MS = 300_000
+"""The longest that REST is expected to show what was before an event: far more than the seconds that are usual."""
+SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
+"""Events after which a record is there."""
+
+_EVENT = ["record_ids", "position", "change_type", "commit_timestamp", "received_at"]
+
+
+def events_of_records(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int) -> pl.DataFrame:
+    """`record_id`, `position`, `change_type`, `commit_timestamp`, `received_at` of each record's events with
+    after < position <= up_to, in order."""
+    headers = raw_events.headers(entity, channel, _EVENT, after=after, up_to=up_to)
+    return pl.DataFrame(headers).explode("record_ids").rename({"record_ids": "record_id"}).sort("position")
+
+
+def first_recent(raw_events: RawEvents, channel: str, now_ms: int) -> int | None:
+    """Lowest position of the channel's events that a read begun at `now_ms` may not show yet; None for none."""
+    return raw_events.first_position_received_after(channel, now_ms - LONGEST_LAG_MS)
+
+
+def older_than_events(rows: pl.DataFrame, events: pl.DataFrame) -> set[str]:
+    """Ids of rows (`Id`, `_system_modstamp`) the org modified, as it says, before an event that they should contain."""
+    last = events.group_by("record_id").agg(pl.col("commit_timestamp").max())
+    older = rows.join(last, left_on="Id", right_on="record_id").filter(
+        pl.col("_system_modstamp") + SKEW < pl.col("commit_timestamp")
+    )
+    return set(older["Id"].to_list())
+
+
+def said_alive(events: pl.DataFrame) -> set[str]:
+    """Ids of the records that are there, by their last event."""
+    last = events.unique("record_id", keep="last", maintain_order=True)
+    return set(last.filter(pl.col("change_type").is_in(SAYS_ALIVE))["record_id"].to_list())
+
+
+def settled(record_ids: Collection[str], events: pl.DataFrame, now_ms: int) -> set[str]:
+    """Those of the records whose last event was received so long ago that a read begun now shows it."""
+    since = datetime.fromtimestamp((now_ms - LONGEST_LAG_MS) / 1000, UTC)
+    recent = events.filter(pl.col("received_at") > since)["record_id"].to_list()
+    return set(record_ids).difference(recent)
+
+
+def distrusted_records(
+    raw_events: RawEvents, snapshots: Snapshots, progress: SnapshotProgress, last_page: pa.Table
+) -> list[Distrusted]:
+    """Records that recent events tell otherwise than a snapshot of which all pages but the last one are in the table.
+
+    Only events up to its pin count: later ones are applied on top of it.
+    """
+    first = first_recent(raw_events, progress.channel, progress.started_at_ms)
+    if first is None or first > progress.position:
+        return []
+    events = events_of_records(raw_events, progress.entity, progress.channel, first - 1, progress.position)
+    named = {record_id for record_id in events["record_id"].to_list() if names_one_record(record_id)}
+    if not named:
+        return []
+    before = snapshots.modified(progress.snapshot_number, named)
+    rows = pl.DataFrame(pa.concat_tables([before, last_page.select(before.column_names)]))
+    older = older_than_events(rows, events)
+    missing = (said_alive(events) & named) - set(rows["Id"].to_list())
+    told = f"snapshot {progress.snapshot_number}: "
+    return [
+        Distrusted(
+            record_id,
+            Doubt.STALE_SNAPSHOT,
+            told + ("its row is older than the record's last event" if record_id in older else "it is not there yet"),
+        )
+        for record_id in sorted(older | missing)
+    ]
