@@ -17,6 +17,7 @@ from sfcdc_assets.errors import SettingsError
 
 _CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
+VISIBILITY_SECONDS = 5.0
 KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 """Fields that the copy itself is kept with: the key of every table, and what became of a record."""
 
@@ -61,9 +62,9 @@ class Settings(BaseSettings):
     ca_file: Path | None = None
     """An extra root certificate (PEM), for an emulated org or a TLS-inspecting proxy."""
 
-    visibility_seconds: float = Field(default=5.0, ge=0)
-    """How late the org's REST side may show a commit that the stream has brought; reads of the org are pinned that far
-    back."""
+    visibility_seconds: float = Field(default=VISIBILITY_SECONDS, ge=0)
+    """How late the org's REST side usually shows a commit that the stream has brought; reads of the org are pinned that
+    far back. For sixty times as long a read that contradicts an event is not believed."""
 
     describe_seconds: float = Field(default=900.0, ge=0)
     """How often an object with changes is described anew: some changes of fields show nowhere else. Each costs one API

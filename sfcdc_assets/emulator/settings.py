@@ -66,6 +66,8 @@ class OrgSettings:
     """Whether changedFields names fields that field-level security hides; they have no value in events anyway."""
     rest_delay: int = 0
     """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now."""
+    modstamp_delay: int = 0
+    """How far the SystemModstamp of a changed record lies before its commit; some changes of real orgs have it so."""
     most_ids_in_retrieve: int = 2_000
     """Retrieving more ids at once by composite/sobjects is answered with 414, as a proxy does; 2,000 is Salesforce's
     own limit, with an error of its own."""

@@ -122,8 +122,8 @@ class Snapshots:
         self._commit(rows, progress, now_ms)
 
     def modified(self, number: int, record_ids: Collection[str]) -> pa.Table:
-        """`Id` and `_system_modstamp` of the rows that the pages of a snapshot, so far, have of these records; read part
-        by part."""
+        """`Id` and `_system_modstamp` of the rows that the pages of a snapshot, so far, have of these records; they
+        are read part by part."""
         wanted = pa.array(sorted(record_ids), pa.string())
         columns = ["Id", "_system_modstamp"]
         found = [

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
@@ -25,7 +26,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.stale_reads import events_of_records, first_recent, older_than_events, said_alive, settled
+from sfcdc_assets.pipeline.stale_reads import events_of_records, longest_lag_ms, older_than_events, said_alive, settled
 from sfcdc_assets.reconciliation.compare import EXTRA
 from sfcdc_assets.reconciliation.read_back import read_back
 from sfcdc_assets.salesforce.describe import describe
@@ -59,6 +60,7 @@ def read_back_doubts(
     channel: str,
     pins: Pins,
     *,
+    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
     clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     sleep: Callable[[float], None] = time.sleep,
 ) -> ReadBackReport | None:
@@ -83,7 +85,7 @@ def read_back_doubts(
         # A read older than events that are in the row already would be left out: the pin lies after all of them.
         position = pins.of(channel, max(table.applied(channel) or 0, *(doubt.position_on(channel) for doubt in doubts)))
         described = describe(org.session, entity).field_names
-        events = _events(RawEvents.open(warehouse), entity, channel, doubts, clock_ms())
+        events = _events(RawEvents.open(warehouse), entity, channel, doubts, clock_ms() - lag_ms)
         repeated = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
         fresh: list[pa.Table] = []
         wanted = record_ids
@@ -92,7 +94,7 @@ def read_back_doubts(
                 sleep(2.0**attempt)
             read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
             rows = read_back(org.session, entity, wanted, columns, described, position, read_at)
-            stale = _stale(rows, events, position, repeated, clock_ms())
+            stale = _stale(rows, events, position, repeated, clock_ms() - lag_ms)
             repeated |= stale
             fresh.append(rows.filter(pa.array([record_id not in stale for record_id in rows["Id"].to_pylist()])))
             wanted = sorted(stale)
@@ -119,19 +121,22 @@ def read_back_doubts(
     )
 
 
-def _events(raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], now_ms: int) -> pl.DataFrame:
-    """The entity's events since the first doubt, and those before it that the org may not show yet."""
+def _events(
+    raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], since_ms: int
+) -> pl.DataFrame:
+    """The entity's events since the first doubt, and those before it that were received after a time."""
     first = min(doubt.position_on(channel) for doubt in doubts)
-    recent = first_recent(raw_events, channel, now_ms)
+    recent = raw_events.first_position_received_after(channel, since_ms)
     after = min([first, *([recent] if recent is not None else [])]) - 1
     return events_of_records(raw_events, entity, channel, after, raw_events.place(channel).position)
 
 
-def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collection[str], now_ms: int) -> set[str]:
+def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collection[str], since_ms: int) -> set[str]:
     """Ids of rows, pinned at `position`, that show an older state than the events, or no record where there should be
-    one. A read that is repeated long after the record's last event is the truth, whatever its SystemModstamp."""
+    one. A `repeated` read of a record whose last event was received by `since_ms` is the truth, whatever the row's
+    SystemModstamp."""
     read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
     missing = set(read.filter(pl.col("_system_modstamp").is_null())["Id"].to_list())
     contained = events.filter(pl.col("position") <= position)
-    older = older_than_events(read, contained) - settled(repeated, contained, now_ms)
-    return older | (missing & said_alive(events)) - settled(repeated, events, now_ms)
+    older = older_than_events(read, contained) - settled(repeated, contained, since_ms)
+    return older | (missing & said_alive(events)) - settled(repeated, events, since_ms)

@@ -24,8 +24,8 @@ from sfcdc_assets.state.doubt import Doubt
 
 SKEW = timedelta(seconds=2)
 """Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two."""
-LONGEST_LAG_MS = 300_000
-"""The longest that REST is expected to show what was before an event: far more than the seconds that are usual."""
+USUAL_LAGS = 60
+"""So many times SFCDC_VISIBILITY_SECONDS (five minutes by default) after an event a read surely shows it."""
 SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
 """Events after which a record is there."""
 
@@ -39,9 +39,9 @@ def events_of_records(raw_events: RawEvents, entity: str, channel: str, after: i
     return pl.DataFrame(headers).explode("record_ids").rename({"record_ids": "record_id"}).sort("position")
 
 
-def first_recent(raw_events: RawEvents, channel: str, now_ms: int) -> int | None:
-    """Lowest position of the channel's events that a read begun at `now_ms` may not show yet; None for none."""
-    return raw_events.first_position_received_after(channel, now_ms - LONGEST_LAG_MS)
+def longest_lag_ms(visibility_seconds: float) -> int:
+    """How long after an event a read that contradicts it is not believed."""
+    return int(visibility_seconds * USUAL_LAGS * 1000)
 
 
 def older_than_events(rows: pl.DataFrame, events: pl.DataFrame) -> set[str]:
@@ -59,21 +59,22 @@ def said_alive(events: pl.DataFrame) -> set[str]:
     return set(last.filter(pl.col("change_type").is_in(SAYS_ALIVE))["record_id"].to_list())
 
 
-def settled(record_ids: Collection[str], events: pl.DataFrame, now_ms: int) -> set[str]:
-    """Those of the records whose last event was received so long ago that a read begun now shows it."""
-    since = datetime.fromtimestamp((now_ms - LONGEST_LAG_MS) / 1000, UTC)
+def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) -> set[str]:
+    """Those of the records whose last event was received by then."""
+    since = datetime.fromtimestamp(since_ms / 1000, UTC)
     recent = events.filter(pl.col("received_at") > since)["record_id"].to_list()
     return set(record_ids).difference(recent)
 
 
 def distrusted_records(
-    raw_events: RawEvents, snapshots: Snapshots, progress: SnapshotProgress, last_page: pa.Table
+    raw_events: RawEvents, snapshots: Snapshots, progress: SnapshotProgress, last_page: pa.Table, lag_ms: int
 ) -> list[Distrusted]:
     """Records that recent events tell otherwise than a snapshot of which all pages but the last one are in the table.
 
-    Only events up to its pin count: later ones are applied on top of it.
+    Recent are those received in the `lag_ms` before the snapshot began. Only those up to its pin count: later ones are
+    applied on top of it.
     """
-    first = first_recent(raw_events, progress.channel, progress.started_at_ms)
+    first = raw_events.first_position_received_after(progress.channel, progress.started_at_ms - lag_ms)
     if first is None or first > progress.position:
         return []
     events = events_of_records(raw_events, progress.entity, progress.channel, first - 1, progress.position)

@@ -34,6 +34,7 @@ from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport
 from sfcdc_assets.pipeline.rebuild import remove_layers
 from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets_tests.pipeline.lives_plan import Plan
 
 CHANNEL = "/data/ChangeEvents"
@@ -92,6 +93,7 @@ class Life(Teller):
         self.plan = plan
         self.org = org
         self.clock = clock
+        self.server = server
         self.warehouse = warehouse
         self.diary = Diary()
         self._connected = connected
@@ -182,6 +184,7 @@ class Life(Teller):
                 spark=self._session,
                 at_least=state.entity_doubt or 0,
                 clock_ms=self.clock,
+                lag_ms=longest_lag_ms(self.plan.visibility),
             )
             taken = Snapshots.open(self.warehouse, state.entity)
             progress = taken.progress() if taken else None
@@ -227,7 +230,9 @@ def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) ->
 
 
 @contextmanager
-def opened(plan: Plan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
+def opened(
+    plan: Plan, folder: Path, authority: Path, spark: SparkSession | None = None, kind: type[Life] = Life
+) -> Iterator[Life]:
     """A life that has not begun. `authority`: the folder of the servers' certificates."""
     clock = ManualClock()
     org = Org(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
@@ -244,7 +249,7 @@ def opened(plan: Plan, folder: Path, authority: Path, spark: SparkSession | None
                 life.sleep(seconds)
 
             with connect(load_settings(), sleep=sleep) as connected:
-                life = Life(plan, org, clock, server, connected, warehouse, spark)
+                life = kind(plan, org, clock, server, connected, warehouse, spark)
                 yield life
     finally:
         org.close()
