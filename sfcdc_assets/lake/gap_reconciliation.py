@@ -205,14 +205,14 @@ class Ledger:
             },
         )
 
-    def failed(self, doubts: Sequence[OpenDoubt], error: str, now_ms: int) -> None:
-        """Note that reading these records failed."""
+    def failed(self, doubts: Sequence[OpenDoubt], error: str | Mapping[str, str], now_ms: int) -> None:
+        """Note that reading these records failed, all for one reason or each (by its id) for its own."""
         self._update(
             doubts,
             {
                 "attempts": [doubt.attempts + 1 for doubt in doubts],
                 "last_attempt_at": [_time(now_ms)] * len(doubts),
-                "last_error": [error] * len(doubts),
+                "last_error": [error if isinstance(error, str) else error[doubt.record_id] for doubt in doubts],
             },
         )
 

@@ -39,14 +39,15 @@ READS = 3
 
 @dataclass(frozen=True)
 class ReadBackReport:
-    """Records in doubt that were asked for, found, gone; those whose read was older than their last event; API requests
-    spent; and why the reading failed, if it did."""
+    """Records in doubt that were asked for, found, gone; those whose read was older than their last event, and those
+    that could not be read though others were; API requests spent; and why the reading failed, if it did."""
 
     entity: str
     asked: int
     found: int = 0
     gone: int = 0
     stale: int = 0
+    refused: int = 0
     calls: int = 0
     oldest_opened_at: int | None = None
     error: str | None = None
@@ -67,7 +68,8 @@ def read_back_doubts(
     """Read the entity's records in doubt back, those that may be asked for now; None when there are none.
 
     A read that the org refuses or breaks off leaves the doubts open, with the reason and the time in the ledger; the
-    next attempt comes after a pause that doubles. Nothing is lost by it, and no other record is concerned.
+    next attempt comes after a pause that doubles. Nothing is lost by it, and no other record is concerned: one that the
+    org does not give, or that does not convert, waits with a reason and a pause of its own.
     """
     ledger = Ledger.open(warehouse, entity)
     table = CurrentState.open(warehouse, entity)
@@ -88,15 +90,19 @@ def read_back_doubts(
         events = _events(RawEvents.open(warehouse), entity, channel, doubts, clock_ms() - lag_ms)
         repeated = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
         fresh: list[pa.Table] = []
+        failed: dict[str, str] = {}
         wanted = record_ids
         for attempt in range(READS):
             if attempt:
                 sleep(2.0**attempt)
             read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
-            rows = read_back(org.session, entity, wanted, columns, described, position, read_at)
+            read = read_back(org.session, entity, wanted, columns, described, position, read_at)
+            rows = read.rows
+            failed |= read.refused
             stale = _stale(rows, events, position, repeated, clock_ms() - lag_ms)
             repeated |= stale
-            fresh.append(rows.filter(pa.array([record_id not in stale for record_id in rows["Id"].to_pylist()])))
+            kept = [record_id not in stale for record_id in rows["Id"].to_pylist()]
+            fresh.append(rows.filter(pa.array(kept, pa.bool_())))
             wanted = sorted(stale)
             if not wanted:
                 break
@@ -107,8 +113,9 @@ def read_back_doubts(
     rows = pa.concat_tables(fresh)
     if rows.num_rows:
         taken.add_refetch(rows, clock_ms())
-    left = [doubt for doubt in doubts if doubt.record_id in set(wanted)]
-    ledger.failed(left, "the org's row was older than the record's last event, or not there yet", clock_ms())
+    refused = len(failed)
+    failed |= dict.fromkeys(wanted, "the org's row was older than the record's last event, or not there yet")
+    ledger.failed([doubt for doubt in doubts if doubt.record_id in failed], failed, clock_ms())
     gone = rows["_system_modstamp"].null_count
     return ReadBackReport(
         entity,
@@ -116,6 +123,7 @@ def read_back_doubts(
         found=rows.num_rows - gone,
         gone=gone,
         stale=len(wanted),
+        refused=refused,
         calls=org.session.calls - calls,
         oldest_opened_at=oldest,
     )
