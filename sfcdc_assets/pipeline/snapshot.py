@@ -17,11 +17,10 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import check_privacy
 from sfcdc_assets.pipeline.layout import follow_layout
 from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.stale_reads import distrusted_records, longest_lag_ms
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms, stale_records, unreadable_records
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
-from sfcdc_assets.state.distrust import Distrusted
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,8 @@ def take_snapshot(
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
-    Records that it shows as they were before events of the last `lag_ms` are put in doubt instead of being believed.
+    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
+    doubt instead of being believed.
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
     snapshot pinned earlier is given up). `spark` is asked for where a field's type was changed and what was read before
     has to be written anew. `on_page` is told the progress. A job that the org has
@@ -119,11 +119,13 @@ def _take(
         )
         snapshots.begin(progress)
     assert progress is not None
-    for page, after in read_pages(org.session, progress, columns):
-        late: list[Distrusted] = []
+    unreadable: dict[str, str] = {}
+    for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
+        distrusted = unreadable_records(after, unreadable)
+        unreadable.clear()
         if after.complete:
-            late = distrusted_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms)
-        snapshots.add_page(page, after, clock_ms(), late)
+            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms)
+        snapshots.add_page(page, after, clock_ms(), distrusted)
         on_page(after)
         progress = after
     return SnapshotReport(

@@ -9,7 +9,7 @@ without an event.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
@@ -66,7 +66,7 @@ def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) ->
     return set(record_ids).difference(recent)
 
 
-def distrusted_records(
+def stale_records(
     raw_events: RawEvents, snapshots: Snapshots, progress: SnapshotProgress, last_page: pa.Table, lag_ms: int
 ) -> list[Distrusted]:
     """Records that recent events tell otherwise than a snapshot of which all pages but the last one are in the table.
@@ -85,12 +85,15 @@ def distrusted_records(
     rows = pl.DataFrame(pa.concat_tables([before, last_page.select(before.column_names)]))
     older = older_than_events(rows, events)
     missing = (said_alive(events) & named) - set(rows["Id"].to_list())
+    late = dict.fromkeys(missing, "it is not there yet") | dict.fromkeys(older, "its row is older than its last event")
+    return _distrusted(progress, Doubt.STALE_SNAPSHOT, late)
+
+
+def unreadable_records(progress: SnapshotProgress, problems: Mapping[str, str]) -> list[Distrusted]:
+    """Records of a page whose rows could not be read, each with its problem."""
+    return _distrusted(progress, Doubt.UNREADABLE_ROW, problems)
+
+
+def _distrusted(progress: SnapshotProgress, reason: Doubt, problems: Mapping[str, str]) -> list[Distrusted]:
     told = f"snapshot {progress.snapshot_number}: "
-    return [
-        Distrusted(
-            record_id,
-            Doubt.STALE_SNAPSHOT,
-            told + ("its row is older than the record's last event" if record_id in older else "it is not there yet"),
-        )
-        for record_id in sorted(older | missing)
-    ]
+    return [Distrusted(record_id, reason, told + problem) for record_id, problem in sorted(problems.items())]

@@ -88,3 +88,36 @@ def test_the_reasons_of_several_are_told_apart(life: QuietLife) -> None:
     assert "500" in told[refused]
     assert "AnnualRevenue holds a value that is no double" in told[spoiled]
     assert len(rows_of(life.warehouse, LEDGER)) == 10
+
+
+def test_a_snapshot_goes_on_without_a_row_that_does_not_convert(life: QuietLife) -> None:
+    bad, *others = life.ids()
+    before = life.rows()[bad]
+    life.settings(spoiled_records={bad: ("NumberOfEmployees", "AnnualRevenue")})
+    report = life.snapshot()
+    assert report.rows == len(others) + 1
+    life.catch_up()
+    found = life.open_doubts()[bad]
+    assert found["reason"] == "unreadable_row"
+    assert f"snapshot {report.number}: column" in found["detail"]
+    assert life.in_doubt() == {bad}
+    assert {**life.rows()[bad], "_in_doubt": False} == before
+    life.settings(spoiled_records={})
+    life.clock.advance(LONGEST_LAG_MS)
+    life.catch_up()
+    life.assert_equal()
+
+
+def test_a_record_that_never_converted_has_a_row_in_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with quiet(tmp_path, monkeypatch, records=9) as life:
+        bad = life.ids()[4]
+        life.settings(spoiled_records={bad: ("NumberOfEmployees",)})
+        life.catch_up()
+        life.snapshot()
+        life.catch_up()
+        assert life.in_doubt() == {bad} == life.open_doubts().keys()
+        assert len(life.rows()) == 9
+        life.settings(spoiled_records={})
+        life.clock.advance(LONGEST_LAG_MS)
+        life.catch_up()
+        life.assert_equal()
