@@ -126,6 +126,8 @@ class Life(Teller):
             self._known = known.keys()
             self._open = False
             self._catch_up(known)
+            # A doubt whose pause is not over is no work, and nobody is told of it.
+            self._open |= any(each.doubts_open for each in entity_states(self.warehouse, known, self.clock()))
             if not self._open:
                 return
             self.clock.advance(self._dice.choice((0, PAUSE_MS)))
