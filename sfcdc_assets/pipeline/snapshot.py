@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.lake.gap_reconciliation import Ledger, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -48,7 +49,7 @@ def take_snapshot(
     spark: Callable[[], SparkSession],
     at_least: int = 0,
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
-    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    clock_ms: Callable[[], int] = clock.now_ms,
     lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
 ) -> SnapshotReport:
     """Copy the entity; goes on with an unfinished snapshot where it stopped.

@@ -1,9 +1,9 @@
-"""A life in which nothing happens but what a test does, step by step: the real org, client and tables, no Spark, and a
-clock that only the test and the client's own pauses move."""
+"""An org in which nothing happens but what a test does, and the pipeline that follows it step by step: the real
+sockets, client and tables, one simulated clock, and neither Spark nor Dagster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,52 +13,79 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.object_file import built_in_definitions
-from sfcdc_assets.emulator.org_life import LifeMix
-from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.landing import Lander
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.channel_reader import Poller
+from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.entities import EntityState
+from sfcdc_assets.pipeline.rebuild import remove_layers
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
-from sfcdc_assets_tests.pipeline.lives import CHANNEL, SETTLE, Life, opened
 from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
-from sfcdc_assets_tests.pipeline.lives_plan import Plan
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
-VISIBILITY = 2.0
+VISIBILITY = 5.0
 LONGEST_LAG_MS = longest_lag_ms(VISIBILITY)
 ENTITY = "Account"
 STATE = f"current_state/{ENTITY}"
 LEDGER = f"gap_reconciliation/{ENTITY}"
 
 
-class QuietLife(Life):
+class QuietLife:
     """The pipeline over one object."""
+
+    def __init__(self, of: Stream) -> None:
+        self._stream = of
+        self.org, self.server, self.clock, self.warehouse = of.org, of.server, of.clock, of.warehouse
 
     def settings(self, **changed: object) -> None:
         """Change settings of the org."""
         self.org.settings = replace(self.org.settings, **changed)
 
+    def sync(self) -> None:
+        """Day 0."""
+        self.snapshot()
+        self.catch_up()
+
     def catch_up(self) -> None:
         """A run; no snapshot."""
-        self._catch_up(entity_channels(self.warehouse, [CHANNEL], (), self._connected.members))
+        with Poller(self.warehouse, self._stream.connected, SETTLE) as poller:
+            CatchUp(
+                self.warehouse,
+                self._stream.connected,
+                poller,
+                {ENTITY: CHANNEL},
+                {ENTITY: CHANNEL},
+                self._apply,
+                Teller(),
+                _each,
+                every_entity=False,
+                visibility_seconds=VISIBILITY,
+                describe_seconds=0.0,
+            ).run()
 
     def snapshot(self) -> SnapshotReport:
         """Take one, pinned to all that has landed."""
-        lander = Lander(self.warehouse, self._connected, clock_ms=self.clock)
-        landed = lander.land(CHANNEL, settle=SETTLE, budget=20.0).position
+        landed = self._stream.poll_until_settled().position
         return take_snapshot(
             self.warehouse,
-            self._connected,
+            self._stream.connected,
             ENTITY,
             CHANNEL,
             lambda _: landed,
-            spark=self._session,
-            clock_ms=self.clock,
+            spark=_no_spark,
             lag_ms=LONGEST_LAG_MS,
         )
+
+    def rebuild(self) -> None:
+        """`sfcdc rebuild`."""
+        remove_layers(self.warehouse, ENTITY)
+        self.catch_up()
+
+    def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
+        return apply_entity(self.warehouse, _no_spark, NOTHING_PRIVATE, state.entity, state.channel, "a test", up_to)
 
     def ids(self) -> list[str]:
         """Ids of the live records."""
@@ -96,14 +123,20 @@ class QuietLife(Life):
         assert_same_rows(ENTITY, self.rows(), expected_rows(self.org, ENTITY))
 
 
+def _no_spark() -> Any:
+    raise AssertionError("no file has to be written anew")
+
+
+def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
+    for state in states:
+        work(state)
+
+
 @contextmanager
-def quiet(folder: Path, patch: pytest.MonkeyPatch, *objects: ObjectDefinition, records: int = 6) -> Iterator[QuietLife]:
-    """One that was never synced, over the accounts of the built-in org or over an object of the test's own."""
+def quiet(folder: Path, patch: pytest.MonkeyPatch, records: int = 6) -> Iterator[QuietLife]:
+    """One with so many accounts that was never synced."""
     with_roots_read_once(patch)
     Handles().install(patch)
     without_spark(patch, Random(1))
-    chosen = objects or tuple(each for each in built_in_definitions() if each.name == ENTITY)
-    plan = Plan(1, chosen, OrgSettings(), LifeMix(), 0.0, (), records, VISIBILITY)
-    with opened(plan, folder / "warehouse", folder, kind=QuietLife) as life:
-        assert isinstance(life, QuietLife)
-        yield life
+    with stream(folder, records=records, entities=[ENTITY]) as of:
+        yield QuietLife(of)

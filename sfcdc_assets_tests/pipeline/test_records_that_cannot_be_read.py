@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.lake import gap_reconciliation
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of
-from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, LEDGER, LONGEST_LAG_MS, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, LEDGER, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
 
-PAUSES_MS = (30_000, 60_000, 120_000)
+FIRST_PAUSE_MS = 600_000
+PAUSES_MS = (FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 4 * FIRST_PAUSE_MS)
 SPOILED = {"refused by the org": (), "a number that is none": ("NumberOfEmployees",)}
 
 
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", FIRST_PAUSE_MS)
     with quiet(tmp_path, monkeypatch, records=40) as life:
         life.sync()
         yield life
@@ -73,7 +76,7 @@ def test_a_deleted_record_that_cannot_be_read_keeps_no_other_from_healing(life: 
     assert life.in_doubt() == {bad}
     assert life.rows()[deleted]["_deleted_reason"] == "deleted"
     life.settings(spoiled_records={})
-    life.clock.advance(LONGEST_LAG_MS)
+    life.clock.advance(PAUSES_MS[-1])
     life.catch_up()
     life.assert_equal()
 
@@ -103,7 +106,7 @@ def test_a_snapshot_goes_on_without_a_row_that_does_not_convert(life: QuietLife)
     assert life.in_doubt() == {bad}
     assert {**life.rows()[bad], "_in_doubt": False} == before
     life.settings(spoiled_records={})
-    life.clock.advance(LONGEST_LAG_MS)
+    life.clock.advance(PAUSES_MS[-1])
     life.catch_up()
     life.assert_equal()
 
@@ -118,6 +121,6 @@ def test_a_record_that_never_converted_has_a_row_in_doubt(tmp_path: Path, monkey
         assert life.in_doubt() == {bad} == life.open_doubts().keys()
         assert len(life.rows()) == 9
         life.settings(spoiled_records={})
-        life.clock.advance(LONGEST_LAG_MS)
+        life.clock.advance(PAUSES_MS[-1])
         life.catch_up()
         life.assert_equal()
