@@ -93,7 +93,6 @@ class Life(Teller):
         self.plan = plan
         self.org = org
         self.clock = clock
-        self.server = server
         self.warehouse = warehouse
         self.diary = Diary()
         self._connected = connected
@@ -232,9 +231,7 @@ def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) ->
 
 
 @contextmanager
-def opened(
-    plan: Plan, folder: Path, authority: Path, spark: SparkSession | None = None, kind: type[Life] = Life
-) -> Iterator[Life]:
+def opened(plan: Plan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
     """A life that has not begun. `authority`: the folder of the servers' certificates."""
     clock = ManualClock()
     org = Org(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
@@ -251,7 +248,7 @@ def opened(
                 life.sleep(seconds)
 
             with connect(load_settings(), sleep=sleep) as connected:
-                life = kind(plan, org, clock, server, connected, warehouse, spark)
+                life = Life(plan, org, clock, server, connected, warehouse, spark)
                 yield life
     finally:
         org.close()
