@@ -272,6 +272,7 @@ def test_a_record_that_is_gone_without_an_event_is_believed_to_be_gone_when_its_
     org.server.faults.arm(Fault.LOST_EVENT)
     with org.org.transaction() as one:
         one.hard_delete("Account", record_id)
+    monkeypatch.setattr(stale_reads, "USUAL_LAGS", 100_000)
     for _ in range(2):
         org.tick()
         assert waits(org.rows("Account")) == {record_id}
