@@ -8,7 +8,7 @@ snapshot is then refused. Every write here goes through the handle that `transac
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -145,6 +145,11 @@ class Table:
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
         return self._plain(pa.table(reader))
+
+    def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
+        """The rows that `scan` gives, part by part: memory holds one."""
+        for batch in self._delta.scan(columns=list(columns), predicate=predicate):
+            yield self._plain(pa.Table.from_batches([pa.record_batch(batch)]))
 
     def head(self, predicate: str, count: int) -> pa.Table:
         """The first rows that a scan meets; reading stops there."""

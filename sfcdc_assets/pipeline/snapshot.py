@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from sfcdc_assets import clock
+from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.lake.gap_reconciliation import Ledger, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
@@ -17,6 +18,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import check_privacy
 from sfcdc_assets.pipeline.layout import follow_layout
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms, stale_records, unreadable_records
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -48,10 +50,13 @@ def take_snapshot(
     at_least: int = 0,
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
     clock_ms: Callable[[], int] = clock.now_ms,
+    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
 ) -> SnapshotReport:
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
+    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
+    doubt instead of being believed.
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
     snapshot pinned earlier is given up). `spark` is asked for where a field's type was changed and what was read before
     has to be written anew. `on_page` is told the progress. A job that the org has
@@ -59,9 +64,9 @@ def take_snapshot(
     `PrivacyChanged`, and what `pin` raises.
     """
     try:
-        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=True)
+        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, lag_ms, resume=True)
     except BulkJobGone:
-        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=False)
+        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, lag_ms, resume=False)
 
 
 def _take(
@@ -74,6 +79,7 @@ def _take(
     at_least: int,
     on_page: Callable[[SnapshotProgress], None],
     clock_ms: Callable[[], int],
+    lag_ms: int,
     *,
     resume: bool,
 ) -> SnapshotReport:
@@ -114,8 +120,13 @@ def _take(
         )
         snapshots.begin(progress)
     assert progress is not None
-    for page, after in read_pages(org.session, progress, columns):
-        snapshots.add_page(page, after, clock_ms())
+    unreadable: dict[str, str] = {}
+    for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
+        distrusted = unreadable_records(after, unreadable)
+        unreadable.clear()
+        if after.complete:
+            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms)
+        snapshots.add_page(page, after, clock_ms(), distrusted)
         on_page(after)
         progress = after
     return SnapshotReport(

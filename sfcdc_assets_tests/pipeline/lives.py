@@ -34,6 +34,7 @@ from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport
 from sfcdc_assets.pipeline.rebuild import remove_layers
 from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets_tests.pipeline.lives_plan import Plan
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -129,6 +130,8 @@ class Life(Teller):
             self._known = known.keys()
             self._open = False
             self._catch_up(known)
+            # A doubt whose pause is not over is no work, and nobody is told of it.
+            self._open |= any(each.doubts_open for each in entity_states(self.warehouse, known, self.clock()))
             if not self._open:
                 self._note_cut(known)
                 return
@@ -192,6 +195,7 @@ class Life(Teller):
                 lambda position, channel=state.channel: pins.of(channel, position),
                 spark=self._session,
                 at_least=state.entity_doubt or 0,
+                lag_ms=longest_lag_ms(self.plan.visibility),
             )
             taken = Snapshots.open(self.warehouse, state.entity)
             progress = taken.progress() if taken else None
