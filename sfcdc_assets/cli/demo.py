@@ -13,9 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.spark.java import check_java
 
 
+@stops_at_once
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="Folder of the demo; emptied at the start.")] = Path(
         ".sfcdc/demo"

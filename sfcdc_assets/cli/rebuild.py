@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.rebuild import remove_layers
 
 
+@stops_at_once
 def rebuild(
     entity: Annotated[list[str], typer.Option(help="The entity to rebuild; may be given several times.")],
     from_org: Annotated[

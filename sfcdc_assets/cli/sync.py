@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from sfcdc_assets.cli.stopping import stops_at_once
 
+
+@stops_at_once
 def sync(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Go on until everything in the stream is in the tables.")
@@ -18,7 +21,8 @@ def sync(
 
     For cron and tests: each channel's sensor is ticked and the runs it asks for are done here (snapshots on the first
     day, then events). With DAGSTER_HOME set the runs show in that instance's UI. Progress goes to standard error.
-    Exit code 0 when done, 1 with the reason when not; what was landed before an error is kept.
+    Exit code 0 when done, 1 with the reason when not; 130 or 143 when stopped by Ctrl-C or SIGTERM. What was landed
+    before is kept.
     """
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster takes seconds to load
 

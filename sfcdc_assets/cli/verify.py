@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -24,6 +25,7 @@ DRIFT = 3
 SHOWN = 20
 
 
+@stops_at_once
 def verify(
     entity: Annotated[list[str] | None, typer.Option(help="Only this entity; may be given several times.")] = None,
     budget: Annotated[
