@@ -1,33 +1,46 @@
-"""`sfcdc rebuild`: layers made anew from what was landed."""
+"""`sfcdc rebuild`: an entity's tables, built again from what was landed or from the org."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from pyspark.sql import SparkSession
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.cli.stopping import stops_at_once
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.rebuild import remove_layers
+from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.pipeline.landing import Lander
+from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.rebuild import Apply, RebuildReport, channel_of, rebuild_entity
+from sfcdc_assets.pipeline.rebuild_from_org import rebuild_from_org
+from sfcdc_assets.spark.session import spark_session
 
 
 @stops_at_once
 def rebuild(
     entity: Annotated[list[str], typer.Option(help="The entity to rebuild; may be given several times.")],
     from_org: Annotated[
-        bool, typer.Option("--from-org", help="Remove its snapshots too and read the entity from the org anew.")
+        bool,
+        typer.Option("--from-org", help="Read the entity from the org again instead."),
     ] = False,
 ) -> None:
-    """Remove an entity's layers and build them anew from raw_events and all that was read of the org: the same rows.
+    """Build an entity's tables again from raw_events and all that was read of the org: the same rows.
 
-    Asks the org for nothing but what is new in its stream, or, with --from-org, for a new snapshot. A rebuild that is
-    interrupted is finished by the next `sfcdc sync`.
+    They are built beside the present ones and take their place at the end: until then nothing changes, and a rebuild
+    that fails or is stopped costs nothing. Asks the org for nothing but what is new in its stream, or, with
+    --from-org, for a new snapshot, with which history begins again.
     """
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
-    warehouse = Warehouse(load_settings().warehouse)
+    settings = load_settings()
+    warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
     known = warehouse.entities("snapshot")
     missing = [name for name in entity if name not in known]
@@ -37,8 +50,38 @@ def rebuild(
             f"{', '.join(missing)} has no snapshot to rebuild from",
             f"Entities that have: {', '.join(known)}",
         )
-    for name in entity:
-        for table in remove_layers(warehouse, name, and_snapshots=from_org):
-            typer.echo(f"{table} removed.", err=True)
+    _rebuild(warehouse, settings, entity, from_org=from_org)
     with dagster_instance() as instance:
         sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))
+
+
+def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], *, from_org: bool) -> None:
+    """Build each entity again, and say when it is in place."""
+    # Spark comes first: its JVM is forked from this process, where no connection is open yet.
+    spark = spark_session(settings)
+    for entity in entities:
+        report = (_from_org if from_org else _from_what_was_landed)(warehouse, settings, spark, entity)
+        typer.echo(f"{entity}: rebuilt, {report.rows:,} rows as of position {report.position}.", err=True)
+
+
+def _from_what_was_landed(warehouse: Warehouse, settings: Settings, spark: SparkSession, entity: str) -> RebuildReport:
+    channel = channel_of(warehouse, entity, settings.channels)
+    return rebuild_entity(warehouse, entity, channel, _apply(settings, spark, entity, channel))
+
+
+def _from_org(warehouse: Warehouse, settings: Settings, spark: SparkSession, entity: str) -> RebuildReport:
+    with connect(settings) as org:
+        known = entity_channels(warehouse, settings.channels, (), org.members)
+        if entity not in known:
+            raise SettingsError("--entity", f"no channel of SFCDC_CHANNELS carries {entity}", "Add one that does")
+        channel = known[entity]
+        pins = Pins(warehouse, Lander(warehouse, org), settings.visibility_seconds)
+        apply = _apply(settings, spark, entity, channel)
+        return rebuild_from_org(warehouse, org, entity, channel, apply, lambda: spark, pins)
+
+
+def _apply(settings: Settings, spark: SparkSession, entity: str, channel: str) -> Apply:
+    def apply(tables: Warehouse) -> ApplyReport:
+        return apply_entity(tables, spark, Privacy.of(settings), entity, channel, "sfcdc rebuild")
+
+    return apply

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -94,6 +95,19 @@ class Table:
                 return made_by_another
             raise WarehouseNotWritable(warehouse.uri(name), str(error)) from error
         return cls(name, delta)
+
+    @classmethod
+    def create_like(cls, warehouse: Warehouse, name: str, other: Table) -> Table:
+        """A new empty table with the schema, the partition columns and the settings of another."""
+        return cls(
+            name,
+            DeltaTable.create(
+                warehouse.uri(name),
+                other.schema,
+                partition_by=other.partition_columns() or None,
+                configuration=dict(other._delta.metadata().configuration) or None,
+            ),
+        )
 
     @property
     def version(self) -> int:
@@ -234,7 +248,13 @@ class Table:
             raise ConcurrentCommit(self.name, str(error)) from error
         self._delta.update_incremental()
 
-    def rewrite(self, files: Sequence[NewFile], schema: pa.Schema) -> None:
+    def rewrite(
+        self,
+        files: Sequence[NewFile],
+        schema: pa.Schema,
+        transactions: Mapping[str, int] = MappingProxyType({}),
+        metadata: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Replace all files and the schema in one commit; older versions stay readable as they were. Raises
         `ConcurrentCommit`, as does every writer that opened the table before."""
         now = int(time.time() * 1000)
@@ -243,7 +263,11 @@ class Table:
         ]
         try:
             self._delta.create_write_transaction(
-                actions, "overwrite", Schema.from_arrow(schema), self.partition_columns() or None
+                actions,
+                "overwrite",
+                Schema.from_arrow(schema),
+                self.partition_columns() or None,
+                commit_properties=self._properties(transactions, metadata),
             )
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error
@@ -278,6 +302,11 @@ class Table:
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error
         return int(done["num_updated_rows"])
+
+    def forget_older_versions(self) -> None:
+        """Delete the files that only older versions need, at once: what may not be kept may not be read there either.
+        Readers of older versions fail."""
+        self._delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
     def vacuum(self) -> int:
         """Delete files that no version of the last seven days needs; returns how many there were."""

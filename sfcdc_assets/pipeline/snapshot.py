@@ -45,6 +45,7 @@ def take_snapshot(
     *,
     spark: Callable[[], SparkSession],
     at_least: int = 0,
+    numbered_after: tuple[int, int] = (0, 0),
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
     clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
 ) -> SnapshotReport:
@@ -52,15 +53,20 @@ def take_snapshot(
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
-    snapshot pinned earlier is given up). `spark` is asked for where a field's type was changed and what was read before
-    has to be written anew. `on_page` is told the progress. A job that the org has
-    forgotten (results are kept for 7 days) is begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
+    snapshot pinned earlier is given up). The snapshots and refetches of a new table are
+    `numbered_after` these. `spark` is asked for where a field's type was changed and what was read before has to be
+    written anew. `on_page` is told the progress. A job that the org has forgotten (results are kept for 7 days) is
+    begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
     `PrivacyChanged`, and what `pin` raises.
     """
     try:
-        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=True)
+        return _take(
+            warehouse, org, entity, channel, pin, spark, at_least, numbered_after, on_page, clock_ms, resume=True
+        )
     except BulkJobGone:
-        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=False)
+        return _take(
+            warehouse, org, entity, channel, pin, spark, at_least, numbered_after, on_page, clock_ms, resume=False
+        )
 
 
 def _take(
@@ -71,6 +77,7 @@ def _take(
     pin: Callable[[int], int],
     spark: Callable[[], SparkSession],
     at_least: int,
+    numbered_after: tuple[int, int],
     on_page: Callable[[SnapshotProgress], None],
     clock_ms: Callable[[], int],
     *,
@@ -89,6 +96,8 @@ def _take(
     columns = follow_layout(warehouse, spark, org.privacy, entity, channel, clock_ms)
     ledger = Ledger.open(warehouse, entity)
     snapshots = Snapshots.open_or_create(warehouse, entity, columns)
+    if snapshots.last_number() < numbered_after[0]:
+        snapshots.go_on_from(*numbered_after)
     complete = snapshots.complete()
     doubts = ledger.open_doubts() if ledger else []
     held = entity_doubts(doubts, channel, complete.position if complete else 0)
@@ -101,7 +110,7 @@ def _take(
             # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
             at_least = max(at_least, RawEvents.open(warehouse).place(channel).position)
         position = pin(at_least)
-        number = (progress.snapshot_number if progress else 0) + 1
+        number = snapshots.last_number() + 1
         progress = start(
             org.session,
             entity,
