@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     ca_file: Path | None = None
     """An extra root certificate (PEM), for an emulated org or a TLS-inspecting proxy."""
 
+    settle_seconds: float = Field(default=10.0, gt=0)
+    """How old the last event must be, on a stream that stayed open and had answered, before its transaction counts as
+    complete without a following one."""
     visibility_seconds: float = Field(default=5.0, ge=0)
     """How late the org's REST side may show a commit that the stream has brought; reads of the org are pinned that far
     back."""

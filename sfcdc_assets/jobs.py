@@ -1,12 +1,14 @@
 """The jobs a sensor, a schedule, the command line or a person launches."""
 
-import time
-
 import dagster as dg
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.payload_retention import drop_payloads
 from sfcdc_assets.resources.lake import LakeResource
+
+LONG = {"sfcdc/work": "long"}
+"""Tag of jobs that may take long: dagster.yaml leaves slots to those that apply events."""
 
 # Checks have a job of their own: Dagster would plan them with each run of this one and skip them, because the layers
 # log what they did and yield nothing.
@@ -26,6 +28,7 @@ SYNC = dg.define_asset_job(
 SNAPSHOT = dg.define_asset_job(
     "snapshot",
     selection=dg.AssetSelection.assets(["salesforce", "snapshot"]),
+    tags=LONG,
     description="Read the chosen entities whole from the org by Bulk API 2.0, pinned to the stream; the next `sync` "
     "builds current_state from it. An unfinished snapshot goes on where it stopped.",
 )
@@ -33,6 +36,7 @@ SNAPSHOT = dg.define_asset_job(
 AUDIT = dg.define_asset_job(
     "audit",
     selection=dg.AssetSelection.checks_for_assets(["salesforce", "current_state"]),
+    tags=LONG,
     description="Compare the tables' columns with the org's fields, and their rows with the org within a budget of API "
     "requests; what differs is read back by the next `sync`.",
 )
@@ -45,7 +49,7 @@ def drop_old_payloads(context: dg.OpExecutionContext, lake: LakeResource) -> Non
     if days is None:
         context.log.info("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept.")
         return
-    for each in drop_payloads(lake.warehouse(), days, int(time.time() * 1000)):
+    for each in drop_payloads(lake.warehouse(), days, clock.now_ms()):
         context.log.info(
             f"{each.entity}: {each.events} payloads dropped on {each.channel}, up to position {each.up_to}"
         )
@@ -63,4 +67,4 @@ DROP_PAYLOADS = dg.GraphDefinition(
     node_defs=[drop_old_payloads],
     description="Give up payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
     "in the tables stands for. Headers and positions stay.",
-).to_job()
+).to_job(tags=LONG)

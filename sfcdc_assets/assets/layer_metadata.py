@@ -1,12 +1,12 @@
 """What the layers' materializations tell."""
 
-import time
 from collections.abc import Sequence
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfcdc_assets import clock
 from sfcdc_assets.assets import column_lineage
 from sfcdc_assets.assets.channels import channel_key
 from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX
@@ -33,8 +33,8 @@ def channel_observation(warehouse: Warehouse, report: LandingReport) -> dg.Asset
         "position": report.position,
         "complete_position": report.complete_position,
         "events_landed": report.count,
-        "at_tip": report.at_tip,
-        "polled_at": timestamp(int(time.time() * 1000)),
+        "transaction_open": not report.is_complete,
+        "polled_at": timestamp(clock.now_ms()),
     }
     lost = RawEvents.open(warehouse).last_lost_place(report.channel) if report.lost_place else None
     if lost is not None:
@@ -55,7 +55,7 @@ def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str
         "events_quarantined_in_channel": report.quarantined,
         "position": report.position,
         "complete_position": report.complete_position,
-        "at_tip": report.at_tip,
+        "transaction_open": not report.is_complete,
         **_lag(newest["commit_timestamp"] if newest.num_rows else None),
         **table_metadata(
             warehouse.uri(raw_events.NAME),
@@ -191,4 +191,4 @@ def _fields(warehouse: Warehouse, entity: str) -> list[str]:
 def _lag(committed: pa.ChunkedArray | None) -> Metadata:
     """Seconds from the newest of these commits to now."""
     newest = None if committed is None else pc.max(committed).as_py()
-    return dict(lag_seconds(newest, int(time.time() * 1000)))
+    return dict(lag_seconds(newest, clock.now_ms()))

@@ -31,13 +31,14 @@ from sfcdc_assets.assets.layer_metadata import (
     raw_events_metadata,
     text_fields_metadata,
 )
-from sfcdc_assets.assets.run_scope import RunScope, run_scope
+from sfcdc_assets.assets.run_scope import RunScope, lander, run_scope
 from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.channel_reader import Lander
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.landing import LandingReport
@@ -134,8 +135,9 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult]:
         """Drain, apply, read back what is in doubt; materializations are logged for each entity worked on."""
         warehouse = lake.warehouse()
-        with org.connect() as connected:
-            run = LayerRun(context, warehouse, connected, spark)
+        settings = load_settings()
+        with org.connect() as connected, lander(context, warehouse, connected, settings) as landing:
+            run = LayerRun(context, warehouse, connected, landing, spark)
             try:
                 run.run()
             finally:
@@ -148,10 +150,18 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
 class LayerRun(Teller):
     """One run over its scope's entities; each step is logged and, where it is one, a materialization."""
 
-    def __init__(self, context: dg.AssetExecutionContext, warehouse: Warehouse, org: Org, spark: SparkResource) -> None:
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        warehouse: Warehouse,
+        org: Org,
+        landing: Lander,
+        spark: SparkResource,
+    ) -> None:
         self._context = context
         self._warehouse = warehouse
         self._org = org
+        self._landing = landing
         self._spark = spark
         self._settings = load_settings()
         self._scope: RunScope = run_scope(context, warehouse, self._settings, org)
@@ -164,6 +174,7 @@ class LayerRun(Teller):
         CatchUp(
             self._warehouse,
             self._org,
+            self._landing,
             self._scope.entities,
             self._scope.known,
             self._apply,

@@ -9,11 +9,16 @@ import dagster as dg
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import LandedOnly, Lander, Poller
 from sfcdc_assets.pipeline.entities import entity_channels
 from sfcdc_assets.pipeline.org import Org
 
 TRIGGER_TAG = "sfcdc/trigger"
 """On runs that a sensor, a schedule or `sfcdc sync` asked for: of their range only what has work is done."""
+SENSOR = "sensor"
+"""The trigger of runs that work on what is landed, because their sensor has the channel's subscription."""
+COMPLETE_THROUGH_TAG = "sfcdc/complete_through_ms"
+"""What the sensor knew of the channel when it asked for the run: see `LandingReport.complete_through_ms`."""
 CHANNEL_TAG = "sfcdc/channel"
 """The channel whose entities such a run is about."""
 LANE_TAG = "sfcdc/lane"
@@ -48,6 +53,14 @@ class RunScope:
     def channels(self) -> tuple[str, ...]:
         """The channels of the entities, each once."""
         return tuple(dict.fromkeys(self.entities.values()))
+
+
+def lander(context: dg.AssetExecutionContext, warehouse: Warehouse, org: Org, settings: Settings) -> Lander:
+    """How a run lands: not at all if a sensor asked for it, by itself otherwise."""
+    tags = context.run.tags
+    if tags.get(TRIGGER_TAG) != SENSOR:
+        return Poller(warehouse, org, settings.settle_seconds)
+    return LandedOnly(warehouse, {tags[CHANNEL_TAG]: int(tags[COMPLETE_THROUGH_TAG])})
 
 
 def run_scope(context: dg.AssetExecutionContext, warehouse: Warehouse, settings: Settings, org: Org) -> RunScope:

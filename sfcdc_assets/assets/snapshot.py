@@ -6,10 +6,11 @@ from dataclasses import asdict
 
 import dagster as dg
 
+from sfcdc_assets import clock
 from sfcdc_assets.assets.channels import OWNERS
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
 from sfcdc_assets.assets.keys import SNAPSHOT_KEY
-from sfcdc_assets.assets.run_scope import run_scope
+from sfcdc_assets.assets.run_scope import lander, run_scope
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -17,7 +18,6 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
@@ -53,10 +53,9 @@ def snapshot(
 ) -> Iterator[dg.MaterializeResult]:
     """Take the snapshots of the run's entities; one that fails does not stop the others."""
     warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect() as connected:
+    with org.connect() as connected, lander(context, warehouse, connected, settings) as landing:
         scope = run_scope(context, warehouse, settings, connected)
-        lander = Lander(warehouse, connected)
-        pins = Pins(warehouse, lander, settings.visibility_seconds)
+        pins = Pins(warehouse, landing, settings.visibility_seconds)
 
         def take(state: EntityState) -> None:
             first = 0
@@ -77,7 +76,7 @@ def snapshot(
             log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))
 
         states = entity_states(warehouse, scope.entities)
-        states = seen_by_retention(warehouse, states, settings.payload_retention_days, int(time.time() * 1000))
+        states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
         each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
     yield from ()
 

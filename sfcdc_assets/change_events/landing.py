@@ -1,25 +1,25 @@
 """Delivered events -> rows of `raw_events`, each with its place in the channel's order.
 
-Pure: what was landed before (`StreamPlace`) and what was delivered give the rows and the new place.
-Two rules live here.
+Pure: what was landed before (`StreamPlace`) and what was delivered give the rows and the new place. Events are landed
+as soon as they are taken; where the stream is resumed is the subscription's matter (`pubsub.place`).
 
-* A durable place lies only behind a COMPLETE replay id. Enriched events of one multi-record change share one replay id
-  and the stream resumes strictly after an id (facts section 7), so the last group is held back until a later id or the
-  stream's tip shows that it is whole.
-* A transaction is complete when the next one starts or the stream is seen at its tip (guarantee 5); the stream has no
-  end marker.
+The protocol has no end marker: a transaction is complete when an event with another key follows, or when the caller
+knows that nothing does (`complete`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from sfcdc_assets.change_events.header import ChangeEventHeader, HeaderError, read_header
-from sfcdc_assets.pubsub.subscription import DeliveredEvent
+from sfcdc_assets.pubsub.place import DeliveredEvent, ResumePoint
+
+EARLIEST, LATEST = "EARLIEST", "LATEST"
+"""Where a stream is begun that nothing is known of."""
 
 UTC_TIMESTAMP = pa.timestamp("us", "UTC")
 
@@ -62,15 +62,23 @@ class StreamPlace:
     """How far a channel has been landed.
 
     `position` is the last position given out (0: none), dense per channel; `complete_position` the last one known to
-    end a transaction; `replay_id` where the stream is resumed (None: never read); `transaction_key` that of the last
-    landed event.
+    end a transaction; `resume` where the stream goes on; `transaction_key` that of the last landed event; `begun` where
+    the stream was begun, EARLIEST or LATEST (None: not yet), and `begun_at_ms` when (epoch ms, UTC).
     """
 
     channel: str
     position: int = 0
     complete_position: int = 0
-    replay_id: bytes | None = None
+    resume: ResumePoint = field(default_factory=ResumePoint)
     transaction_key: str | None = None
+    begun: str | None = None
+    begun_at_ms: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all events from here on will come: nothing can be pinned to a start at LATEST that has not shown
+        where it was."""
+        return self.resume.replay_id is not None or self.begun == EARLIEST
 
 
 @dataclass(frozen=True)
@@ -82,36 +90,26 @@ class Landed:
     place: StreamPlace
 
 
-def hold_back_last_replay_id(
-    events: Sequence[DeliveredEvent],
-) -> tuple[Sequence[DeliveredEvent], Sequence[DeliveredEvent]]:
-    """Split into the events whose replay ids are known to be complete, and the last, perhaps unfinished group."""
-    cut = len(events)
-    while cut and events[cut - 1].replay_id == events[-1].replay_id:
-        cut -= 1
-    return events[:cut], events[cut:]
-
-
 def land(
     place: StreamPlace,
     events: Sequence[DeliveredEvent],
     schema_of: Callable[[str], Mapping[str, Any] | None],
     *,
-    at_tip: bool,
-    tip_replay_id: bytes | None = None,
+    resume: ResumePoint,
+    complete: bool,
 ) -> Landed:
     """Give each event its position and header columns.
 
-    `events` are whole replay-id groups. `schema_of` maps a schema id to its Avro schema, None when it is not known: the
-    header is then read with the form Salesforce publishes. With `at_tip` every landed transaction counts as complete
-    and `tip_replay_id`, when given, becomes the resume point. An event without a readable header goes to quarantine
-    with a position of its own, so that the stream goes on and nothing is lost.
+    `schema_of` maps a schema id to its Avro schema, None when it is not known: the header is then read with the form
+    Salesforce publishes. `resume` is where the stream goes on after `events`. `complete`: nothing follows that belongs
+    to the last transaction. An event without a readable header goes to quarantine with a position of its own, so that
+    the stream goes on and nothing is lost.
     """
     rows: list[dict[str, object]] = []
     quarantined: list[dict[str, object]] = []
     for event in events:
         position = place.position + 1
-        complete, key = place.complete_position, place.transaction_key
+        completed, key = place.complete_position, place.transaction_key
         try:
             header = read_header(event.payload, schema_of(event.schema_id))
         except HeaderError as error:
@@ -126,15 +124,10 @@ def land(
             )
         else:
             if header.transaction_key != key:
-                complete, key = place.position, header.transaction_key
+                completed, key = place.position, header.transaction_key
             rows.append(_row(place.channel, position, event, header))
-        place = replace(
-            place, position=position, complete_position=complete, replay_id=event.replay_id, transaction_key=key
-        )
-    if at_tip:
-        place = replace(
-            place, complete_position=place.position, replay_id=tip_replay_id if tip_replay_id else place.replay_id
-        )
+        place = replace(place, position=position, complete_position=completed, transaction_key=key)
+    place = replace(place, resume=resume, complete_position=place.position if complete else place.complete_position)
     return Landed(
         pa.Table.from_pylist(rows, schema=RAW_EVENTS), pa.Table.from_pylist(quarantined, schema=QUARANTINE), place
     )

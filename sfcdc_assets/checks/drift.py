@@ -1,9 +1,8 @@
 """The drift audit as an asset check of `current_state`."""
 
-import time
-
 import dagster as dg
 
+from sfcdc_assets import clock
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.audit import audit
@@ -39,7 +38,7 @@ def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) ->
         reports = audit(
             warehouse, connected, {entity: known[entity] for entity in known if entity in built}, config.budget
         )
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     opened = {report.entity: open_drift_doubts(warehouse, report, now_ms) for report in reports}
     lines = [
         "| entity | org | table | in motion | different | parts read | skipped | API requests |",

@@ -13,9 +13,9 @@ from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.rebuild import Apply, RebuildReport, channel_of, rebuild_entity
@@ -70,12 +70,12 @@ def _from_what_was_landed(warehouse: Warehouse, settings: Settings, spark: Spark
 
 
 def _from_org(warehouse: Warehouse, settings: Settings, spark: SparkSession, entity: str) -> RebuildReport:
-    with connect(settings) as org:
+    with connect(settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
         known = entity_channels(warehouse, settings.channels, (), org.members)
         if entity not in known:
             raise SettingsError("--entity", f"no channel of SFCDC_CHANNELS carries {entity}", "Add one that does")
         channel = known[entity]
-        pins = Pins(warehouse, Lander(warehouse, org), settings.visibility_seconds)
+        pins = Pins(warehouse, lander, settings.visibility_seconds)
         apply = _apply(settings, spark, entity, channel)
         return rebuild_from_org(warehouse, org, entity, channel, apply, lambda: spark, pins)
 

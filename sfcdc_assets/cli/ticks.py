@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dagster as dg
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
+from sfcdc_assets import clock
 from sfcdc_assets.cli.lost_runs import cancel_run
 from sfcdc_assets.cli.stopping import before_stopping
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.channel_reader import POLL, Patience, until_settled
 from sfcdc_assets.pipeline.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
+from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.spark.java import check_java
 
 ROUNDS = 200
@@ -40,13 +43,14 @@ class RunFailed(SfcdcError):
 
 @dataclass(frozen=True)
 class TickOutcome:
-    """What one tick of a channel came to: what the sensor said, the jobs of the runs that were made for it, and which
-    of these runs failed."""
+    """What one tick of a channel came to: what the sensor said, the jobs of the runs that were made for it, which of
+    these runs failed, and whether a consistent cut is to be noted once the stream is known to have nothing older."""
 
     channel: str
     said: str
     jobs: tuple[str, ...]
     failures: tuple[RunFailed, ...] = ()
+    owes_cut: bool = False
 
 
 @contextmanager
@@ -65,10 +69,12 @@ def sync_channels(
 ) -> list[TickOutcome]:
     """Tick every configured channel, once or until nothing is left to do, and do the runs that the ticks ask for.
 
-    Caught up means: everything is applied that was in the stream when the last run drained it. On a stream that never
-    rests, that is a moment, not a state. A run that failed is tried again by the next tick, as under Dagster's daemon,
-    and holds up neither the other entities nor the other channels; the second failure in a row is final. Raises
-    `RunFailed` at the end for what failed last on a channel, and at once what a tick raises.
+    Caught up means: everything is applied that was in the stream when it was last read, its last transaction included,
+    for which the settling time is waited. On a stream that never rests, that is a moment, not a state. Without
+    `until_caught_up` the last transaction stays for the next time, unless something followed it. A run that failed is
+    tried again by the next tick, as under Dagster's daemon, and holds up neither the other entities nor the other
+    channels; the second failure in a row is final. Raises `RunFailed` at the end for what failed last on a channel, and
+    at once what a tick raises.
     """
     settings = load_settings()
     if not settings.spark_remote:
@@ -76,19 +82,12 @@ def sync_channels(
     Warehouse(settings.warehouse).check_writable()
     outcomes: list[TickOutcome] = []
     failed: list[RunFailed] = []
-    for channel in settings.channels:
-        only_events, failed_before = 0, False
-        for _ in range(ROUNDS):
-            outcome = tick_and_run(instance, channel)
-            outcomes.append(outcome)
-            tell(f"{channel}: {outcome.said}")
-            only_events = only_events + 1 if outcome.jobs and SNAPSHOT.name not in outcome.jobs else 0
-            if not until_caught_up or not outcome.jobs or only_events == 2 or (outcome.failures and failed_before):
-                break
-            failed_before = bool(outcome.failures)
-        failed += outcomes[-1].failures
+    with OpenChannels(forgotten_seconds=math.inf) as channels:
+        for channel in settings.channels:
+            outcomes += _sync_channel(instance, channels, channel, settings, until_caught_up, tell)
+            failed += outcomes[-1].failures
     days = settings.payload_retention_days
-    if days is not None and droppable(Warehouse(settings.warehouse), days, int(time.time() * 1000)):
+    if days is not None and droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
         run = _run(instance, defs.resolve_job_def(DROP_PAYLOADS.name), {})
         failed += [] if run.success else [RunFailed(DROP_PAYLOADS.name, run.run_id, _reason(run))]
         tell("payloads past their retention are dropped")
@@ -97,11 +96,39 @@ def sync_channels(
     return outcomes
 
 
-def tick_and_run(instance: dg.DagsterInstance, channel: str) -> TickOutcome:
+def _sync_channel(
+    instance: dg.DagsterInstance,
+    channels: OpenChannels,
+    channel: str,
+    settings: Settings,
+    until_caught_up: bool,
+    tell: Callable[[str], None],
+) -> list[TickOutcome]:
+    outcomes: list[TickOutcome] = []
+    patience = until_settled(settings.settle_seconds) if until_caught_up else POLL
+    only_events, failed_before = 0, False
+    for _ in range(ROUNDS):
+        opened = channels.of(channel, Warehouse(settings.warehouse), settings, OrgResource().connect)
+        outcome = tick_and_run(instance, channel, opened, patience)
+        outcomes.append(outcome)
+        tell(f"{channel}: {outcome.said}")
+        only_events = only_events + 1 if outcome.jobs and SNAPSHOT.name not in outcome.jobs else 0
+        if not until_caught_up or only_events == 2 or (outcome.failures and failed_before):
+            break
+        if not outcome.jobs and (not outcome.owes_cut or patience.through_ms):
+            break
+        failed_before = bool(outcome.failures)
+        # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.
+        through_ms = 0 if outcome.jobs else clock.now_ms()
+        patience = replace(patience, through_ms=through_ms)
+    return outcomes
+
+
+def tick_and_run(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patience: Patience) -> TickOutcome:
     """One sensor tick and its runs, one after another, whether or not the one before failed. Raises what the tick
     raises."""
-    context = dg.build_sensor_context(instance=instance)
-    result = tick(context, channel, Warehouse(load_settings().warehouse), OrgResource())
+    result = tick(instance, channel, opened, patience)
+    owes_cut = opened.looked.cut_owed and not opened.looked.was_busy
     for event in result.asset_events:
         instance.report_runless_asset_event(event)
     for added in result.dynamic_partitions_requests or ():
@@ -115,7 +142,7 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str) -> TickOutcome:
         if not run.success:
             failures.append(RunFailed(job.name, run.run_id, _reason(run)))
     said = result.skip_reason.skip_message if result.skip_reason else _done(jobs, failures)
-    return TickOutcome(channel, str(said), tuple(jobs), tuple(failures))
+    return TickOutcome(channel, str(said), tuple(jobs), tuple(failures), owes_cut)
 
 
 def _run(instance: dg.DagsterInstance, job: dg.JobDefinition, tags: Mapping[str, str]) -> ExecuteInProcessResult:

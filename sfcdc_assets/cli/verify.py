@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets import clock
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
@@ -48,7 +48,7 @@ def verify(
 
         warehouse = Warehouse(load_settings().warehouse)
         for report in differing:
-            opened = open_drift_doubts(warehouse, report, int(time.time() * 1000))
+            opened = open_drift_doubts(warehouse, report, clock.now_ms())
             typer.echo(f"{report.entity}: {opened} records are read back.", err=True)
         with dagster_instance() as instance:
             sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))

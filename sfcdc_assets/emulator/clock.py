@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 Clock = Callable[[], int]
 """Returns epoch milliseconds, UTC."""
@@ -15,6 +16,14 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+@runtime_checkable
+class MovableClock(Protocol):
+    """A clock that may jump: whoever waits until a time has to look again then."""
+
+    def on_move(self, moved: Callable[[], None]) -> None:
+        """Call `moved` after each jump."""
+
+
 class ManualClock:
     """A clock that stands still until told to move. Safe to share between threads."""
 
@@ -22,6 +31,11 @@ class ManualClock:
         """Start at `now` (epoch ms); by default 2025-01-01T00:00:00Z."""
         self._now = now
         self._lock = threading.Lock()
+        self._on_move: list[Callable[[], None]] = []
+
+    def on_move(self, moved: Callable[[], None]) -> None:
+        """Call `moved` whenever the clock was moved."""
+        self._on_move.append(moved)
 
     def __call__(self) -> int:
         with self._lock:
@@ -33,7 +47,10 @@ class ManualClock:
             raise ValueError(f"a clock cannot go back by {-milliseconds} ms")
         with self._lock:
             self._now += milliseconds
-            return self._now
+            now = self._now
+        for moved in self._on_move:
+            moved()
+        return now
 
 
 def whole_second(milliseconds: int) -> int:

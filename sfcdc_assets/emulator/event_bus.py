@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import Condition
 
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
+from sfcdc_assets.emulator.clock import MovableClock
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
 from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEvent
 from sfcdc_assets.emulator.faults import Faults
@@ -54,6 +55,8 @@ class EventBus:
         self._copies = SecondCopies()
         self._purged_at = 0
         self.changed = Condition()
+        if isinstance(org.clock, MovableClock):
+            org.clock.on_move(self.wake)
         with org.database.transaction():
             self._store = EventStore(org.database, seed=org.seed, first_commit_number=org.last_commit_number)
             state = self._store.state()

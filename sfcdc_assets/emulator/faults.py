@@ -19,8 +19,11 @@ class Fault(StrEnum):
     SILENT_STREAM = "silent_stream"
     STREAM_AUTH_ERROR = "stream_auth_error"
     STREAM_UNAVAILABLE = "stream_unavailable"
+    STREAM_PAUSE = "stream_pause"
+    LATE_ANSWER = "late_answer"
     UNAVAILABLE = "unavailable"
     SCHEMA_REFUSED = "schema_refused"
+    SCHEMA_NOT_PERMITTED = "schema_not_permitted"
     INTERNAL_ERROR = "internal_error"
     DATABASE_CHANGE = "database_change"
     OVERFLOW = "overflow"
@@ -37,8 +40,12 @@ DESCRIPTIONS: Mapping[Fault, str] = {
     Fault.SILENT_STREAM: "an open stream stays open and sends nothing any more, no keepalive either",
     Fault.STREAM_AUTH_ERROR: "an open stream ends with UNAUTHENTICATED, service.auth.error",
     Fault.STREAM_UNAVAILABLE: "an open stream ends with INTERNAL, service.unavailable",
+    Fault.STREAM_PAUSE: "a response ends after `after` events (default 1) although more are there, and the stream says"
+    " nothing for `seconds` (default 5), not even a keepalive",
+    Fault.LATE_ANSWER: "the first response of a stream comes `seconds` late (default 5), whatever is there to deliver",
     Fault.UNAVAILABLE: "a call is refused at its start: INTERNAL, service.unavailable",
     Fault.SCHEMA_REFUSED: "a GetSchema call is refused: INTERNAL, schema.api.unavailable",
+    Fault.SCHEMA_NOT_PERMITTED: "a GetSchema call is refused: PERMISSION_DENIED, schema.meta.permission",
     Fault.INTERNAL_ERROR: "a record change gives a GAP_* event instead of its own",
     Fault.DATABASE_CHANGE: "a transaction is one made in the database: GAP_* events, merged, sequence number 1, and a"
     " database id as transaction key",

@@ -20,6 +20,7 @@ from sfcdc_assets.emulator.rpc_refusal import (
     managed_subscription_unsupported,
     schema_id_blank,
     schema_not_found,
+    schema_not_permitted,
     schema_unavailable,
     topic_empty,
     topic_not_found,
@@ -81,6 +82,19 @@ class PubSubService(pb_grpc.PubSubServicer):
         with self._open_lock:
             return sum(subscription.pending for subscription in self._open)
 
+    @property
+    def responses_sent(self) -> int:
+        """Responses on the streams that are open."""
+        with self._open_lock:
+            return sum(subscription.responses_sent for subscription in self._open)
+
+    def next_due(self) -> int | None:
+        """When the next thing happens on an open stream if nothing else does (epoch ms by the org's clock); None
+        without a stream that was begun. A time that is past means that something is being done."""
+        with self._open_lock:
+            due = [subscription.next_due() for subscription in self._open if subscription.is_started]
+        return min(due, default=None)
+
     def stop(self) -> None:
         """End every open stream with status OK."""
         with self._open_lock:
@@ -100,6 +114,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             self._bus,
             rpc_id=call.rpc_id,
             timing=self._timing,
+            clock=self._org.clock,
             faults=self.faults,
             meter=self.meter,
             open_topic=self._subscribable,
@@ -143,6 +158,8 @@ class PubSubService(pb_grpc.PubSubServicer):
                 raise schema_id_blank()
             if self.faults.take(Fault.SCHEMA_REFUSED):
                 raise schema_unavailable()
+            if self.faults.take(Fault.SCHEMA_NOT_PERMITTED):
+                raise schema_not_permitted(request.schema_id, self._tenant_guid)
             schema_json = self._bus.schema_json(request.schema_id)
             if schema_json is None:
                 raise schema_not_found(request.schema_id, self._tenant_guid)

@@ -159,6 +159,16 @@ def schema_not_found(schema_id: str, tenant_guid: str) -> RpcRefusal:
     )
 
 
+def schema_not_permitted(schema_id: str, tenant_guid: str) -> RpcRefusal:
+    """The user may not read the object the schema is of."""
+    return RpcRefusal(
+        StatusCode.PERMISSION_DENIED,
+        f"An error occurred while getting the metadata for org {tenant_guid} and schema {schema_id}. Ensure that the "
+        "user may read it.",
+        "schema.meta.permission",
+    )
+
+
 def managed_subscription_unsupported() -> RpcRefusal:
     return RpcRefusal(
         StatusCode.UNIMPLEMENTED, "The emulated org has no managed event subscriptions. Use Subscribe.", None

@@ -6,11 +6,11 @@ tells of new events, so nothing here polls.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from sfcdc_assets.emulator.clock import Clock
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import Batch, EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
@@ -38,13 +38,14 @@ _STREAM_FAULTS = (Fault.STREAM_RESET, Fault.SILENT_STREAM, Fault.STREAM_AUTH_ERR
 
 @dataclass(frozen=True)
 class StreamTiming:
-    """Seconds.
+    """Seconds by the org's clock.
 
-    A stream with requests outstanding hears from the org at least every `keepalive` (Salesforce: at most 270). One with
-    none is closed after `idle_close`, as a normal end or, if `idle_is_error`, with an error status.
+    A stream with requests outstanding hears from the org at least every `keepalive`: Salesforce promises 270, and 60 to
+    270 were seen. One with none is closed after `idle_close`, as a normal end or, if `idle_is_error`, with an error
+    status.
     """
 
-    keepalive: float = 60.0
+    keepalive: float = 270.0
     idle_close: float = 60.0
     idle_is_error: bool = False
 
@@ -58,6 +59,7 @@ class Subscription:
         *,
         rpc_id: str,
         timing: StreamTiming,
+        clock: Clock,
         faults: Faults,
         meter: DeliveryMeter,
         open_topic: Callable[[str], Topic],
@@ -69,6 +71,7 @@ class Subscription:
         self._bus = bus
         self._rpc_id = rpc_id
         self._timing = timing
+        self._clock = clock
         self._faults = faults
         self._meter = meter
         self._open_topic = open_topic
@@ -77,14 +80,24 @@ class Subscription:
         self._read_through = 0
         self.pending = 0
         """Events requested and not yet delivered."""
+        self.responses_sent = 0
         self._requests: deque[pb.FetchRequest] = deque()
         self._ended = False
-        self._quiet_since = time.monotonic()
+        self._quiet_since = clock()
+        self._paused_until = 0
+        self._is_silent = False
 
     @property
     def is_started(self) -> bool:
         """Whether the first request has been accepted, so that the place in the stream is fixed."""
         return self._topic is not None
+
+    def next_due(self) -> int:
+        """When this stream speaks next, or ends, if nothing happens (epoch ms by the org's clock)."""
+        with self._bus.changed:
+            if self._is_silent:
+                return self._clock() + 86_400_000
+            return 0 if self._is_due() else self._due_at()
 
     def put(self, request: pb.FetchRequest) -> None:
         """A request has arrived."""
@@ -114,6 +127,8 @@ class Subscription:
                         raise idle_too_long(self._timing.idle_close)
                     return
                 continue
+            if self._is_paused():
+                continue
             batch = self._read()
             self._read_through = batch.through
             if batch.events or not in_time:
@@ -121,20 +136,32 @@ class Subscription:
 
     def _wait(self) -> tuple[list[pb.FetchRequest], bool, bool]:
         """Wait for something to do: the requests arrived, whether the call is over, and False if the time is up."""
-        limit = self._timing.keepalive if self.pending else self._timing.idle_close
         with self._bus.changed:
-            in_time = self._bus.changed.wait_for(self._is_due, self._quiet_since + limit - time.monotonic())
+            while not (in_time := self._is_due()) and (left := self._due_at() - self._clock()) > 0:
+                # A clock that is moved wakes everybody who waits on the bus.
+                self._bus.changed.wait(left / 1000)
             requests = list(self._requests)
             self._requests.clear()
             return requests, self._ended, in_time
+
+    def _due_at(self) -> int:
+        limit = self._timing.keepalive if self.pending else self._timing.idle_close
+        return self._paused_until if self._is_paused() else self._quiet_since + round(limit * 1000)
 
     def _is_due(self) -> bool:
         return (
             bool(self._requests)
             or self._ended
-            or (self.pending > 0 and self._bus.last_number > self._read_through)
+            or (self.pending > 0 and self._bus.last_number > self._read_through and not self._is_paused())
             or (self._topic is not None and any(self._faults.armed(fault) for fault in _STREAM_FAULTS))
         )
+
+    def _is_paused(self) -> bool:
+        return self._clock() < self._paused_until
+
+    def _pause(self, fault: Fault) -> None:
+        seconds = float(self._faults.option(fault, "seconds", 5))
+        self._paused_until = self._clock() + round(seconds * 1000)
 
     def _accept(self, request: pb.FetchRequest) -> None:
         """Add to what is outstanding. Only the first request's replay fields count; later ones are ignored silently."""
@@ -156,8 +183,10 @@ class Subscription:
             except ReplayIdCorruptedError as error:
                 raise replay_id_corrupted(error.replay) from None
             self._topic = topic
+            if self._faults.take(Fault.LATE_ANSWER):
+                self._pause(Fault.LATE_ANSWER)
         if self.pending == 0:
-            self._quiet_since = time.monotonic()
+            self._quiet_since = self._clock()
         self.pending = min(MAX_OUTSTANDING, self.pending + request.num_requested)
 
     def _commit_faults(self) -> bool:
@@ -169,6 +198,7 @@ class Subscription:
         if self._faults.take(Fault.STREAM_UNAVAILABLE):
             raise unavailable()
         if self._faults.take(Fault.SILENT_STREAM):
+            self._is_silent = True
             with self._bus.changed:
                 self._bus.changed.wait_for(lambda: self._ended)
             return False
@@ -178,20 +208,25 @@ class Subscription:
         assert self._topic is not None
         entities = self._readable(self._topic)
         most = max(0, min(self.pending, self._allowance()))
+        after = int(self._faults.option(Fault.STREAM_PAUSE, "after", 1))
+        cut = most > after and self._faults.armed(Fault.STREAM_PAUSE) > 0
         batch = self._bus.read(
             entities,
             after=self._read_through,
-            max_events=max(1, most),
+            max_events=max(1, after if cut else most),
             max_bytes=MAX_PAYLOAD_BYTES,
             channels=self._topic.channels,
         )
         if batch.events and most == 0:
             raise delivery_limit_exceeded()
+        if cut and batch.through < self._bus.last_number and self._faults.take(Fault.STREAM_PAUSE):
+            self._pause(Fault.STREAM_PAUSE)
         return batch
 
     def _response(self, batch: Batch) -> pb.FetchResponse:
+        self.responses_sent += 1
         self.pending -= len(batch.events)
-        self._quiet_since = time.monotonic()
+        self._quiet_since = self._clock()
         if batch.events:
             self._meter.delivered([event.number for event in batch.events])
         return pb.FetchResponse(

@@ -1,9 +1,8 @@
 """`raw_events`: the channel's events, the place in the stream and the replay id to resume from, in one commit.
 
 The position and the last complete transaction's position are the table's own transaction versions, which checkpoints
-keep for ever. The replay id is custom metadata of the commit and, when no kept commit has it, that of the last row:
-Salesforce keeps events for 72 hours and the log is kept for 30 days, so an id that the log has forgotten could not be
-resumed from anyway.
+keep for ever. The resume point (the replay id, and which events came after it already) is custom metadata of the commit
+and, when no kept commit has it, told by the last rows.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.landing import RAW_EVENTS, StreamPlace
+from sfcdc_assets.change_events.landing import EARLIEST, RAW_EVENTS, StreamPlace
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pubsub.place import DeliveredEvent, ResumePoint
 
 NAME = "raw_events"
 
@@ -41,14 +41,22 @@ class RawEvents:
         position = self.table.transaction_version(channel)
         if position is None:
             return StreamPlace(channel)
-        told = self.table.latest_metadata(_replay_id(channel))
-        replay_id = self._last_replay_id(channel, position) if told is None else bytes.fromhex(told)
-        return StreamPlace(
-            channel,
-            position=position,
-            complete_position=self.complete_position(channel),
-            replay_id=replay_id or None,
-            transaction_key=self.table.latest_metadata(f"transaction_key:{channel}") or None,
+        commit = self.table.latest_commit(_replay_id(channel))
+        place = StreamPlace(channel, position=position, complete_position=self.complete_position(channel))
+        if commit is None:
+            return replace(place, resume=self._resume_of_rows(channel, position), begun=EARLIEST)
+        told = json.loads(commit.get(f"resume:{channel}") or "{}")
+        return replace(
+            place,
+            resume=ResumePoint(
+                bytes.fromhex(commit[_replay_id(channel)]) or None,
+                told.get("known_at_ms"),
+                bytes.fromhex(told.get("open_id", "")) or None,
+                tuple(told.get("open_marks", ())),
+            ),
+            transaction_key=commit.get(f"transaction_key:{channel}") or None,
+            begun=told.get("begun"),
+            begun_at_ms=told.get("begun_at_ms"),
         )
 
     def landed_at_ms(self, channel: str) -> int | None:
@@ -75,8 +83,10 @@ class RawEvents:
             place,
             position=place.position + 1,
             complete_position=place.position + 1,
-            replay_id=None,
+            resume=ResumePoint(),
             transaction_key=None,
+            begun=None,
+            begun_at_ms=None,
         )
         metadata = {f"lost_place:{place.channel}": json.dumps({**lost, "position": broken.position})}
         self.commit(RAW_EVENTS.empty_table(), broken, organization_id, metadata)
@@ -100,8 +110,17 @@ class RawEvents:
 
         Raises `ConcurrentCommit` when another process landed events of the channel since this snapshot.
         """
+        resume = place.resume
+        beside = {
+            "known_at_ms": resume.known_at_ms,
+            "open_id": (resume.open_id or b"").hex(),
+            "open_marks": resume.open_marks,
+            "begun": place.begun,
+            "begun_at_ms": place.begun_at_ms,
+        }
         told = {
-            _replay_id(place.channel): place.replay_id.hex() if place.replay_id else "",
+            _replay_id(place.channel): (resume.replay_id or b"").hex(),
+            f"resume:{place.channel}": json.dumps(beside),
             f"transaction_key:{place.channel}": place.transaction_key or "",
             f"organization_id:{place.channel}": organization_id,
             **metadata,
@@ -235,13 +254,26 @@ class RawEvents:
         rows = self.table.scan(["record_ids"], f"{_of(entity, channel)} and position > {position}")
         return {record_id for ids in rows["record_ids"].to_pylist() for record_id in ids}
 
-    def _last_replay_id(self, channel: str, position: int) -> bytes | None:
+    def _resume_of_rows(self, channel: str, position: int) -> ResumePoint:
+        """Where to resume by what was landed alone: before the last event's replay id, whose events are known."""
         quoted = channel.replace("'", "''")
-        found = self.table.scan(["position", "replay_id"], f"channel = '{quoted}' and position <= {position}")
-        if not found.num_rows:
-            return None
-        last = pc.index(found["position"], pc.max(found["position"])).as_py()
-        return found["replay_id"][last].as_py()
+        for reach in (1_000, position):
+            rows = self.table.scan(
+                ["position", "replay_id", "event_id", "payload"],
+                f"channel = '{quoted}' and position > {position - reach} and position <= {position}",
+            ).sort_by("position")
+            ids = rows["replay_id"].to_pylist()
+            before = [replay_id for replay_id in ids if replay_id != ids[-1]]
+            if before or reach >= position:
+                break
+        if not ids:
+            return ResumePoint()
+        last = rows.filter(pc.field("replay_id") == ids[-1])
+        marks = (
+            DeliveredEvent(row["event_id"], "", row["payload"] or b"", row["replay_id"], 0).mark
+            for row in last.to_pylist()
+        )
+        return ResumePoint(before[-1] if before else None, None, ids[-1], tuple(marks))
 
 
 def _of(entity: str, channel: str) -> str:

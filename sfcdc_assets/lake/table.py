@@ -136,12 +136,12 @@ class Table:
 
     def latest_metadata(self, key: str) -> str | None:
         """The newest commit's custom metadata under `key`, searching back through the log that is kept."""
-        commit = self._latest_commit(key)
+        commit = self.latest_commit(key)
         return None if commit is None else str(commit[key])
 
     def last_commit_ms(self, key: str) -> int | None:
         """When the newest commit with custom metadata under `key` was made, by its writer's clock (ms, UTC)."""
-        commit = self._latest_commit(key)
+        commit = self.latest_commit(key)
         return commit.get("timestamp") if commit else None
 
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
@@ -314,7 +314,8 @@ class Table:
             return 0  # it would note in the log that it found none
         return len(self._delta.vacuum(retention_hours=KEPT_HOURS, dry_run=False))
 
-    def _latest_commit(self, key: str) -> Mapping[str, Any] | None:
+    def latest_commit(self, key: str) -> Mapping[str, Any] | None:
+        """The newest commit that has custom metadata under `key`, with all that is told of it; None if none is kept."""
         limit = 1
         while True:
             history = self._delta.history(limit)

@@ -6,23 +6,22 @@ same but for who is told.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 
+from sfcdc_assets import clock
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import Lander
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport
 from sfcdc_assets.pipeline.described import follow_describe
 from sfcdc_assets.pipeline.entities import EntityState, entity_states, seen_by_privacy
-from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander, LandingReport
+from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport, read_back_doubts
 
-CLOCKS_DIFFER_MS = 10_000
-"""How far the org's clock may be from ours, at most."""
 ROUNDS = 4
 """The most times a run drains: each round after the first follows a reading of records in doubt."""
 
@@ -58,6 +57,7 @@ class CatchUp:
         self,
         warehouse: Warehouse,
         org: Org,
+        lander: Lander,
         entities: Mapping[str, str],
         known: Mapping[str, str],
         apply: Apply,
@@ -67,9 +67,8 @@ class CatchUp:
         every_entity: bool,
         visibility_seconds: float,
         describe_seconds: float,
-        settle: float = SETTLE_SECONDS,
-        clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
-        sleep: Callable[[float], None] = time.sleep,
+        clock_ms: Callable[[], int] = clock.now_ms,
+        sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
         self._warehouse = warehouse
         self._org = org
@@ -80,13 +79,12 @@ class CatchUp:
         self._each_entity = each_entity
         self._every_entity = every_entity
         self._describe_ms = int(describe_seconds * 1000)
-        self._settle = settle
         self._clock_ms = clock_ms
         self._sleep = sleep
-        self._lander = Lander(warehouse, org, clock_ms=clock_ms)
-        self._pins = Pins(warehouse, self._lander, visibility_seconds, settle=settle, clock_ms=clock_ms, sleep=sleep)
+        self._lander = lander
+        self._pins = Pins(warehouse, lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
         self._drained: dict[str, tuple[int, int]] = {}
-        """Channel -> complete position after its drain, and when the drain began (epoch ms)."""
+        """Channel -> complete position, and the time before which all that was committed is at or before it."""
         self._read_back = False
 
     def run(self) -> None:
@@ -111,13 +109,9 @@ class CatchUp:
 
     def _drain(self) -> None:
         for channel in dict.fromkeys(self._entities.values()):
-            began = self._clock_ms()
-            report = self._lander.land(channel, settle=self._settle, budget=DRAIN_SECONDS)
-            # Short of the tip only the clocks say that all before the beginning was drained; they may differ.
-            self._drained[channel] = (report.complete_position, began if report.at_tip else began - CLOCKS_DIFFER_MS)
+            report = self._lander.land(channel)
+            self._drained[channel] = (report.complete_position, report.complete_through_ms)
             self._teller.drained(report)
-        # A JVM is forked from this process soon: no gRPC connection should be open then (facts section 10, 18).
-        self._org.pubsub.close()
 
     def _bring_up_to_date(self, state: EntityState) -> None:
         self._follow_describe(state.entity, self._describe_ms)
@@ -145,7 +139,7 @@ class CatchUp:
         follow_describe(self._warehouse, self._org, entity, self._clock_ms(), every_ms)
 
     def _note_cuts(self) -> None:
-        for channel, (position, drained_at) in self._drained.items():
-            cut = note_cut(self._warehouse, self._known, channel, position, drained_at, self._clock_ms())
-            if cut is not None:
-                self._teller.cut(cut)
+        for channel, (position, through_ms) in self._drained.items():
+            noted = note_cut(self._warehouse, self._known, channel, position, through_ms, self._clock_ms())
+            if noted.cut is not None:
+                self._teller.cut(noted.cut)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from sfcdc_assets import clock
 from sfcdc_assets.change_events.landing import QUARANTINE
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
@@ -88,7 +89,7 @@ def apply_entity(
     `OtherChannel`, `PrivacyChanged`.
     """
     started = time.monotonic()
-    tables = EntityTables.open(warehouse, spark, privacy, entity, channel, _now_ms)
+    tables = EntityTables.open(warehouse, spark, privacy, entity, channel, clock.now_ms)
     planned = plan(tables, spark, up_to)
     return _Commit(tables, planned, run_id).of(_written(tables, spark, planned), started)
 
@@ -145,7 +146,7 @@ class _Commit:
         texts = [result["texts"] for result in results if result["texts"]]
         tables.texts.append([_new_file(file) for file in texts], versions)
         doubts = [doubt for result in results for doubt in result["doubts"]]
-        opened = tables.ledger.note(doubts, tables.channel, batch.up_to, _now_ms())
+        opened = tables.ledger.note(doubts, tables.channel, batch.up_to, clock.now_ms())
         self._quarantine(doubts)
         silent = [each for result in results for each in result["silent"]]
         doubt_others(tables.warehouse, tables.channel, silent)
@@ -250,13 +251,9 @@ class _Commit:
                 if free.get(doubt.record_id, -1) >= doubt.position_on(channel)
                 and (doubt.reason not in UNMARKED or doubt.record_id in self._planned.record_ids)
             ]
-        ledger.heal(answered, positions, _now_ms())
+        ledger.heal(answered, positions, clock.now_ms())
         return len(answered)
 
 
 def _new_file(file: Mapping) -> NewFile:
     return NewFile(file["path"], file["size"], file["statistics"])
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

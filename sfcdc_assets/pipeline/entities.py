@@ -6,10 +6,10 @@ was forgotten is found again by whoever looks next.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import history, text_fields
 from sfcdc_assets.lake.current_state import DOUBTED, LAYER, REFETCH, SNAPSHOT, CurrentState
@@ -107,7 +107,7 @@ class EntityState:
 
 def entity_states(warehouse: Warehouse, channels: dict[str, str], now_ms: int | None = None) -> list[EntityState]:
     """The state of each entity of `entity_channels`; of rows only those of the doubt ledgers are read."""
-    now = int(time.time() * 1000) if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     raw_events = RawEvents.open(warehouse)
     landed = {channel: raw_events.last_positions(channel) for channel in set(channels.values())}
     complete = {channel: raw_events.complete_position(channel) for channel in landed}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
@@ -27,6 +27,8 @@ class Org:
     pubsub: PubSubConnection
     privacy: Privacy
     """What of it may be kept."""
+    new_pubsub: Callable[[], PubSubConnection]
+    """Another connection like `pubsub`, for a subscription of its own; whoever makes one closes it."""
 
     def members(self, channel: str) -> tuple[str, ...] | None:
         """Entities of a channel as the org's setup lists them; None when it does not tell."""
@@ -62,12 +64,15 @@ def event_topic(entity: str) -> str:
 
 
 @contextmanager
-def connect(settings: Settings, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Org]:
+def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep) -> Iterator[Org]:
     """Open the org of the settings; closed at the end, whatever happens. `sleep` makes the pauses between tries."""
     with OrgSession(settings, sleep=sleep) as session:
 
         def credentials(refresh: bool) -> Credentials:
             return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
-        with PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep) as pubsub:
-            yield Org(session, pubsub, Privacy.of(settings))
+        def new_pubsub() -> PubSubConnection:
+            return PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep)
+
+        with new_pubsub() as pubsub:
+            yield Org(session, pubsub, Privacy.of(settings), new_pubsub)

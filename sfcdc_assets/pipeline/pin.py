@@ -7,13 +7,13 @@ applied on top of the read. Only this machine's clock is asked, and only for how
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from sfcdc_assets import clock
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
+from sfcdc_assets.pipeline.channel_reader import PIN, Lander
 
 WAITS = 100
 """The most pauses for one position; each lasts until the newest event is old enough, so one or two are usual."""
@@ -44,16 +44,12 @@ class Pins:
         lander: Lander,
         visibility_seconds: float,
         *,
-        settle: float = SETTLE_SECONDS,
-        budget: float = DRAIN_SECONDS,
-        clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
-        sleep: Callable[[float], None] = time.sleep,
+        clock_ms: Callable[[], int] = clock.now_ms,
+        sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
         self._warehouse = warehouse
         self._lander = lander
         self._visibility_seconds = visibility_seconds
-        self._settle = settle
-        self._budget = budget
         self._clock_ms = clock_ms
         self._sleep = sleep
         self._landed: dict[str, int] = {}
@@ -64,7 +60,7 @@ class Pins:
         Raises `NothingToPinTo`.
         """
         if self._landed.get(channel, -1) < at_least:
-            report = self._lander.land(channel, settle=self._settle, budget=self._budget)
+            report = self._lander.land(channel, PIN)
             if not report.has_place:
                 raise NothingToPinTo(channel, report.position, "no keepalive has told where LATEST is")
             self._landed[channel] = report.position

@@ -6,12 +6,12 @@ which are in the rows already takes the tables back to its pin, and they are app
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from sfcdc_assets import clock
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.current_state import DOUBTED, id_ranges
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, holding_doubts
@@ -108,7 +108,7 @@ def _batch(
     found = next((found for found in batch.entity_doubts if found.position > pin), None)
     if found is not None:
         doubt = {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
-        tables.ledger.note([doubt], channel, found.position, int(time.time() * 1000))
+        tables.ledger.note([doubt], channel, found.position, clock.now_ms())
         held.append(found.position)
         batch = read_batch(tables.raw_events, entity, channel, after, found.position - 1)
     return batch, held, sorted({*tables.ledger.holding_positions(channel), *answered, *held})

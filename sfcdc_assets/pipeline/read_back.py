@@ -6,7 +6,6 @@ table can be rebuilt without the org.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets import clock
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
@@ -62,8 +62,8 @@ def read_back_doubts(
     channel: str,
     pins: Pins,
     *,
-    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
-    sleep: Callable[[float], None] = time.sleep,
+    clock_ms: Callable[[], int] = clock.now_ms,
+    sleep: Callable[[float], None] = clock.sleep,
 ) -> ReadBackReport | None:
     """Read the entity's records in doubt back, those that may be asked for now; None when there are none.
 

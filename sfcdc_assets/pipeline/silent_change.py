@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from sfcdc_assets import clock
 from sfcdc_assets.lake.current_state import SNAPSHOT, CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger
@@ -31,7 +31,7 @@ def doubt_others(warehouse: Warehouse, channel: str, silent: Sequence[Mapping[st
     landed = RawEvents.open(warehouse).place(followed).position
     of_another = {} if followed == channel else {"position": landed}
     doubts = [{**each, "reason": Doubt.SILENT_CHANGE.value, **of_another} for each in silent]
-    return len(Ledger.open_or_create(warehouse, POINTED_AT).note(doubts, followed, landed, _now_ms()))
+    return len(Ledger.open_or_create(warehouse, POINTED_AT).note(doubts, followed, landed, clock.now_ms()))
 
 
 @decide_anew
@@ -61,7 +61,7 @@ def compare_snapshots(warehouse: Warehouse, columns: Collection[str]) -> int:
         pl.DataFrame(contacts.table.scan(["Id", FLAG], "not _is_deleted and not _in_doubt")),
     )
     doubt = {"reason": Doubt.SILENT_CHANGE.value, "position": landed, "detail": "not in step with its account"}
-    return len(ledger.note([{"record_id": each, **doubt} for each in wrong], channel, landed, _now_ms(), versions))
+    return len(ledger.note([{"record_id": each, **doubt} for each in wrong], channel, landed, clock.now_ms(), versions))
 
 
 def _channel(warehouse: Warehouse) -> str | None:
@@ -69,7 +69,3 @@ def _channel(warehouse: Warehouse) -> str | None:
     taken = Snapshots.open(warehouse, POINTED_AT)
     progress = taken.progress() if taken else None
     return progress.channel if progress else None
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from sfcdc_assets import clock
 from sfcdc_assets.lake.gap_reconciliation import Ledger, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
@@ -47,7 +48,7 @@ def take_snapshot(
     at_least: int = 0,
     numbered_after: tuple[int, int] = (0, 0),
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
-    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    clock_ms: Callable[[], int] = clock.now_ms,
 ) -> SnapshotReport:
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 

@@ -73,7 +73,7 @@ def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
         "channel": channel,
         "position": place.position,
         "complete_position": place.complete_position,
-        "replay_id": place.replay_id.hex() if place.replay_id else None,
+        "replay_id": place.resume.replay_id.hex() if place.resume.replay_id else None,
         "landed_at": _iso(landed) if landed else None,
         "lost_place": _lost_place(events.last_lost_place(channel)),
     }

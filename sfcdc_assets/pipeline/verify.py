@@ -23,9 +23,9 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.change_of_channel import OtherChannel
+from sfcdc_assets.pipeline.channel_reader import Lander
 from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.entity_tables import SnapshotMissing
-from sfcdc_assets.pipeline.landing import DRAIN_SECONDS, SETTLE_SECONDS, Lander
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.reconciliation.windows import Plan, plan_windows
@@ -87,7 +87,7 @@ def verify_entity(
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
     for window in plan.windows:
         _compare(org, table, columns, window, report)
-    lander.land(channel, settle=SETTLE_SECONDS, budget=DRAIN_SECONDS)
+    lander.land(channel)
     moving = RawEvents.open(warehouse).record_ids_after(entity, channel, position)
     held = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
     report.in_motion, report.in_doubt = len(moving), len(held)

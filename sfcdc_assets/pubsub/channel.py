@@ -5,7 +5,6 @@ Never made at import: a channel does not survive a fork (facts section 10, 18).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import certifi
 import grpc
 import tenacity
 
+from sfcdc_assets import clock
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.pubsub.backoff import Backoff
 from sfcdc_assets.pubsub.credentials import Credentials
@@ -64,7 +64,7 @@ class PubSubConnection:
         *,
         backoff: Backoff | None = None,
         deadline: float = UNARY_DEADLINE_SECONDS,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
         self.backoff = backoff or Backoff()
         self.sleep = sleep

@@ -115,6 +115,16 @@ class SchemaNotFound(PubSubError):
     remedy = "The events that name it are kept as received until it is known."
 
 
+class SchemaNotPermitted(SchemaNotFound):
+    """The user may not read this schema; for the channel it is an unknown one, no more."""
+
+    problem = "The user may not read the event schema {subject}"
+    remedy = (
+        "Give the integration user read access to the object; its events are kept as received and its records are read "
+        "back until then."
+    )
+
+
 class ProtocolRefused(PubSubError):
     """A request was malformed: a defect of this package."""
 
@@ -130,7 +140,7 @@ _BY_SUFFIX: tuple[tuple[str, type[PubSubError]], ...] = (
     ("topic.not.found", TopicNotFound),
     ("topic.meta.permission", TopicNotPermitted),
     ("topic.cannot.subscribe", TopicNotPermitted),
-    ("schema.meta.permission", TopicNotPermitted),
+    ("schema.meta.permission", SchemaNotPermitted),
     ("topic.validation.empty", ProtocolRefused),
     ("schema.validation.failed", SchemaNotFound),
     ("schema.not.found", SchemaNotFound),

@@ -1,69 +1,97 @@
 """One Subscribe call: requests go in, responses come out, and no read waits without end.
 
-gRPC's own iterator blocks for as long as the service is silent, so a thread reads it into a short queue, and the caller
-reads the queue with a deadline. When the queue is full the thread stops reading, and HTTP/2 flow control holds the
-service back: memory is bounded by `RESPONSES_WAITING` responses (3 MB each at most) however slow the caller is.
+gRPC's own iterator blocks for as long as the service is silent, so a thread reads it and notes when each response came;
+the caller takes them with a deadline. The thread stops reading while `BYTES_WAITING` wait to be taken, and HTTP/2 flow
+control holds the service back: memory is bounded however slow the caller is.
 """
 
 from __future__ import annotations
 
 import threading
-from queue import Empty, Full, Queue, SimpleQueue
+from collections import deque
+from dataclasses import dataclass
+from queue import SimpleQueue
 
 import grpc
 
+from sfcdc_assets.clock import Clock
 from sfcdc_assets.pubsub.channel import PubSubConnection
 from sfcdc_assets.pubsub.errors import PubSubError, ended, refused
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.replay import ReplayStart
 
-RESPONSES_WAITING = 8
-_FULL_QUEUE_SECONDS = 0.1
+BYTES_WAITING = 16 * 1024 * 1024
+"""Bytes of responses that wait to be taken, beside the last one, which has 3 MB at most."""
 _CLOSE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A response and when it arrived: by the clock's seconds, and as epoch ms UTC."""
+
+    response: pb.FetchResponse
+    at: float
+    at_ms: int
 
 
 class FetchStream:
     """An open call. Close it, also after an error: only then has the service stopped sending.
 
-    `outstanding` counts the events asked for and not yet taken by the caller; those in the queue still count, so that
-    the service is never asked for more than the caller keeps up with.
+    `outstanding` counts the events asked for and not yet taken by the caller; those that wait to be taken still count,
+    so that the service is never asked for more than the caller keeps up with. `last_sign` is when the service was last
+    heard of, or the call was begun; `responses` how many have arrived.
     """
 
-    def __init__(
-        self, connection: PubSubConnection, topic: str, start: ReplayStart, number: int, timeout: float | None
-    ) -> None:
-        """Start the call and ask for `number` events; after `timeout` seconds gRPC ends it in any case."""
+    def __init__(self, connection: PubSubConnection, topic: str, start: ReplayStart, number: int, clock: Clock) -> None:
+        """Start the call and ask for `number` events."""
         self.outstanding = number
+        self.last_sign = clock.monotonic()
+        self.responses = 0
+        self._clock = clock
         self._topic = topic
         self._start = start
-        self._closed = threading.Event()
-        self._responses: Queue[pb.FetchResponse | PubSubError] = Queue(RESPONSES_WAITING)
+        self._changed = threading.Condition()
+        self._arrived: deque[Arrival] = deque()
+        self._bytes = 0
+        self._error: PubSubError | None = None
+        self._closed = False
         # gRPC takes requests from this iterator until it ends; ending it early would half-close the call.
         self._requests: SimpleQueue[pb.FetchRequest | None] = SimpleQueue()
         self._requests.put(start.fetch_request(topic, number))
-        self._call, self._secret = connection.subscribe(iter(self._requests.get, None), timeout)
+        # No deadline for the call: it stays open for days. Whoever reads it notices when it falls silent.
+        self._call, self._secret = connection.subscribe(iter(self._requests.get, None), None)
         self._reader = threading.Thread(target=self._read, name=f"subscribe {topic}", daemon=True)
         self._reader.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the service or the network has ended the call; responses before that may wait to be taken."""
+        return self._error is not None
 
     def request(self, number: int) -> None:
         """Ask for more events."""
         self.outstanding += number
         self._requests.put(pb.FetchRequest(topic_name=self._topic, num_requested=number))
 
-    def take(self, timeout: float) -> pb.FetchResponse | None:
-        """The next response, or None after `timeout` seconds of silence. Raises the call's error once it is reached."""
-        try:
-            item = self._responses.get(timeout=timeout) if timeout > 0 else self._responses.get_nowait()
-        except Empty:
+    def take(self, seconds: float) -> Arrival | None:
+        """The next response, or None after `seconds` of silence. Raises the call's error once it is reached."""
+        with self._changed:
+            self._clock.wait_for(self._changed, lambda: bool(self._arrived or self._error), seconds)
+            if self._arrived:
+                arrival = self._arrived.popleft()
+                self._bytes -= arrival.response.ByteSize()
+                self._changed.notify_all()
+                self.outstanding = max(0, self.outstanding - len(arrival.response.events))
+                return arrival
+            if self._error is not None:
+                raise self._error
             return None
-        if isinstance(item, PubSubError):
-            raise item
-        self.outstanding = max(0, self.outstanding - len(item.events))
-        return item
 
     def close(self) -> None:
         """Cancel the call and wait until it is over."""
-        self._closed.set()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         self._call.cancel()
         self._requests.put(None)
         self._reader.join(_CLOSE_SECONDS)
@@ -74,15 +102,21 @@ class FetchStream:
             for response in self._call:
                 if not self._put(response):
                     return
-            self._put(ended(rpc="Subscribe", subject=topic, replay_id=replay_id))
-        except grpc.RpcError as error:
-            self._put(refused(error, rpc="Subscribe", subject=topic, replay_id=replay_id, secret=self._secret))
+            error: PubSubError = ended(rpc="Subscribe", subject=topic, replay_id=replay_id)
+        except grpc.RpcError as broken:
+            error = refused(broken, rpc="Subscribe", subject=topic, replay_id=replay_id, secret=self._secret)
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
 
-    def _put(self, item: pb.FetchResponse | PubSubError) -> bool:
-        while not self._closed.is_set():
-            try:
-                self._responses.put(item, timeout=_FULL_QUEUE_SECONDS)
-            except Full:
-                continue
-            return True
-        return False
+    def _put(self, response: pb.FetchResponse) -> bool:
+        size = response.ByteSize()
+        with self._changed:
+            arrival = Arrival(response, self._clock.monotonic(), self._clock.now_ms())
+            self.last_sign = arrival.at
+            self.responses += 1
+            self._arrived.append(arrival)
+            self._bytes += size
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._closed or self._bytes < BYTES_WAITING)
+            return not self._closed

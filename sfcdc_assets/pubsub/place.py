@@ -1,14 +1,16 @@
-"""Where a broken subscription resumes, and which events it then brings a second time.
+"""Where a subscription resumes, and which events it then brings a second time.
 
-Several events may share one replay id (enriched events of one multi-record change, facts section 7), and the service
-resumes strictly after an id. So the id of the last event is no place to resume from until a later id, or the tip of the
-stream, shows that its group is whole; until then the group comes again and what is known of it is dropped.
+Several events may share one replay id (those into which one event of many records is taken apart), and the service
+resumes strictly after an id. No silence, however long, proves that all events of the last id have come. So the resume
+point stays before that group until an event with another id, or an empty response, shows that it is whole. What is
+delivered again after a resume is recognised by its id and contents.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from hashlib import sha256
+from collections import Counter
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 from sfcdc_assets.pubsub.replay import ReplayStart
 
@@ -23,43 +25,74 @@ class DeliveredEvent:
     replay_id: bytes
     received_at_ms: int
 
+    @property
+    def mark(self) -> str:
+        """Tells the events of one replay id apart: siblings may share their event id, and differ in their payload."""
+        return blake2b(self.event_id.encode() + b"\0" + self.payload, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """What has to be remembered of a place in a stream.
+
+    `replay_id`: everything up to it was taken; None while no id is known to be complete, so the stream is begun again
+    where it was begun. `known_at_ms`: when it was taken or told, by our clock (epoch ms, UTC); ids are good for 72 h.
+    `open_id`: the replay id of the last group, perhaps unfinished; `open_marks`: its events that were taken already.
+    """
+
+    replay_id: bytes | None = None
+    known_at_ms: int | None = None
+    open_id: bytes | None = None
+    open_marks: tuple[str, ...] = ()
+
 
 class Place:
-    """The place of one reader in one stream, and the events of the group that is still open."""
+    """The place of one reader in one stream. Each event is admitted once, over any number of interrupted calls."""
 
-    def __init__(self, start: ReplayStart) -> None:
-        self._complete = start
-        self._open: bytes | None = None
-        self._seen: set[tuple[str, bytes]] = set()
+    def __init__(self, begun: ReplayStart, point: ResumePoint | None = None) -> None:
+        """`begun`: where the stream was begun when nothing was known of it."""
+        self._begun = begun
+        self._point = point or ResumePoint()
+        self._open_marks = list(self._point.open_marks)
+        self._open_at_ms: int | None = None
+        self._again: Counter[str] = Counter()
 
     @property
+    def point(self) -> ResumePoint:
+        """The resume point after all that was admitted."""
+        return replace(self._point, open_marks=tuple(self._open_marks))
+
     def resume(self) -> ReplayStart:
-        """Where to start again so that nothing is missed."""
-        if self._complete == ReplayStart.LATEST and self._open is not None:
-            # Nothing before the first event has an id. Starting at LATEST again would lose all since then; starting
-            # after the open group can lose its siblings only.
-            return ReplayStart.after(self._open)
-        return self._complete
+        """Where to start the next call; events of the open group that come again with it are not admitted."""
+        self._again = Counter(self._open_marks)
+        return self._begun if self._point.replay_id is None else ReplayStart.after(self._point.replay_id)
 
     def admit(self, event: DeliveredEvent) -> bool:
-        """Take note of an event; False when it was admitted before (same replay id, event id and payload)."""
-        if event.replay_id != self._open:
-            self._close_group()
-            self._open = event.replay_id
-        mark = (event.event_id, sha256(event.payload).digest())
-        if mark in self._seen:
+        """Take note of an event; False when it was admitted before."""
+        if event.replay_id != self._point.open_id:
+            self._open(event)
+        mark = event.mark
+        if self._again[mark] > 0:
+            self._again[mark] -= 1
             return False
-        self._seen.add(mark)
+        self._open_marks.append(mark)
+        self._open_at_ms = event.received_at_ms
         return True
 
-    def reach_tip(self, latest_replay_id: bytes = b"") -> None:
-        """The stream has nothing more: the open group is whole, and an empty response's id is a place as well."""
-        self._close_group()
-        if latest_replay_id:
-            self._complete = ReplayStart.after(latest_replay_id)
+    def nothing_more(self, latest_replay_id: bytes, now_ms: int) -> None:
+        """An empty response: the open group is whole, and the response's id is a place to resume from."""
+        complete = latest_replay_id or self._point.open_id or self._point.replay_id
+        self._point = ResumePoint(complete or None, now_ms)
+        self._open_marks, self._again = [], Counter()
 
-    def _close_group(self) -> None:
-        if self._open is not None:
-            self._complete = ReplayStart.after(self._open)
-        self._open = None
-        self._seen.clear()
+    def _open(self, event: DeliveredEvent) -> None:
+        point = self._point
+        if point.open_id is not None:
+            known_at = point.known_at_ms if self._open_at_ms is None else self._open_at_ms
+            point = ResumePoint(point.open_id, known_at)
+        elif point.replay_id is None and self._begun == ReplayStart.LATEST:
+            # Nothing before the first event has an id. Beginning at LATEST again would lose all since then; after the
+            # first group only siblings can be missed, and reads of the org that are pinned later show what they did.
+            point = ResumePoint(event.replay_id, event.received_at_ms)
+        self._point = replace(point, open_id=event.replay_id)
+        self._open_marks, self._again = [], Counter()

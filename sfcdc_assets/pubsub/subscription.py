@@ -1,227 +1,217 @@
-"""Reading a channel: from a place in its stream to its tip, or for as long as the caller allows.
+"""A channel's Subscribe call, kept open for as long as its owner wants and resumed after whatever breaks it.
 
-What breaks on the way (a silent or reset stream, an outage, an expired token) is mended here by resuming after what the
-caller has; what cannot be mended is raised with its remedy. A refused replay id is raised and never answered with
-LATEST: that would lose events silently.
+What breaks (a silent or reset stream, an outage, an expired token) is mended here by resuming after what was taken;
+what cannot be mended is raised with its remedy. A refused replay id is raised and never answered with LATEST: that
+would lose events silently.
+
+Silence proves nothing by itself. `quiet_for` tells how long the stream has been silent since it last brought an event,
+and only of a call that has answered: what follows from it is the caller's to say.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-import time
-from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
+from sfcdc_assets import clock
 from sfcdc_assets.pubsub.channel import UNARY_DEADLINE_SECONDS, PubSubConnection
 from sfcdc_assets.pubsub.errors import (
     AuthenticationRefused,
+    PubSubError,
     PubSubUnavailable,
     Refusal,
     TokenExpired,
     TopicNotPermitted,
 )
-from sfcdc_assets.pubsub.fetch_stream import FetchStream
+from sfcdc_assets.pubsub.fetch_stream import Arrival, FetchStream
 from sfcdc_assets.pubsub.place import DeliveredEvent, Place
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.replay import ReplayStart
 
-__all__ = ["DeliveredEvent", "Delivery", "deliveries"]
+__all__ = ["MOST_OUTSTANDING", "SILENCE_SECONDS", "DeliveredEvent", "Received", "Subscription"]
 
 log = logging.getLogger(__name__)
 
 MOST_OUTSTANDING = 100
 """The service's cap on the events asked for and not yet delivered, over all requests of a call."""
 
-CALL_GRACE_SECONDS = 30.0
-"""How much longer than the budget gRPC lets a call live: a last resort, the reader ends its calls itself."""
+SILENCE_SECONDS = 300.0
+"""A stream with requests outstanding sends an empty response within 270 s (Pub/Sub API guide, Pull Subscription and
+Flow Control); one that is silent for longer is dead, whatever its connection says."""
 
-_TIP_LIKELY = 0.25
-"""Share of `settle` that is waited when the last event's id is the response's `latest_replay_id`. Not zero: some
-responses are only a part (3 MB, facts section 2) and the next part follows at once."""
+MEND_SECONDS = 5.0
+"""How long a `take` that wants to be quick may pause for a broken call to be begun again."""
+
+_SHORT_LIFE_SECONDS = 10.0
+"""A call that answered and lived longer than this is begun again without a pause."""
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """Events in stream order; the last delivery of a reading has none and says how the reading ended."""
+class Received:
+    """One response: its events that were not taken before, in stream order; `nothing_more` if it was an empty one,
+    which says that the stream had no event after the last one delivered; when it arrived (epoch ms, UTC)."""
 
     events: tuple[DeliveredEvent, ...]
-    latest_replay_id: bytes
-    """Where to resume once this delivery is kept: all up to here is complete. Empty when no such place is known yet."""
-    at_tip: bool
-    """Whether the stream had nothing more; only ever true in the last delivery."""
+    nothing_more: bool
+    at_ms: int
 
 
-def deliveries(
-    connection: PubSubConnection,
-    topic: str,
-    start: ReplayStart,
-    *,
-    settle: float = 2.0,
-    budget: float,
-    stop_after: int | None = None,
-    stop_at: Callable[[DeliveredEvent], bool] | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    wall_clock: Callable[[], float] = time.time,
-    batch: int = MOST_OUTSTANDING,
-) -> Generator[Delivery]:
-    """Deliver what the channel has, each event once, until its tip, `budget` seconds or `stop_after` events.
+class Subscription:
+    """The subscription to one topic from `place` on. For one thread at a time; close it when it is no longer read.
 
-    The tip is a keepalive, or `settle` seconds of silence on a connection that was just shown to work. No more events
-    are asked for than `batch` (at most 100) or than `stop_after` leaves: every delivered event counts against the org's
-    allowance. When the budget ends, what has arrived already is delivered too; so it is when `stop_at` says of the last
-    event of a response that it is far enough, which is how a reading of a stream that never rests comes to an end.
-
-    Close the generator (`contextlib.closing`) when it is left early, so that its call ends at once.
-
-    Raises `ReplayIdRefused`, `AuthenticationRefused`, `TopicNotFound`, `TopicNotPermitted`, `DeliveryLimitReached`; and
-    `PubSubUnavailable` when the retries of the connection's backoff are used up, or the budget is before any response.
+    The first `take` begins the call. No more than `batch` events (at most 100) are asked for and not yet taken: every
+    delivered event counts against the org's allowance.
     """
-    return _Reading(
-        connection,
-        topic,
-        Place(start),
-        settle=settle,
-        deadline=clock() + budget,
-        stop_after=math.inf if stop_after is None else stop_after,
-        stop_at=stop_at,
-        clock=clock,
-        wall_clock=wall_clock,
-        batch=max(1, min(batch, MOST_OUTSTANDING)),
-    ).run()
-
-
-class _Reading:
-    """The state of one reading, over all the calls it takes."""
 
     def __init__(
-        self,
-        connection: PubSubConnection,
-        topic: str,
-        place: Place,
-        *,
-        settle: float,
-        deadline: float,
-        stop_after: float,
-        stop_at: Callable[[DeliveredEvent], bool] | None,
-        clock: Callable[[], float],
-        wall_clock: Callable[[], float],
-        batch: int,
+        self, connection: PubSubConnection, topic: str, place: Place, *, batch: int = MOST_OUTSTANDING
     ) -> None:
+        self.place = place
         self._connection = connection
         self._topic = topic
-        self._place = place
-        self._settle = settle
-        self._deadline = deadline
-        self._left = stop_after
-        self._stop_at = stop_at
-        self._clock = clock
-        self._wall_clock = wall_clock
-        self._batch = batch
+        self._batch = max(1, min(batch, MOST_OUTSTANDING))
+        self._clock = clock.current()
+        self._stream: FetchStream | None = None
+        self._begun_at = 0.0
+        self._answered_at: float | None = None
+        self._last_events_at = 0.0
         self._failures = 0
         self._refreshed = False
-        self._answered = False
+        self._retry_at: float | None = None
+        self._last_error: PubSubError | None = None
 
-    def run(self) -> Generator[Delivery]:
+    def take(self, seconds: float) -> Received | None:
+        """The next response, or None after `seconds` of silence.
+
+        Raises `ReplayIdRefused`, `AuthenticationRefused`, `TopicNotFound`, `TopicNotPermitted`, `DeliveryLimitReached`;
+        and `PubSubUnavailable` when the next attempt is further away than `seconds` (and than `MEND_SECONDS`), or the
+        attempts of the connection's backoff are used up. The subscription may be read on after any of them.
+        """
+        deadline = self._clock.monotonic() + seconds
+        mend_until = max(deadline, self._clock.monotonic() + MEND_SECONDS)
         while True:
             try:
-                yield from self._one_call()
-                return
+                stream = self._stream or self._begin(mend_until)
+                arrival = stream.take(deadline - self._clock.monotonic())
+                if arrival is not None:
+                    return self._received(arrival)
+                self._check_signs_of_life(stream)
+                return None
             except TokenExpired as error:
+                self.close()
                 if self._refreshed:
                     raise AuthenticationRefused(error.refusal) from None
                 self._refreshed = True
                 self._connection.refresh_credentials()
-                continue
             except PubSubUnavailable as error:
-                pause = self._pause_after(error)
-            if pause is None:
-                yield self._last(at_tip=False)
-                return
-            self._connection.sleep(pause)
+                self._pause_after(error, mend_until)
+            except PubSubError:
+                self.close()
+                raise
 
-    def _pause_after(self, error: PubSubUnavailable) -> float | None:
-        """Seconds until the next call; None when the budget has no room for it. Raises `error` when it is final."""
-        backoff = self._connection.backoff
-        self._failures += 1
-        pause = backoff.pause(self._failures)
-        in_budget = self._clock() + pause < self._deadline
-        if self._failures >= backoff.attempts or not (in_budget or self._answered):
-            raise error
-        # A connection that broke is not used again: a half-open one would keep new calls waiting.
-        self._connection.close()
-        log.warning("%s: %s; attempt %d follows in %.1f s", self._topic, error, self._failures + 1, pause)
-        return pause if in_budget else None
+    def top_up(self, at_least: int = 1) -> None:
+        """Ask for as many events as may be outstanding, if those are `at_least` so many more than there are.
 
-    def _one_call(self) -> Iterator[Delivery]:
-        left = self._deadline - self._clock()
-        # A call to a service that is not there is as silent as one to a quiet channel. Only after an answer over the
-        # same connection does silence mean that there is nothing.
-        topic = self._connection.probe(self._topic, max(0.001, min(UNARY_DEADLINE_SECONDS, left)))
-        if not topic.can_subscribe:
-            raise TopicNotPermitted(Refusal("Subscribe", self._topic, "OK", "", "can_subscribe is false", "", ""))
-        number = int(min(self._batch, self._left))
-        if number <= 0:
-            yield self._last(at_tip=False)
-            return
-        timeout = None if left == math.inf else left + CALL_GRACE_SECONDS
-        stream = FetchStream(self._connection, self._topic, self._place.resume, number, timeout)
-        try:
-            yield from self._responses(stream)
-        finally:
+        Without it the service closes the call once all are served; too many requests are refused.
+        """
+        if self._stream is not None and self._batch - self._stream.outstanding >= at_least:
+            self._stream.request(self._batch - self._stream.outstanding)
+
+    @property
+    def outstanding(self) -> int:
+        """Events asked for on the open call and not yet taken."""
+        return 0 if self._stream is None else self._stream.outstanding
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call was begun and not ended by either side, as far as is known."""
+        return self._stream is not None and not self._stream.is_over
+
+    @property
+    def responses(self) -> int:
+        """Responses that have arrived on the open call, those not taken yet included."""
+        return 0 if self._stream is None else self._stream.responses
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the open call has brought a response: that a call could be made says nothing about the stream."""
+        return self._answered_at is not None
+
+    def open_for(self) -> float:
+        """Seconds since the open call was begun; 0 without one."""
+        return 0.0 if self._stream is None else self._clock.monotonic() - self._begun_at
+
+    def quiet_for(self) -> float | None:
+        """Seconds since the open call last brought events, all of which were taken; None if it has not answered."""
+        if self._stream is None or self._answered_at is None:
+            return None
+        return self._clock.monotonic() - max(self._answered_at, self._last_events_at)
+
+    def close(self) -> None:
+        """End the call. What had arrived and was not taken comes again with the next one."""
+        stream, self._stream = self._stream, None
+        self._answered_at = None
+        if stream is not None:
             stream.close()
 
-    def _responses(self, stream: FetchStream) -> Iterator[Delivery]:
-        quiet = self._settle
-        while True:
-            left = self._deadline - self._clock()
-            response = stream.take(min(quiet, left))
-            if response is None:
-                yield self._last(at_tip=quiet <= left)
-                return
-            # Only an answer on the stream shows that the stream works; a service that accepts calls and fails them
-            # must not be called without end.
-            self._failures, self._refreshed, self._answered = 0, False, True
-            if not response.events:
-                self._place.reach_tip(response.latest_replay_id)
-                if response.pending_num_requested > 0:
-                    yield self._last(at_tip=True)
-                    return
-            events = tuple(event for event in map(self._event, response.events) if self._place.admit(event))
-            self._left -= len(events)
-            if events and self._stop_at is not None and self._stop_at(events[-1]):
-                self._deadline = min(self._deadline, self._clock())
-            self._top_up(stream)
-            if events:
-                yield Delivery(events, self._place.resume.replay_id, at_tip=False)
-            if self._left <= 0:
-                yield self._last(at_tip=False)
-                return
-            quiet = self._settle * (_TIP_LIKELY if _ends_at_latest(response) else 1.0)
+    def _begin(self, mend_until: float) -> FetchStream:
+        if self._retry_at is not None:
+            self._wait_until(self._retry_at, mend_until)
+        # Shows that the way to the service works and that the topic may be read; nothing about the stream itself.
+        topic = self._connection.probe(self._topic, UNARY_DEADLINE_SECONDS)
+        if not topic.can_subscribe:
+            raise TopicNotPermitted(Refusal("Subscribe", self._topic, "OK", "", "can_subscribe is false", "", ""))
+        self._begun_at = self._clock.monotonic()
+        self._answered_at, self._last_events_at = None, self._begun_at
+        self._stream = FetchStream(self._connection, self._topic, self.place.resume(), self._batch, self._clock)
+        return self._stream
 
-    def _top_up(self, stream: FetchStream) -> None:
-        """Ask for more before the last one is served, while the caller still has the events at hand."""
-        if stream.outstanding * 2 > self._batch or self._clock() >= self._deadline:
-            return
-        number = int(min(self._batch, self._left)) - stream.outstanding
-        if number > 0:
-            stream.request(number)
-
-    def _last(self, *, at_tip: bool) -> Delivery:
-        if at_tip:
-            self._place.reach_tip()
-        return Delivery((), self._place.resume.replay_id, at_tip)
-
-    def _event(self, event: pb.ConsumerEvent) -> DeliveredEvent:
-        received_at_ms = int(self._wall_clock() * 1000)
-        return DeliveredEvent(
-            event.event.id, event.event.schema_id, event.event.payload, event.replay_id, received_at_ms
+    def _received(self, arrival: Arrival) -> Received:
+        # Only an answer on the stream shows that the stream works; a service that accepts calls and fails them must
+        # not be called without end.
+        self._failures, self._refreshed, self._retry_at = 0, False, None
+        if self._answered_at is None:
+            self._answered_at = arrival.at
+        response = arrival.response
+        if not response.events:
+            # With nothing requested an empty response would say nothing.
+            nothing_more = response.pending_num_requested > 0
+            if nothing_more:
+                self.place.nothing_more(response.latest_replay_id, arrival.at_ms)
+            return Received((), nothing_more, arrival.at_ms)
+        self._last_events_at = arrival.at
+        events = (
+            DeliveredEvent(each.event.id, each.event.schema_id, each.event.payload, each.replay_id, arrival.at_ms)
+            for each in response.events
         )
+        return Received(tuple(filter(self.place.admit, events)), False, arrival.at_ms)
 
+    def _check_signs_of_life(self, stream: FetchStream) -> None:
+        silent = self._clock.monotonic() - stream.last_sign
+        if stream.outstanding and silent > SILENCE_SECONDS:
+            raise PubSubUnavailable(
+                Refusal("Subscribe", self._topic, "OK", "", f"no sign of life for {silent:.0f} s", "", "")
+            )
 
-def _ends_at_latest(response: pb.FetchResponse) -> bool:
-    return (
-        response.pending_num_requested > 0
-        and len(response.events) > 0
-        and response.events[-1].replay_id == response.latest_replay_id
-    )
+    def _pause_after(self, error: PubSubUnavailable, mend_until: float) -> None:
+        """Set the time of the next attempt. Raises `error` when it is final or too far away."""
+        if self._last_error is error and self._retry_at is not None:
+            raise error  # the next attempt is still to come
+        lived = self._answered_at is not None and self._clock.monotonic() - self._begun_at > _SHORT_LIFE_SECONDS
+        self.close()
+        # A connection that broke is not used again: a half-open one would keep new calls waiting.
+        self._connection.close()
+        self._failures += 1
+        backoff = self._connection.backoff
+        pause = 0.0 if lived else backoff.pause(self._failures)
+        now = self._clock.monotonic()
+        self._retry_at, self._last_error = now + pause, error
+        if self._failures >= backoff.attempts or now + pause > mend_until:
+            raise error
+        log.warning("%s: %s; attempt %d follows in %.1f s", self._topic, error, self._failures + 1, pause)
+
+    def _wait_until(self, retry_at: float, mend_until: float) -> None:
+        if retry_at > mend_until and self._last_error is not None:
+            raise self._last_error
+        pause = retry_at - self._clock.monotonic()
+        if pause > 0:
+            self._connection.sleep(pause)
+        self._retry_at = None

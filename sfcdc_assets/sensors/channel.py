@@ -1,30 +1,38 @@
-"""One sensor a channel: land what a short poll brings, then ask for the runs that the tables say are needed.
+"""One sensor a channel: land what its open subscription has brought, then ask for the runs that the tables need.
 
-The sensor lands what it polls, because Salesforce meters deliveries and an event that was only peeked at would be paid
-for twice. What work there is comes from the tables: a run that failed, or an instance that forgot everything, changes
-nothing about what the next tick finds to do.
+The sensor lands what it reads, because Salesforce meters deliveries and an event that was only peeked at would be paid
+for twice; the runs it asks for work on what is landed. What work there is comes from the tables: a run that failed, or
+an instance that forgot everything, changes nothing about what the next tick finds to do.
 """
 
-import time
+import atexit
 from collections.abc import Collection, Sequence
 
 import dagster as dg
 
-from sfcdc_assets.assets.keys import RAW_EVENTS_KEY
-from sfcdc_assets.assets.layer_metadata import channel_observation, raw_events_metadata
-from sfcdc_assets.assets.run_scope import CHANNEL_TAG, LANE_TAG, TRIGGER_TAG, lane
+from sfcdc_assets import clock
+from sfcdc_assets.assets.keys import CONSISTENT_CUTS_KEY, RAW_EVENTS_KEY
+from sfcdc_assets.assets.layer_metadata import channel_observation, consistent_cuts_metadata, raw_events_metadata
+from sfcdc_assets.assets.run_scope import CHANNEL_TAG, COMPLETE_THROUGH_TAG, LANE_TAG, SENSOR, TRIGGER_TAG, lane
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.channel_reader import TICK, Patience
+from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states, seen_by_privacy
-from sfcdc_assets.pipeline.landing import POLL_SECONDS, SETTLE_SECONDS, Lander, LandingReport
+from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
-INTERVAL_SECONDS = 30
+INTERVAL_SECONDS = 5
+LOOK_SECONDS = 30.0
+"""How often the tables are looked at when nothing was landed: other processes work on them too."""
+RETRY_SECONDS = 30.0
+"""How long after a failed run the next one of its kind is asked for."""
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -32,6 +40,10 @@ UNFINISHED = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+
+OPEN_CHANNELS = OpenChannels()
+"""Those of this process's sensors."""
+atexit.register(OPEN_CHANNELS.close)
 
 
 def build_channel_sensor(channel: str) -> dg.SensorDefinition:
@@ -42,43 +54,74 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
         jobs=[SYNC, SNAPSHOT],
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Polls {channel} for a few seconds, lands what it brings, adds entities as partitions, and asks "
-        "for one run over the entities that have work.",
+        description=f"Keeps a subscription to {channel} open, lands what it brings, adds entities as partitions, and "
+        "asks for one run over the entities that have work.",
     )
     def poll(context: dg.SensorEvaluationContext, lake: LakeResource, org: OrgResource) -> dg.SensorResult:
-        return tick(context, channel, lake.warehouse(), org)
+        opened = OPEN_CHANNELS.of(channel, lake.warehouse(), load_settings(), org.connect)
+        return tick(context.instance, channel, opened, TICK)
 
     return poll
 
 
-def tick(context: dg.SensorEvaluationContext, channel: str, warehouse: Warehouse, org: OrgResource) -> dg.SensorResult:
-    """One tick. A refused token, an unknown channel or an outage fails the tick with its reason; it is never a skip."""
-    busy = {job: unfinished_run(context.instance, channel, job) for job in (SYNC.name, SNAPSHOT.name)}
-    if busy[SYNC.name]:
-        return dg.SensorResult(
-            skip_reason=f"Run {busy[SYNC.name]} is at work on {channel}: it drains the stream to its tip itself."
-        )
-    settings = load_settings()
-    with org.connect() as connected:
-        lander = Lander(warehouse, connected)
-        report = lander.land(channel, settle=SETTLE_SECONDS, budget=POLL_SECONDS)
-        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-        privacy = connected.privacy
+def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patience: Patience) -> dg.SensorResult:
+    """One tick. A refused token, an unknown channel or an outage fails the tick with its reason; it is never a skip.
+
+    `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
+    """
+    with opened.in_use:
+        report = opened.reader.land(patience)
+        looked = opened.looked
+        now = clock.current().monotonic()
+        is_unchanged = not report.count and report.complete_position == looked.complete_position
+        if patience is TICK and is_unchanged and not looked.was_busy and now - looked.at < LOOK_SECONDS:
+            return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
+        looked.at, looked.complete_position = now, report.complete_position
+        return _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
+
+
+def _look(
+    instance: dg.DagsterInstance, channel: str, opened: OpenChannel, report: LandingReport, *, retries_at_once: bool
+) -> dg.SensorResult:
+    warehouse, settings, looked = opened.warehouse, opened.settings, opened.looked
+    known = entity_channels(warehouse, settings.channels, settings.entities, opened.members)
     mine = {entity: of for entity, of in known.items() if of == channel}
+    keys = list(instance.get_dynamic_partitions(_name()))
+    new = [entity for entity in mine if entity not in keys]
+    added = [ENTITY.build_add_request(new)] if new else []
+    events = [*_materializations(warehouse, report, mine), channel_observation(warehouse, report)]
+    busy = {job: unfinished_run(instance, channel, job) for job in (SYNC.name, SNAPSHOT.name)}
+    looked.was_busy = busy[SYNC.name] is not None
+    if looked.was_busy:
+        looked.cut_owed = True
+        reason = f"{_landed(report)}; run {busy[SYNC.name]} is at work on {channel}."
+        return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added, asset_events=events)
+    privacy = opened.org.privacy
     states = seen_by_layout(warehouse, entity_states(warehouse, mine), privacy)
     states = seen_by_privacy(warehouse, states, privacy)
-    states = seen_by_retention(warehouse, states, settings.payload_retention_days, int(time.time() * 1000))
-    keys = list(context.instance.get_dynamic_partitions(_name()))
-    new = [entity for entity in mine if entity not in keys]
+    states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
+    work = {SYNC.name: [state for state in states if state.has_work]}
+    if not busy[SNAPSHOT.name] and report.has_place:
+        work[SNAPSHOT.name] = [state for state in states if state.needs_snapshot]
     requests = []
-    if not busy[SNAPSHOT.name]:
-        requests += _request(SNAPSHOT.name, channel, [state for state in states if state.needs_snapshot], [*keys, *new])
-    requests += _request(SYNC.name, channel, [state for state in states if state.has_work], [*keys, *new])
+    for job in (SNAPSHOT.name, SYNC.name):
+        if work.get(job) and (retries_at_once or not _failed_just_now(instance, channel, job)):
+            requests += _request(job, report, work[job], [*keys, *new])
+    if work[SYNC.name]:
+        looked.cut_owed = True
+    elif looked.cut_owed:
+        noted = note_cut(
+            warehouse, known, channel, report.complete_position, report.complete_through_ms, clock.now_ms()
+        )
+        looked.cut_owed = noted.rows_are_ahead
+        if noted.cut is not None:
+            metadata = consistent_cuts_metadata(warehouse, noted.cut)
+            events.append(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),
-        dynamic_partitions_requests=[ENTITY.build_add_request(new)] if new else [],
-        asset_events=[*_materializations(warehouse, report, mine), channel_observation(warehouse, report)],
+        dynamic_partitions_requests=added,
+        asset_events=events,
     )
 
 
@@ -90,19 +133,29 @@ def unfinished_run(instance: dg.DagsterInstance, channel: str, job: str) -> str 
     return runs[0].run_id if runs else None
 
 
-def _request(job: str, channel: str, states: Sequence[EntityState], keys: Sequence[str]) -> list[dg.RunRequest]:
+def _failed_just_now(instance: dg.DagsterInstance, channel: str, job: str) -> bool:
+    """Whether the last run of the job on the channel failed a short time ago: it is tried again, but not at once."""
+    last = instance.get_run_records(dg.RunsFilter(job_name=job, tags={LANE_TAG: lane(channel, job)}), limit=1)
+    if not last or last[0].dagster_run.status != dg.DagsterRunStatus.FAILURE:
+        return False
+    ended = last[0].end_time or last[0].update_timestamp.timestamp()
+    return clock.now_ms() / 1000 - ended < RETRY_SECONDS
+
+
+def _request(
+    job: str, report: LandingReport, states: Sequence[EntityState], keys: Sequence[str]
+) -> list[dg.RunRequest]:
     """One run over the smallest range of keys that has all these entities; the run leaves the others alone.
 
-    Dagster runs cover a contiguous range in the order the keys were added (facts/DAGSTER.md 1.3), start before end.
-    There is no run key: it would swallow the retry of a failed run.
+    Dagster runs cover a contiguous range in the order the keys were added, start before end. There is no run key: it
+    would swallow the retry of a failed run.
     """
-    if not states:
-        return []
     numbers = sorted(keys.index(state.entity) for state in states)
     tags = {
-        TRIGGER_TAG: "sensor",
-        CHANNEL_TAG: channel,
-        LANE_TAG: lane(channel, job),
+        TRIGGER_TAG: SENSOR,
+        CHANNEL_TAG: report.channel,
+        LANE_TAG: lane(report.channel, job),
+        COMPLETE_THROUGH_TAG: str(report.complete_through_ms),
         "dagster/asset_partition_range_start": keys[numbers[0]],
         "dagster/asset_partition_range_end": keys[numbers[-1]],
     }
@@ -114,24 +167,35 @@ def _name() -> str:
     return ENTITY.name
 
 
-def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
+def _landed(report: LandingReport) -> str:
     told = f"{report.count} events landed on {report.channel}, position {report.position}"
-    told += "" if report.at_tip else " (tip not reached yet)"
+    return told if report.has_answered else f"{told} (the stream has not answered yet)"
+
+
+def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
+    told = _landed(report)
     waiting = [state.entity for state in states if state.needs_snapshot]
     if waiting and snapshot_run:
         return f"{told}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."
-    if report.position > report.complete_position:
-        return f"{told}; the last transaction is not complete yet, up to {report.complete_position} all is applied."
+    if waiting and not report.has_place:
+        return f"{told}; the stream was begun at LATEST and has not told where that is, so no snapshot is pinned yet."
+    if not report.is_complete:
+        return (
+            f"{told}; the last transaction may not be complete yet, all is applied up to position "
+            f"{report.complete_position}."
+        )
     doubts = {state.entity: state.doubts_open for state in states if state.doubts_open}
     if doubts:
         held = ", ".join(f"{count} of {entity}" for entity, count in doubts.items())
         return f"{told}; all else is up to date, records in doubt are read back when their pause is over: {held}."
+    if any(state.has_work or state.needs_snapshot for state in states):
+        return f"{told}; the last run failed, and is tried again in a moment."
     return f"{told}; all {len(states)} entities are up to date."
 
 
 def _materializations(
     warehouse: Warehouse, report: LandingReport, mine: Collection[str]
-) -> list[dg.AssetMaterialization]:
+) -> list[dg.AssetMaterialization | dg.AssetObservation]:
     """Of the entities that this channel feeds: an event that landed from two channels is told of once."""
     return [
         dg.AssetMaterialization(

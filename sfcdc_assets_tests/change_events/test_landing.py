@@ -1,12 +1,12 @@
-"""Landing: dense positions, whole replay ids, complete transactions, quarantine."""
+"""Landing: dense positions, complete transactions, quarantine."""
 
 from __future__ import annotations
 
 import hypothesis.strategies as st
 from hypothesis import given
 
-from sfcdc_assets.change_events.landing import StreamPlace, hold_back_last_replay_id, land
-from sfcdc_assets.pubsub.subscription import DeliveredEvent
+from sfcdc_assets.change_events.landing import EARLIEST, LATEST, StreamPlace, land
+from sfcdc_assets.pubsub.place import DeliveredEvent, ResumePoint
 from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
 
 CHANNEL = "/data/ChangeEvents"
@@ -20,7 +20,7 @@ def event(number, key="t", replay=None):
 
 
 def landed(place, events, **options):
-    return land(place, events, lambda _: None, at_tip=options.pop("at_tip", False), **options)
+    return land(place, events, lambda _: None, **{"resume": place.resume, "complete": False, **options})
 
 
 def test_positions_are_dense_and_go_on_where_they_stopped():
@@ -28,7 +28,6 @@ def test_positions_are_dense_and_go_on_where_they_stopped():
     second = landed(first.place, [event(3)])
     assert first.rows["position"].to_pylist() == [1, 2]
     assert second.rows["position"].to_pylist() == [3]
-    assert second.place.replay_id == b"3"
 
 
 def test_a_transaction_is_complete_when_the_next_one_starts():
@@ -38,10 +37,25 @@ def test_a_transaction_is_complete_when_the_next_one_starts():
     assert landed(place, [event(4, "c")]).place.complete_position == 3
 
 
-def test_at_the_tip_every_transaction_is_complete_and_the_tips_id_is_kept():
-    place = landed(StreamPlace(CHANNEL), [event(1)], at_tip=True, tip_replay_id=b"tip").place
-    assert (place.complete_position, place.replay_id) == (1, b"tip")
-    assert landed(place, [], at_tip=True, tip_replay_id=b"").place.replay_id == b"tip"
+def test_a_transaction_is_complete_when_the_caller_knows_that_nothing_follows_and_the_place_to_resume_from_is_kept():
+    tip = ResumePoint(b"tip", 7)
+    place = landed(StreamPlace(CHANNEL), [event(1)], complete=True, resume=tip).place
+    assert (place.complete_position, place.resume) == (1, tip)
+    assert landed(place, [], complete=True, resume=tip).place == place
+
+
+def test_the_events_of_a_replay_id_that_may_be_unfinished_are_landed_and_its_resume_point_lies_before_them():
+    before = ResumePoint(b"1", 5, b"2", ("mark",))
+    result = landed(StreamPlace(CHANNEL), [event(1), event(2, replay=2)], resume=before)
+    assert result.rows["position"].to_pylist() == [1, 2]
+    assert result.place.resume.replay_id == b"1"
+
+
+def test_nothing_can_be_pinned_to_a_start_at_latest_that_has_not_shown_where_it_was():
+    assert not StreamPlace(CHANNEL).is_known
+    assert not StreamPlace(CHANNEL, begun=LATEST).is_known
+    assert StreamPlace(CHANNEL, begun=EARLIEST).is_known
+    assert StreamPlace(CHANNEL, begun=LATEST, resume=ResumePoint(b"1")).is_known
 
 
 def test_an_event_without_a_readable_header_is_quarantined_with_a_position_and_the_stream_goes_on():
@@ -51,19 +65,6 @@ def test_an_event_without_a_readable_header_is_quarantined_with_a_position_and_t
     assert result.quarantined["position"].to_pylist() == [2]
     assert result.quarantined["payload"].to_pylist() == [b"\xff\xff\xff"]
     assert result.place.position == 3
-
-
-@given(st.lists(st.integers(0, 4), max_size=20))
-def test_only_the_last_replay_id_is_held_back(steps):
-    replay, events = 0, []
-    for number, step in enumerate(steps):
-        replay += step > 1
-        events.append(event(number, replay=replay + 1))
-    whole, held = hold_back_last_replay_id(events)
-    assert [*whole, *held] == events
-    assert len({one.replay_id for one in held}) <= 1
-    assert not {one.replay_id for one in whole} & {one.replay_id for one in held}
-    assert bool(held) == bool(events)
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=20), st.integers(0, 20))

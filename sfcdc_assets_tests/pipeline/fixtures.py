@@ -10,14 +10,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from sfcdc_assets.clock import using
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 SEED = 23
-QUICK_TIP = StreamTiming(keepalive=0.3)
-"""The org says so early that a stream has nothing more; on a real one the client's own silence tells (2 s)."""
 SPARK_OF_TESTS = {
     "SFCDC_SPARK_MASTER": "local[2]",
     "SFCDC_SPARK_CONF_spark.sql.shuffle.partitions": "2",
@@ -55,11 +55,24 @@ def new_org(folder: Path, entities: Sequence[str], records: int, seed: int = SEE
 
 
 def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED) -> Org:
-    """The org of a folder."""
-    org = Org(folder, seed=seed)
+    """The org of a folder. Its clock is its client's too, and jumps over what would be waited for."""
+    org = Org(folder, seed=seed, clock=SimulatedClock(runs=True))
     if entities:
         org.selected_entities = list(entities)
     return org
+
+
+@contextmanager
+def followed(org: Org, server: EmulatorServer) -> Iterator[None]:
+    """The client has the org's clock, and no channel stays open at the end."""
+    if not isinstance(org.clock, SimulatedClock):
+        raise TypeError("the org of a test has a simulated clock")
+    org.clock.follow(lambda: server.service)
+    with using(org.clock):
+        try:
+            yield
+        finally:
+            OPEN_CHANNELS.close()
 
 
 @contextmanager
@@ -67,8 +80,8 @@ def served(org: Org, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Emulat
     """The org behind its sockets, with the settings of its client in the environment; closed at the end."""
     warehouse = folder / "warehouse"
     try:
-        server = EmulatorServer(org, directory=folder, timing=QUICK_TIP)
-        with server, dg.DagsterInstance.ephemeral() as instance:
+        server = EmulatorServer(org, directory=folder)
+        with server, dg.DagsterInstance.ephemeral() as instance, followed(org, server):
             for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(warehouse)}.items():
                 patch.setenv(name, value)
             yield EmulatedPipeline(org, server, warehouse, instance)

@@ -16,18 +16,24 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import entity_channels, entity_states
 from sfcdc_assets.pipeline.lost_place import entities_of_channel
+from sfcdc_assets.pubsub.place import ResumePoint
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.lake.test_raw_events import events
 
 ALL, SALES = "/data/ChangeEvents", "/data/Sales__chn"
+AT_3 = ResumePoint(b"\x03")
 
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Warehouse:
     """Account was named on both channels."""
     warehouse = Warehouse(str(tmp_path))
-    RawEvents.open(warehouse).commit(events(1, 2, 3, channel=ALL), StreamPlace(ALL, 3, 2, b"\x03", "t"), "00D1")
-    RawEvents.open(warehouse).commit(events(1, channel=SALES), StreamPlace(SALES, 1, 1, b"\x03", "t"), "00D1")
+    RawEvents.open(warehouse).commit(
+        events(1, 2, 3, channel=ALL), StreamPlace(ALL, 3, 2, ResumePoint(b"\x03"), "t"), "00D1"
+    )
+    RawEvents.open(warehouse).commit(
+        events(1, channel=SALES), StreamPlace(SALES, 1, 1, ResumePoint(b"\x03"), "t"), "00D1"
+    )
     return warehouse
 
 

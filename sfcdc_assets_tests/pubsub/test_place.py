@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.pubsub.backoff import Backoff
-from sfcdc_assets.pubsub.place import DeliveredEvent, Place
+from sfcdc_assets.pubsub.place import DeliveredEvent, Place, ResumePoint
 from sfcdc_assets.pubsub.replay import ReplayStart
 
 
@@ -23,12 +23,41 @@ def test_any_cuts_lose_nothing_and_double_nothing(siblings: list[int], data: st.
     ]
     place, received = Place(ReplayStart.EARLIEST), []
     for _ in range(data.draw(st.integers(0, 6))):
-        rest = after(stream, place.resume)
+        rest = after(stream, place.resume())
         received += [event for event in rest[: data.draw(st.integers(0, len(rest)))] if place.admit(event)]
-    received += [event for event in after(stream, place.resume) if place.admit(event)]
+        if data.draw(st.booleans()):
+            # Another process goes on from what was remembered.
+            place = Place(ReplayStart.EARLIEST, place.point)
+    received += [event for event in after(stream, place.resume()) if place.admit(event)]
     assert received == stream
-    place.reach_tip()
-    assert place.resume == ReplayStart.after(stream[-1].replay_id)
+    last = stream[-1].replay_id
+    assert place.point.open_id == last
+    assert place.point.replay_id != last
+    place.nothing_more(b"", 7)
+    assert place.point == ResumePoint(last, 7)
+
+
+def test_however_long_the_silence_the_place_stays_before_a_group_that_may_be_unfinished() -> None:
+    place = Place(ReplayStart.after(b"1"), ResumePoint(b"1"))
+    for number in range(4):
+        place.admit(delivered(b"2", number))
+    assert place.resume() == ReplayStart.after(b"1")
+    again = [place.admit(delivered(b"2", number)) for number in range(8)]
+    assert again == [False] * 4 + [True] * 4
+
+
+def test_after_a_start_at_latest_the_first_replay_id_is_a_place() -> None:
+    place = Place(ReplayStart.LATEST)
+    assert place.resume() == ReplayStart.LATEST
+    place.admit(delivered(b"9", 1))
+    assert place.resume() == ReplayStart.after(b"9")
+
+
+def test_a_group_that_changed_while_nobody_read_is_a_group_like_any_other() -> None:
+    place = Place(ReplayStart.EARLIEST, ResumePoint(b"1", 5, b"2", (delivered(b"2", 0).mark,)))
+    place.resume()
+    assert place.admit(delivered(b"3", 0))
+    assert (place.point.replay_id, place.point.known_at_ms) == (b"2", 5)
 
 
 def after(stream: list[DeliveredEvent], start: ReplayStart) -> list[DeliveredEvent]:

@@ -1,0 +1,362 @@
+"""Reading one channel: its subscription, kept open as long as its owner wants, and what it brings landed.
+
+No silence proves that a transaction or a replay id is complete, only that nothing came. A transaction counts as
+complete when an event with another key follows, when the org answers after its last event that there is nothing more,
+or when the stream has stayed open, had answered and was silent for the settling time (SFCDC_SETTLE_SECONDS). A shorter
+silence ends a reading and completes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from sfcdc_assets import clock
+from sfcdc_assets.change_events.header import HeaderError, read_header
+from sfcdc_assets.change_events.landing import EARLIEST, LATEST, StreamPlace
+from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.landing import Landing, LandingReport, is_enough
+from sfcdc_assets.pipeline.lost_place import lose_place
+from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pubsub.errors import PubSubError, ReplayIdRefused
+from sfcdc_assets.pubsub.place import DeliveredEvent, Place
+from sfcdc_assets.pubsub.replay import ReplayStart
+from sfcdc_assets.pubsub.subscription import MOST_OUTSTANDING, SILENCE_SECONDS, Subscription
+
+LEAST_ALLOWANCE = 0.2
+"""Share of the day's delivered events that must be left for a start at EARLIEST, which brings up to three days' events
+at once and whose cost all subscribers of the org share."""
+
+IDLE_COMMIT_MS = 3_600_000
+"""A resume point that only moved (no events) is committed this seldom: ids are good for 72 hours."""
+
+OLD_MS = 12 * 3_600_000
+"""A reading that will be closed waits for an empty response, and so for a new resume point, when its own is older."""
+
+RETENTION_MS = 70 * 3_600_000
+"""Events are kept for 72 hours; a channel that was begun longer ago and never told a replay id may have lost some."""
+
+_CLOSING_SECONDS = 5.0
+_IN_FLIGHT_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a reading waits, in seconds: for the first response of a call, for the next one, and in all.
+
+    `goes_on`: somebody reads on later from the same subscription. Otherwise the reading ends with the first event that
+    was committed after it began, because a stream may never rest. `through_ms`: a silence lasts at least until all that
+    was committed before (epoch ms, UTC) is landed.
+    """
+
+    first_answer: float
+    quiet: float
+    budget: float
+    goes_on: bool = False
+    through_ms: int = 0
+
+
+TICK = Patience(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
+"""A sensor's tick, which is ended from outside after 60 s: the subscription stays open until the next one."""
+
+ANSWER_SECONDS = SILENCE_SECONDS + 10
+"""A stream that has not answered after so long is dead."""
+
+POLL = Patience(first_answer=ANSWER_SECONDS, quiet=2.0, budget=600.0)
+"""One reading of what there is. The first response of a quiet channel may take 270 s."""
+
+PIN = Patience(first_answer=5.0, quiet=0.5, budget=600.0)
+"""For a read of the org that is to be pinned: any position that is landed will do, a higher one spares work."""
+
+
+def until_settled(settle_seconds: float) -> Patience:
+    """A reading that waits until the last transaction counts as complete."""
+    return replace(POLL, quiet=settle_seconds)
+
+
+class ChannelReader:
+    """Reads one channel of an org into a warehouse; its calls are made one at a time, from any thread."""
+
+    def __init__(self, warehouse: Warehouse, org: Org, channel: str, settle_seconds: float) -> None:
+        self._warehouse = warehouse
+        self._org = org
+        self._channel = channel
+        self._settle_seconds = settle_seconds
+        self._landing = Landing(warehouse, org, channel)
+        self._connection = org.new_pubsub()
+        self._subscription: Subscription | None = None
+        self._place = StreamPlace(channel)
+        self._committed_ms: int | None = None
+        self._complete_through_ms = 0
+        self._lock = threading.Lock()
+
+    def land(self, patience: Patience) -> LandingReport:
+        """Land what the stream brings, and note what is complete.
+
+        A place that the org refuses, or that is another org's, is lost: see `lost_place`. When another process landed
+        the channel since, reading starts again from there. Raises what `Subscription.take` raises; what was taken
+        before is landed.
+        """
+        with self._lock:
+            try:
+                return self._land(patience)
+            except PubSubError:
+                raise  # the subscription mends itself with the next call
+            except BaseException:
+                self._close()
+                raise
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call is open."""
+        return self._subscription is not None and self._subscription.is_open
+
+    @property
+    def responses(self) -> int:
+        """Responses that have arrived on the open call, those not landed yet included."""
+        subscription = self._subscription
+        return 0 if subscription is None else subscription.responses
+
+    def close(self) -> None:
+        """Land what is on its way already, then end the subscription."""
+        with self._lock:
+            try:
+                self._finish()
+            finally:
+                self._close()
+                self._connection.close()
+
+    def drop(self) -> None:
+        """End the subscription at once; what was not landed comes again."""
+        with self._lock:
+            self._close()
+            self._connection.close()
+
+    @decide_anew
+    def _land(self, patience: Patience) -> LandingReport:
+        report = LandingReport(self._channel)
+        try:
+            self._read(patience, report)
+        except ReplayIdRefused as refused:
+            if self._place.resume.replay_id is None:
+                raise
+            report.lost_place = str(refused)
+            self._lose_place(report.lost_place)
+            self._read(patience, report)
+        report.position, report.complete_position = self._place.position, self._place.complete_position
+        self._complete_through_ms = max(self._complete_through_ms, report.complete_through_ms)
+        report.complete_through_ms = self._complete_through_ms
+        report.has_place = self._place.is_known
+        report.has_answered = self._subscription is not None and self._subscription.has_answered
+        return report
+
+    def _read(self, patience: Patience, report: LandingReport) -> None:
+        subscription = self._subscription or self._open(report)
+        began, deadline = clock.now_ms(), clock.current().monotonic() + patience.budget
+        waiting: list[DeliveredEvent] = []
+        payload_bytes = 0
+        while True:
+            left = max(0.0, deadline - clock.current().monotonic())
+            try:
+                received = subscription.take(min(left, self._wait(subscription, patience)))
+            except PubSubError:
+                self._commit(waiting, False, report)
+                raise
+            if received is None:
+                break
+            waiting.extend(received.events)
+            payload_bytes += sum(len(event.payload) for event in received.events)
+            if received.nothing_more:
+                report.complete_through_ms = max(report.complete_through_ms, received.at_ms)
+                self._commit(waiting, True, report)
+                waiting, payload_bytes = [], 0
+                if not patience.goes_on:
+                    return
+                continue
+            if not patience.goes_on and _is_committed_after(received.events, began):
+                break
+            subscription.top_up(MOST_OUTSTANDING // 2)
+            if is_enough(waiting, payload_bytes):
+                self._commit(waiting, False, report)
+                waiting, payload_bytes = [], 0
+            if left <= 0:
+                break
+        quiet = subscription.quiet_for()
+        is_settled = quiet is not None and quiet >= self._settle_seconds
+        if is_settled:
+            # Something committed within the settling time may still be on its way.
+            settled_ms = clock.now_ms() - int(self._settle_seconds * 1000)
+            report.complete_through_ms = max(report.complete_through_ms, settled_ms)
+        self._commit(waiting, is_settled, report)
+        subscription.top_up()
+
+    def _wait(self, subscription: Subscription, patience: Patience) -> float:
+        """Seconds to wait for the next response."""
+        if not subscription.has_answered:
+            first_answer = patience.first_answer if self._place.is_known or patience.goes_on else ANSWER_SECONDS
+            return max(0.0, first_answer - subscription.open_for())
+        quiet = patience.quiet
+        known_at = self._place.resume.known_at_ms
+        if not patience.goes_on and known_at is not None and clock.now_ms() - known_at > OLD_MS:
+            quiet = max(quiet, SILENCE_SECONDS)
+        through = (patience.through_ms - clock.now_ms()) / 1000 + self._settle_seconds
+        return max(0.0, through, quiet - (subscription.quiet_for() or 0.0))
+
+    def _commit(self, events: Sequence[DeliveredEvent], complete: bool, report: LandingReport) -> None:
+        """Commit what is new: events, a transaction's end, or a resume point that has not been noted for long."""
+        assert self._subscription is not None
+        place, resume = self._place, self._subscription.place.point
+        is_completed = complete and place.complete_position < place.position
+        is_due = resume.replay_id != place.resume.replay_id and (
+            place.resume.replay_id is None or clock.now_ms() - (self._committed_ms or 0) > IDLE_COMMIT_MS
+        )
+        if events or is_completed or is_due:
+            try:
+                self._place = self._landing.commit(place, events, resume, complete, report)
+            except BaseException:
+                # What was taken and not landed must come again.
+                self._close()
+                raise
+            self._committed_ms = clock.now_ms()
+
+    def _open(self, report: LandingReport) -> Subscription:
+        self._place, self._committed_ms = self._landing.place()
+        before = RawEvents.open(self._warehouse).organization_id(self._channel)
+        now = self._org.session.organization_id
+        if before and before != now:
+            report.lost_place = f"the organization changed from {before} to {now}"
+            self._lose_place(report.lost_place)
+        place = self._place
+        if place.resume.replay_id is None and place.begun_at_ms and clock.now_ms() - place.begun_at_ms > RETENTION_MS:
+            report.lost_place = "the channel was begun longer ago than events are kept, and no replay id is known"
+            self._lose_place(report.lost_place)
+        if self._place.resume.replay_id is None and self._place.begun is None:
+            self._place = self._landing.begin(self._place, self._first_start())
+        begun = ReplayStart.LATEST if self._place.begun == LATEST else ReplayStart.EARLIEST
+        self._subscription = Subscription(self._connection, self._channel, Place(begun, self._place.resume))
+        return self._subscription
+
+    def _lose_place(self, reason: str) -> None:
+        self._close()
+        raw_events = RawEvents.open(self._warehouse)
+        self._place = lose_place(
+            self._warehouse,
+            raw_events,
+            raw_events.place(self._channel),
+            reason,
+            self._org.session.organization_id,
+            clock.now_ms(),
+        )
+
+    def _first_start(self) -> str:
+        """Where a channel without a place is begun: at EARLIEST, so that nothing retained is missed, unless the org's
+        allowance of delivered events is nearly used up; then at LATEST, and what lies before it is read from the org
+        by the snapshots, which are pinned after it."""
+        allowance = self._org.delivery_allowance()
+        if allowance is not None and allowance.remaining < allowance.maximum * LEAST_ALLOWANCE:
+            return LATEST
+        return EARLIEST
+
+    def _finish(self) -> None:
+        """Take and land what was asked for and is on its way: it is paid for."""
+        subscription = self._subscription
+        quiet = subscription.quiet_for() if subscription is not None else None
+        if subscription is None or quiet is None or quiet > _IN_FLIGHT_SECONDS:
+            return
+        deadline = clock.current().monotonic() + _CLOSING_SECONDS
+        taken: list[DeliveredEvent] = []
+        with contextlib.suppress(PubSubError):
+            while subscription.outstanding and clock.current().monotonic() < deadline:
+                received = subscription.take(_IN_FLIGHT_SECONDS)
+                if received is None:
+                    break
+                taken.extend(received.events)
+        self._commit(taken, False, LandingReport(self._channel))
+
+    def _close(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            subscription.close()
+
+
+class Poller:
+    """Reads channels of one org by itself, for a run or command: a context manager. Subscriptions stay open in it, so
+    that nothing is delivered twice to it."""
+
+    def __init__(self, warehouse: Warehouse, org: Org, settle_seconds: float, patience: Patience | None = None) -> None:
+        """`patience`: that of a reading whose caller has none of its own; by default until the stream has settled."""
+        self._warehouse = warehouse
+        self._org = org
+        self._settle_seconds = settle_seconds
+        self._patience = patience or until_settled(settle_seconds)
+        self._readers: dict[str, ChannelReader] = {}
+
+    def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
+        """Land what the channel brings. Raises what `ChannelReader.land` raises."""
+        reader = self._readers.get(channel)
+        if reader is None:
+            reader = ChannelReader(self._warehouse, self._org, channel, self._settle_seconds)
+            self._readers[channel] = reader
+        return reader.land(patience or self._patience)
+
+    def __enter__(self) -> Poller:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        readers, self._readers = self._readers, {}
+        for reader in readers.values():
+            if kind is None:
+                reader.close()
+            else:
+                reader.drop()
+
+
+class LandedOnly:
+    """Lands nothing: the channel's sensor does, and a run that it asked for works on what is there.
+
+    `complete_through_ms`: channel -> what the sensor knew of it when it asked for the run.
+    """
+
+    def __init__(self, warehouse: Warehouse, complete_through_ms: dict[str, int]) -> None:
+        self._warehouse = warehouse
+        self._complete_through_ms = complete_through_ms
+
+    def __enter__(self) -> LandedOnly:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """There is nothing to close."""
+
+    def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
+        """Where the channel stands."""
+        place = RawEvents.open(self._warehouse).place(channel)
+        return LandingReport(
+            channel,
+            position=place.position,
+            complete_position=place.complete_position,
+            complete_through_ms=self._complete_through_ms.get(channel, 0),
+            has_place=place.is_known,
+        )
+
+
+Lander = Poller | LandedOnly
+
+
+def _is_committed_after(events: Sequence[DeliveredEvent], moment_ms: int) -> bool:
+    """Whether the last event was committed after a moment (epoch ms, UTC). Only a rule for when to stop: whatever the
+    clocks say, the next reading goes on from here."""
+    if not events:
+        return False
+    try:
+        return read_header(events[-1].payload).commit_timestamp >= moment_ms
+    except HeaderError:
+        return False

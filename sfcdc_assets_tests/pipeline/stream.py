@@ -1,0 +1,163 @@
+"""One channel of an emulated org, and the warehouse it is landed into: no Spark and no Dagster, one simulated clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from sfcdc_assets.change_events.landing import StreamPlace
+from sfcdc_assets.clock import using
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import POLL, TICK, ChannelReader, Patience, Poller, until_settled
+from sfcdc_assets.pipeline.landing import LandingReport
+from sfcdc_assets.pipeline.org import Org as ConnectedOrg
+from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
+
+CHANNEL = "/data/ChangeEvents"
+SETTLE = 10.0
+BOUND_SECONDS = 10.0
+
+
+class Stream:
+    """An org, its sockets, a client and a warehouse."""
+
+    def __init__(
+        self, org: Org, clock: SimulatedClock, server: EmulatorServer, connected: ConnectedOrg, root: Path
+    ) -> None:
+        self.org = org
+        self.clock = clock
+        self.server = server
+        self.connected = connected
+        self.root = root
+        self.warehouse = Warehouse(str(root))
+        self.accounts = [str(record["Id"]) for record in org.records("Account")]
+        self._open: list[ChannelReader] = []
+
+    # -- the org
+
+    def update(self, *accounts: int, **values: object) -> None:
+        """One transaction: the same change of so many accounts (by number)."""
+        values = values or {"Phone": str(self.clock())}
+        with self.org.transaction() as work:
+            for number in accounts:
+                work.update("Account", self.accounts[number], values)
+
+    def siblings(self, *accounts: int) -> None:
+        """One transaction whose one event comes as one for each record, all with one replay id."""
+        self.server.faults.arm(Fault.ENRICHED)
+        self.update(*accounts)
+
+    def pause(self, after: int, seconds: float) -> None:
+        """Let the stream pause once, after so many events."""
+        self.server.faults.arm(Fault.STREAM_PAUSE, after=after, seconds=str(seconds))
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for everybody, step by step, so that the org does all that falls into it."""
+        end = self.clock() + round(seconds * 1000)
+        while (now := self.clock()) < end:
+            due = self.server.service.next_due()
+            self.clock.advance(end - now if due is None or due <= now else min(end, due) - now)
+            self.wait_until_the_org_is_idle()
+
+    def wait_until_the_org_is_idle(self) -> None:
+        """Until no stream has anything to say at this moment, and what was said has arrived."""
+        service = self.server.service
+        deadline = monotonic() + BOUND_SECONDS
+        while monotonic() < deadline:
+            due = service.next_due()
+            is_quiet = due is None or due > self.clock()
+            are_begun = service.subscribed_streams >= sum(reader.is_open for reader in self._open)
+            # What a stream sent that has ended counts on the client's side only.
+            if is_quiet and are_begun and service.responses_sent <= sum(reader.responses for reader in self._open):
+                return
+            sleep(0.0005)
+        raise AssertionError("the org's streams do not come to rest")
+
+    # -- the client
+
+    def poll(self, patience: Patience = POLL) -> LandingReport:
+        """One reading with a subscription of its own."""
+        with Poller(self.warehouse, self.connected, SETTLE, patience) as poller:
+            return poller.land(CHANNEL)
+
+    def poll_until_settled(self) -> LandingReport:
+        return self.poll(until_settled(SETTLE))
+
+    def reader(self) -> ChannelReader:
+        """A reader whose subscription stays open until the test ends."""
+        reader = ChannelReader(self.warehouse, self.connected, CHANNEL, SETTLE)
+        self._open.append(reader)
+        return reader
+
+    def tick(self, reader: ChannelReader) -> LandingReport:
+        """A tick that meets all that was sent before it."""
+        self.wait_until_the_org_is_idle()
+        return reader.land(TICK)
+
+    # -- looking
+
+    def place(self) -> StreamPlace:
+        return RawEvents.open(self.warehouse).place(CHANNEL)
+
+    def landed(self) -> list[dict[str, Any]]:
+        """Rows of raw_events in the order of their positions."""
+        table = DeltaTable(str(self.root / "raw_events"))
+        return sorted(pa.table(table.scan()).to_pylist(), key=lambda row: row["position"])
+
+    def records_landed(self) -> list[str]:
+        """Ids of the records that the landed events name, in order."""
+        return [record_id for row in self.landed() for record_id in row["record_ids"]]
+
+    def ids(self, *accounts: int) -> list[str]:
+        return [self.accounts[number] for number in accounts]
+
+    @property
+    def delivered(self) -> int:
+        """Deliveries that the org has charged."""
+        return self.server.meter.total
+
+    def close(self) -> None:
+        for reader in self._open:
+            reader.drop()
+
+
+@contextmanager
+def stream(
+    folder: Path,
+    *,
+    records: int = 40,
+    entities: Sequence[str] = ("Account",),
+    settings: OrgSettings | None = None,
+    seed: int = 5,
+) -> Iterator[Stream]:
+    """A channel of a new org that has told nothing yet."""
+    clock = SimulatedClock()
+    org = Org(clock=clock, seed=seed, settings=settings or OrgSettings())
+    with ExitStack() as stack:
+        stack.callback(org.close)
+        org.selected_entities = list(entities)
+        org.populate(records)
+        server = stack.enter_context(EmulatorServer(org, directory=folder / "org"))
+        clock.follow(lambda: server.service)
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(folder / "warehouse")}.items():
+            patch.setenv(name, value)
+        stack.enter_context(using(clock))
+        connected = stack.enter_context(connect(load_settings()))
+        opened = Stream(org, clock, server, connected, folder / "warehouse")
+        stack.callback(opened.close)
+        yield opened
