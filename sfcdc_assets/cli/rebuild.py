@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.cli.stopping import stops_at_once
@@ -14,11 +13,10 @@ from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.channel_reader import Poller
-from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import entity_channels
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.rebuild import Apply, RebuildReport, channel_of, rebuild_entity
+from sfcdc_assets.pipeline.rebuild import applying, channel_of, rebuild_entity
 from sfcdc_assets.pipeline.rebuild_from_org import rebuild_from_org
 from sfcdc_assets.spark.session import spark_session
 
@@ -60,28 +58,16 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
     # Spark comes first: its JVM is forked from this process, where no connection is open yet.
     spark = spark_session(settings)
     for entity in entities:
-        report = (_from_org if from_org else _from_what_was_landed)(warehouse, settings, spark, entity)
+        if not from_org:
+            channel = channel_of(warehouse, entity, settings.channels)
+            report = rebuild_entity(warehouse, entity, channel, applying(spark, Privacy.of(settings), entity, channel))
+        else:
+            with connect(settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
+                known = entity_channels(warehouse, settings.channels, (), org.members)
+                if entity not in known:
+                    raise SettingsError(
+                        "--entity", f"no channel carries {entity}", "Add one that does to SFCDC_CHANNELS"
+                    )
+                pins = Pins(warehouse, lander, settings.visibility_seconds)
+                report = rebuild_from_org(warehouse, org, entity, known[entity], spark, pins)
         typer.echo(f"{entity}: rebuilt, {report.rows:,} rows as of position {report.position}.", err=True)
-
-
-def _from_what_was_landed(warehouse: Warehouse, settings: Settings, spark: SparkSession, entity: str) -> RebuildReport:
-    channel = channel_of(warehouse, entity, settings.channels)
-    return rebuild_entity(warehouse, entity, channel, _apply(settings, spark, entity, channel))
-
-
-def _from_org(warehouse: Warehouse, settings: Settings, spark: SparkSession, entity: str) -> RebuildReport:
-    with connect(settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
-        known = entity_channels(warehouse, settings.channels, (), org.members)
-        if entity not in known:
-            raise SettingsError("--entity", f"no channel of SFCDC_CHANNELS carries {entity}", "Add one that does")
-        channel = known[entity]
-        pins = Pins(warehouse, lander, settings.visibility_seconds)
-        apply = _apply(settings, spark, entity, channel)
-        return rebuild_from_org(warehouse, org, entity, channel, apply, lambda: spark, pins)
-
-
-def _apply(settings: Settings, spark: SparkSession, entity: str, channel: str) -> Apply:
-    def apply(tables: Warehouse) -> ApplyReport:
-        return apply_entity(tables, spark, Privacy.of(settings), entity, channel, "sfcdc rebuild")
-
-    return apply

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from sfcdc_assets import clock
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.lake.damage import damage_of
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audit import audit
 from sfcdc_assets.pipeline.entities import entity_channels
@@ -39,9 +42,13 @@ def verify(
 
     Reads by Bulk API 2.0, every entity whole or as far as the budget goes. Records that change meanwhile are left out
     and counted. Exit code 0 when all are equal, 3 when something differs (what differs is listed), 1 when the
-    comparison could not be made. With --repair what differs is healed and compared again.
+    comparison could not be made; an entity with a damaged table is named and left out. With --repair what differs is
+    healed and compared again.
     """
-    reports = verify_entities(entity or [], budget)
+    damaged = _damaged(entity or [])
+    for each in damaged:
+        typer.echo(f"sfcdc: {each}", err=True)
+    reports = verify_entities(entity or [], budget, without={each.entity for each in damaged if each.entity})
     differing = [report for report in reports if report.differences]
     if repair and differing:
         from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
@@ -57,15 +64,17 @@ def verify(
     drift = any(report.differences for report in reports)
     if as_json:
         told = [{**asdict(report), "differences": [asdict(each) for each in report.differences]} for report in reports]
-        typer.echo(json.dumps({"equal": not drift, "entities": told}))
+        typer.echo(json.dumps({"equal": not drift and not damaged, "entities": told}))
     else:
         show(reports)
     if drift:
         raise typer.Exit(DRIFT)
+    if damaged:
+        raise typer.Exit(1)
 
 
-def verify_entities(wanted: list[str], budget: int | None = None) -> list[VerifyReport]:
-    """A report for each wanted entity, or for all that are known."""
+def verify_entities(wanted: list[str], budget: int | None = None, without: Collection[str] = ()) -> list[VerifyReport]:
+    """A report for each wanted entity, or for all that are known, but for those in `without`."""
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
@@ -76,8 +85,19 @@ def verify_entities(wanted: list[str], budget: int | None = None) -> list[Verify
             raise SettingsError(
                 "--entity", f"no configured channel carries {', '.join(unknown)}", f"Known are {', '.join(known)}"
             )
-        chosen = {entity: channel for entity, channel in known.items() if not wanted or entity in wanted}
+        chosen = {
+            entity: channel
+            for entity, channel in known.items()
+            if (not wanted or entity in wanted) and entity not in without
+        }
         return audit(warehouse, org, chosen, budget)
+
+
+def _damaged(wanted: list[str]) -> list[TableDamaged]:
+    """Damage of the wanted entities' tables, or of all that there are."""
+    warehouse = Warehouse(load_settings().warehouse)
+    known = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
+    return [each for entity in known if not wanted or entity in wanted for each in damage_of(warehouse, entity)]
 
 
 def show(reports: list[VerifyReport]) -> None:

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
-from sfcdc_assets.lake.errors import UnreadableTable
+from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.table import DataFile, NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -56,7 +55,7 @@ def open_if_readable(warehouse: Warehouse, name: str) -> Table | None:
         table = Table.open(warehouse, name)
         if table is not None:
             table.files()
-    except (DeltaError, OSError, UnreadableTable):
+    except (TableDamaged, UnreadableTable):
         return None
     return table
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyarrow import fs
+from pyspark.sql import SparkSession
 
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history, snapshots, text_fields
 from sfcdc_assets.lake.beside import Beside, build_beside, finish, open_if_readable, put_in_place
@@ -20,7 +22,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.current_state import ApplyReport
+from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 
 LAYERS = (text_fields.LAYER, history.LAYER, current_state.LAYER)
 """What can be built again, in the order of its commits; raw_events, snapshot, schemas and the doubt ledger are what it
@@ -60,6 +62,11 @@ def channel_of(warehouse: Warehouse, entity: str, channels: Sequence[str]) -> st
     if found is None:
         raise NothingToRebuildFrom(entity, channels)
     return found
+
+
+def applying(spark: SparkSession, privacy: Privacy, entity: str, channel: str) -> Apply:
+    """Applies with Spark what a channel has of an entity."""
+    return lambda tables: apply_entity(tables, spark, privacy, entity, channel, "sfcdc rebuild")
 
 
 def rebuild_entity(warehouse: Warehouse, entity: str, channel: str, apply: Apply) -> RebuildReport:

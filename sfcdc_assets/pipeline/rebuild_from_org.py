@@ -6,8 +6,6 @@ settings, so nothing that may no longer be copied is carried over, and older ver
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.lake import current_state, snapshots
@@ -19,7 +17,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.change_of_channel import begin_on
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.rebuild import LAYERS, Apply, RebuildReport, put_layers_in_place
+from sfcdc_assets.pipeline.rebuild import LAYERS, RebuildReport, applying, put_layers_in_place
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 
 
@@ -28,14 +26,13 @@ def rebuild_from_org(
     org: Org,
     entity: str,
     channel: str,
-    apply: Apply,
-    spark: Callable[[], SparkSession],
+    spark: SparkSession,
     pins: Pins,
 ) -> RebuildReport:
     """Read the entity whole and put what is built from that in place; `history` begins anew.
 
     The snapshot is pinned after everything that has landed, so that no event before it is read again, be its file
-    damaged. Raises what `take_snapshot` and `apply` raise, before anything has changed.
+    damaged. Raises what `take_snapshot` and `apply_entity` raise, before anything has changed.
     """
     beside = build_beside(warehouse, [f"{layer}/{entity}" for layer in (snapshots.LAYER, *LAYERS)])
     present = open_if_readable(warehouse, snapshots.name_of(entity))
@@ -47,11 +44,11 @@ def rebuild_from_org(
         entity,
         channel,
         lambda position: pins.of(channel, position),
-        spark=spark,
+        spark=lambda: spark,
         at_least=max(first, RawEvents.open(warehouse).place(channel).position),
         numbered_after=_numbers(warehouse, entity, taken),
     )
-    report = put_layers_in_place(beside, entity, channel, apply)
+    report = put_layers_in_place(beside, entity, channel, applying(spark, org.privacy, entity, channel))
     for name in beside.tables:
         table = open_if_readable(warehouse, name)
         if table is not None:
