@@ -315,6 +315,13 @@ class Table:
         Readers of older versions fail."""
         self._delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
+    def delete_rows(self, predicate: str, transactions: Mapping[str, int]) -> int:
+        """Delete the rows that a predicate selects, in one commit with the transaction versions; returns how many
+        there were. Raises `ConcurrentCommit`."""
+        with self._committing(transactions):
+            done = self._delta.delete(predicate, commit_properties=self._properties(transactions, {}))
+        return int(done["num_deleted_rows"] or 0)
+
     def vacuum(self) -> int:
         """Delete files that no version of the last seven days needs; returns how many there were."""
         if not self._delta.vacuum(retention_hours=KEPT_HOURS, dry_run=True):
