@@ -32,7 +32,7 @@ def sync(
 
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
-    known = {(loss.place.channel, loss.place.position) for loss in _losses(warehouse, settings.channels)}
+    settled = {loss.place for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
     try:
         with dagster_instance() as instance:
             outcomes = sync_channels(
@@ -40,7 +40,7 @@ def sync(
             )
     finally:
         for loss in _losses(warehouse, settings.channels):
-            if not loss.is_bridged or (loss.place.channel, loss.place.position) not in known:
+            if loss.place not in settled:
                 typer.echo(_told(loss), err=True)
     if as_json:
         ticks = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]

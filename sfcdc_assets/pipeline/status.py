@@ -39,12 +39,13 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
     names = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
     of_entities = {name: damage_of(warehouse, name) for name in names}
+    entities = [_entity_or_damage(warehouse, landed, name, of_entities[name]) for name in names]
     sound = [name for name in names if not of_entities[name]]
     damaged += [each for found in of_entities.values() for each in found if str(each) not in map(str, damaged)]
     return {
         "warehouse": warehouse.root,
         "channels": [_channel(warehouse, events, channel, damaged) for channel in settings.channels],
-        "entities": [_entity_or_damage(warehouse, landed, name, of_entities[name]) for name in names],
+        "entities": entities,
         "privacy": _unless_damaged(damaged, lambda: _privacy(warehouse, Privacy.of(settings), sound)) or NO_PRIVACY,
         "quarantined": _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
         "damaged": [
@@ -126,11 +127,14 @@ def _lost_place(loss: KnownLoss) -> dict[str, Any]:
 def _entity_or_damage(
     warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str, found: list[TableDamaged]
 ) -> dict[str, Any]:
-    told = _unless_damaged(found, lambda: _entity(warehouse, landed, entity))
+    """`found`: its damage that is known; what is met besides is added."""
+    met: list[TableDamaged] = []
+    told = _unless_damaged(met, lambda: _entity(warehouse, landed, entity))
+    found += [each for each in met if each.table not in {known.table for known in found}]
     if told is None:
         nothing = {"rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
         told = {"entity": entity, "snapshot": None, **nothing}
-    return {**told, "damaged": sorted({str(each) for each in found})}
+    return {**told, "damaged": [str(each) for each in found]}
 
 
 def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str) -> dict[str, Any]:
