@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test dev check java
+.PHONY: demo test test-slow dev check java
 
 demo: java .venv/installed
 	$(BIN)/sfcdc demo
 
 test: java .venv/installed
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+test-slow: java .venv/installed
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
 
 dev: java .venv/installed
 	$(BIN)/sfcdc dev

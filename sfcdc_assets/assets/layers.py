@@ -136,7 +136,7 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         """Drain, apply, read back what is in doubt; materializations are logged for each entity worked on."""
         warehouse = lake.warehouse()
         settings = load_settings()
-        with org.connect() as connected, lander(context, warehouse, connected, settings) as landing:
+        with org.connect(warehouse) as connected, lander(context, warehouse, connected, settings) as landing:
             run = LayerRun(context, warehouse, connected, landing, spark)
             try:
                 run.run()

@@ -53,7 +53,7 @@ def snapshot(
 ) -> Iterator[dg.MaterializeResult]:
     """Take the snapshots of the run's entities; one that fails does not stop the others."""
     warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect() as connected, lander(context, warehouse, connected, settings) as landing:
+    with org.connect(warehouse) as connected, lander(context, warehouse, connected, settings) as landing:
         scope = run_scope(context, warehouse, settings, connected)
         pins = Pins(warehouse, landing, settings.visibility_seconds)
 

@@ -64,7 +64,10 @@ def _show(told: dict) -> None:
         console.print(damage["message"], markup=False, highlight=False, soft_wrap=True)
     for line in _privacy(told["privacy"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}")
+    console.print(
+        f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}, a copy of "
+        f"{told['organization'] or 'no organization yet'}."
+    )
 
 
 def _lost_place(lost: dict) -> str:

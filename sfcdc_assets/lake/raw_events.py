@@ -152,6 +152,11 @@ class RawEvents:
             and file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
         )
 
+    def channels(self) -> tuple[str, ...]:
+        """Channels that events were landed from, from the log alone."""
+        files = [file.statistics for file in self.table.files()]
+        return tuple(sorted({name for each in files for name in (each["min.channel"], each["max.channel"])}))
+
     def last_positions(self, channel: str) -> dict[str, int]:
         """Highest landed position of each entity on the channel, from the log alone."""
         last: dict[str, int] = {}
@@ -303,6 +308,12 @@ def _complete(channel: str) -> str:
 
 def _dropped(entity: str, channel: str) -> str:
     return f"{channel}#payloads of {entity} dropped"
+
+
+def organization_of_landed_events(warehouse: Warehouse) -> str | None:
+    """The org that events were last landed from, as the kept log tells; None when it does not, or nothing was."""
+    table = Table.open(warehouse, NAME)
+    return table.latest_metadata_of("organization_id:") if table else None
 
 
 def payloads(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> list[dict[str, Any]]:

@@ -156,6 +156,14 @@ class Table:
         commit = self.latest_commit(key)
         return None if commit is None else str(commit[key])
 
+    def latest_metadata_of(self, prefix: str) -> str | None:
+        """The newest commit's custom metadata under a key that begins so and has a value, in the log that is kept."""
+        for commit in self._delta.history():
+            for key, value in commit.items():
+                if key.startswith(prefix) and value:
+                    return str(value)
+        return None
+
     def last_commit_ms(self, key: str) -> int | None:
         """When the newest commit with custom metadata under `key` was made, by its writer's clock (ms, UTC)."""
         commit = self.latest_commit(key)

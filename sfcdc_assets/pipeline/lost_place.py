@@ -1,8 +1,9 @@
 """A lost place is a planned event (guarantee 9).
 
-A replay id that the org refuses (it expired, the org moved or was refreshed) and an organization id that changed say
-that events may be missing. Then the channel's order is broken at a position of its own, each of its entities comes into
-doubt as a whole at that position, and so is read again by a new snapshot. Nothing is ever resumed at LATEST silently.
+A replay id that the org refuses (it expired, the org moved), another instance, and another organization id that was
+accepted say that events may be missing. Then the channel's order is broken at a position of its own, each of its
+entities comes into doubt as a whole at that position, and so is read again by a new snapshot. Nothing is ever resumed
+at LATEST silently.
 """
 
 from __future__ import annotations

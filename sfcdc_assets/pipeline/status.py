@@ -22,6 +22,7 @@ from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
 from sfcdc_assets.pipeline.lost_place import KnownLoss, known_losses
+from sfcdc_assets.pipeline.organization import owner_of
 
 Found = TypeVar("Found")
 NO_PRIVACY: Mapping[str, Any] = {"left_out": {}, "hashed": {}, "rules_without_column": [], "conflicts": {}}
@@ -44,6 +45,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     damaged += [each for found in of_entities.values() for each in found if str(each) not in map(str, damaged)]
     return {
         "warehouse": warehouse.root,
+        "organization": owner_of(warehouse),
         "channels": [_channel(warehouse, events, channel, damaged) for channel in settings.channels],
         "entities": entities,
         "privacy": _unless_damaged(damaged, lambda: _privacy(warehouse, Privacy.of(settings), sound)) or NO_PRIVACY,

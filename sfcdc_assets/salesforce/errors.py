@@ -83,6 +83,17 @@ class OrgUnavailable(SfcdcError):
         )
 
 
+class OrganizationReplaced(SfcdcError):
+    """Another org answers the login in the middle of a session: a sandbox was refreshed."""
+
+    def __init__(self, before: str, now: str) -> None:
+        self.before, self.now = before, now
+        super().__init__(
+            f"The login leads to the organization {now} by now; this session began with {before}. Nothing of the new "
+            "one was read. Run the command again: it says how to go on."
+        )
+
+
 class ApiLimitReached(SfcdcError):
     """The org's allowance of API requests is used up. Trying again at once would only make it worse."""
 

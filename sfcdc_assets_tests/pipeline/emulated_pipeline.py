@@ -15,12 +15,17 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 from deltalake import DeltaTable
 
-from sfcdc_assets.cli.ticks import TickOutcome, sync_channels
+from sfcdc_assets import clock
+from sfcdc_assets.cli.ticks import TickOutcome, sync_channels, tick_and_run
+from sfcdc_assets.config import load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import TICK, Patience, until_settled
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 
 __all__ = ["CHANNEL", "QUIET", "EmulatedPipeline", "Rows", "assert_same_rows", "expected_rows", "ids"]
@@ -45,9 +50,29 @@ class EmulatedPipeline:
         """`sfcdc sync --until-caught-up` in this process."""
         return sync_channels(self.instance, until_caught_up=True, tell=self.said.append)
 
-    def tick(self) -> list[TickOutcome]:
-        """One tick of the channel, and its runs."""
-        return sync_channels(self.instance, until_caught_up=False, tell=self.said.append)
+    def tick(self) -> TickOutcome:
+        """One tick that waits for the end of the last transaction, and its runs. The channel stays open, as between
+        the ticks of a sensor. Raises `RunFailed`."""
+        return self._tick(until_settled(load_settings().settle_seconds))
+
+    def quick_tick(self) -> TickOutcome:
+        """One tick of the sensor, which does not wait, and its runs. Raises `RunFailed`."""
+        return self._tick(TICK)
+
+    def settled_tick(self) -> TickOutcome:
+        """A quick tick that lands what there is, and one when the settling time is over."""
+        self.quick_tick()
+        clock.sleep(load_settings().settle_seconds)
+        return self.quick_tick()
+
+    def _tick(self, patience: Patience) -> TickOutcome:
+        settings = load_settings()
+        opened = OPEN_CHANNELS.of(CHANNEL, Warehouse(settings.warehouse), settings, OrgResource().connect)
+        outcome = tick_and_run(self.instance, CHANNEL, opened, patience)
+        self.said.append(f"{CHANNEL}: {outcome.said}")
+        if outcome.failures:
+            raise outcome.failures[0]
+        return outcome
 
     def sensor_tick(self) -> SensorExecutionData:
         """One evaluation of the channel's sensor as Dagster's daemon makes it; no run is launched."""

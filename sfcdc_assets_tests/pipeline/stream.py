@@ -13,7 +13,6 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.landing import StreamPlace
-from sfcdc_assets.clock import using
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import Org
@@ -100,8 +99,17 @@ class Stream:
     def reader(self) -> ChannelReader:
         """A reader whose subscription stays open until the test ends."""
         reader = ChannelReader(self.warehouse, self.connected, CHANNEL, SETTLE)
+        return self.adopt(reader)
+
+    def adopt(self, reader: ChannelReader) -> ChannelReader:
+        """A reader whose responses are waited for, and which is dropped at the end."""
         self._open.append(reader)
         return reader
+
+    def disown(self, reader: ChannelReader) -> None:
+        """Drop a reader now."""
+        self._open.remove(reader)
+        reader.drop()
 
     def tick(self, reader: ChannelReader) -> LandingReport:
         """A tick that meets all that was sent before it."""
@@ -152,11 +160,10 @@ def stream(
         org.selected_entities = list(entities)
         org.populate(records)
         server = stack.enter_context(EmulatorServer(org, directory=folder / "org"))
-        clock.follow(lambda: server.service)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(folder / "warehouse")}.items():
             patch.setenv(name, value)
-        stack.enter_context(using(clock))
+        stack.enter_context(clock.followed(server))
         connected = stack.enter_context(connect(load_settings()))
         opened = Stream(org, clock, server, connected, folder / "warehouse")
         stack.callback(opened.close)

@@ -13,7 +13,7 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing import Lander
+from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
@@ -28,13 +28,12 @@ def test_an_interrupted_answer_is_not_begun_anew_because_events_have_landed(
 ) -> None:
     pipeline = make_pipeline("Account", records=20)
     warehouse = Warehouse(str(pipeline.warehouse))
-    with connect(load_settings()) as org:
-        lander = Lander(warehouse, org)
+    with connect(load_settings()) as org, Poller(warehouse, org, 1.0) as poller:
 
         def change_and_land() -> int:
             with pipeline.org.transaction() as one:
                 one.update("Account", ids(pipeline.org, "Account")[0], {"Site": "lands meanwhile"})
-            return lander.land(CHANNEL, settle=1.0, budget=20.0).position
+            return poller.land(CHANNEL).position
 
         def take() -> SnapshotReport:
             return take_snapshot(

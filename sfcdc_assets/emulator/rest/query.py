@@ -11,9 +11,12 @@ from starlette.responses import JSONResponse, Response
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.computed_objects import query_computed
+from sfcdc_assets.emulator.rest.organization import ORGANIZATION, organization_rows
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
+from sfcdc_assets.emulator.soql.parser import parse_query
 
 _DEFAULT_BATCH = 2000
 _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
@@ -84,12 +87,20 @@ class _QueryResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
+        if parse_query(text).entity.text.lower() == ORGANIZATION.name.lower():
+            return self._organization(request, text)
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
             if compiled.query.is_count:
                 ((total,),) = self._context.org.rest_view.rows(compiled.sql, compiled.parameters)
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
             return self._first_page(request, compiled)
+
+    def _organization(self, request: ApiRequest, text: str) -> Response:
+        org = self._context.org
+        definitions = {ORGANIZATION.name: ORGANIZATION}
+        _, count, records = query_computed(org, text, definitions, lambda _: organization_rows(org), request.data_path)
+        return JSONResponse({"totalSize": count, "done": True, "records": records})
 
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
         size = _batch_size(request)

@@ -1,0 +1,61 @@
+"""A month in a few minutes: nothing lost, nothing doubled, no place lost but by an outage that outlasts the retention,
+and no delivery paid for twice but where a stream was begun again."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
+from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.month import CHANNELS, Month, folder_of, live, seconds_since
+from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.stream import stream
+
+__all__ = ["no_settings_but_the_tests_own"]
+
+SEED = 11
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_month_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    print(f"seed {SEED}")
+    without_spark(monkeypatch, Random(SEED))
+    with_roots_read_once(monkeypatch)
+    Handles().install(monkeypatch)
+    began, folder = time.monotonic(), folder_of(tmp_path)
+    try:
+        with stream(folder, entities=tuple(CHANNELS), seed=SEED) as opened:
+            month = Month(opened, SEED)
+            live(month)
+            figures = month.figures
+            print(figures, seconds_since(began))
+            for entity in CHANNELS:
+                table = DeltaTable(str(opened.root / "current_state" / entity))
+                rows = {row["Id"]: row for row in pa.table(table.scan()).to_pylist()}
+                assert_same_rows(entity, rows, expected_rows(opened.org, entity))
+            published, delivered = figures.published.total(), opened.delivered
+            event_ids = [row["event_id"] for row in opened.landed()]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    expired, again = published - len(set(event_ids)), len(event_ids) - len(set(event_ids))
+    repeated = delivered - len(event_ids)
+    print(
+        f"published {published}, delivered {delivered}: {repeated} a second time to {figures.resumes} streams that were"
+    )
+    print(
+        f"begun again; in the outage of 80 hours {expired} expired, and {again} came again from the earliest event on"
+    )
+    assert 0 <= repeated <= figures.resumes
+    assert 0 < expired < figures.published_unheard
+    assert again <= figures.published_unheard + figures.resumes
+    assert figures.looks > 200
+    assert all(25 < day < 29 for day, _ in figures.lost_places), figures.lost_places
+    assert {channel for _, channel in figures.lost_places} == set(CHANNELS.values())
