@@ -91,6 +91,24 @@ class Snapshots:
         told = self.table.latest_metadata("progress")
         return SnapshotProgress.from_json(json.loads(told)) if told else None
 
+    def last_number(self) -> int:
+        """Number of the last snapshot that was begun; 0 before the first."""
+        return self.table.transaction_version("snapshot") or 0
+
+    def go_on_from(self, number: int, refetch: int) -> None:
+        """Let the numbers of a new table follow those of the one whose place it will take."""
+        self.table.append(self.table.schema.empty_table(), {"snapshot": number, "refetch": refetch}, {})
+
+    def memory(self, channel: str) -> tuple[dict[str, int], dict[str, str]]:
+        """All that a table with one complete snapshot, pinned on the channel, remembers: transaction versions and
+        metadata."""
+        number = self.last_number()
+        names = ["snapshot", "refetch", "read_at", "complete", "pin", FIRST, _pinned_on(channel)]
+        names += [_pin_of(number), _after_refetch(number)]
+        progress = self.table.latest_metadata("progress")
+        versions = {name: self.table.transaction_version(name) or 0 for name in names}
+        return versions, {"progress": progress} if progress else {}
+
     def begin(self, progress: SnapshotProgress) -> None:
         """Note the pin and the job before the first page is read."""
         self._commit(self.table.schema.empty_table(), progress, progress.started_at_ms)
