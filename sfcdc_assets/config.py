@@ -22,6 +22,7 @@ _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
 _DOTENV = ".env"
 SPARK_CONF = "SFCDC_SPARK_CONF_"
 """Settings that begin so are options of Spark."""
+VISIBILITY_SECONDS = 5.0
 KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 """Fields that the copy itself is kept with: the key of every table, and what became of a record."""
 
@@ -69,9 +70,9 @@ class Settings(BaseSettings):
     settle_seconds: float = Field(default=10.0, gt=0)
     """How old the last event must be, on a stream that stayed open and had answered, before its transaction counts as
     complete without a following one."""
-    visibility_seconds: float = Field(default=5.0, ge=0)
-    """How late the org's REST side may show a commit that the stream has brought; reads of the org are pinned that far
-    back."""
+    visibility_seconds: float = Field(default=VISIBILITY_SECONDS, ge=0)
+    """How late the org's REST side usually shows a commit that the stream has brought; reads of the org are pinned that
+    far back. For sixty times as long a read that contradicts an event is not believed."""
 
     describe_seconds: float = Field(default=900.0, ge=0)
     """How often an object with changes is described anew: some changes of fields show nowhere else. Each costs one API

@@ -24,6 +24,7 @@ from sfcdc_assets.lake.audits import AUDITS
 from sfcdc_assets.lake.channel_filters import FILTERS
 from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
+from sfcdc_assets.lake.lost_places import LOST_PLACES
 from sfcdc_assets.lake.organization import ORGANIZATION
 from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
@@ -52,6 +53,7 @@ SCHEMAS_OF_TABLES = {
     "`raw_events`": RAW_EVENTS,
     "`schemas`": SCHEMAS,
     "`quarantine`": QUARANTINE,
+    "`lost_places`": LOST_PLACES,
     "`snapshot/<Entity>`": pa.schema([*READ_COLUMNS, *PLACE_COLUMNS]),
     "`text_fields/<Entity>`": TEXT_FIELDS,
     "`gap_reconciliation/<Entity>`": LEDGER,

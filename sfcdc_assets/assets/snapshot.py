@@ -23,6 +23,7 @@ from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.refused_reads import refused_reads
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
@@ -79,6 +80,7 @@ def snapshot(
                 spark=lambda: spark.spark_session,
                 at_least=first,
                 on_page=_Progress(context.log.info),
+                lag_ms=longest_lag_ms(settings.visibility_seconds),
             )
             if report.sight is Sight.UNKNOWN:
                 context.log.warning(_UNKNOWN_SIGHT.format(entity=state.entity))

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.spark.java import check_java
 
 # The demo's org shows each commit at once, so reads of it can be pinned close to the stream's tip, and its stream does
@@ -20,6 +21,7 @@ from sfcdc_assets.spark.java import check_java
 NEVER_LATE = {"SFCDC_VISIBILITY_SECONDS": "0.5", "SFCDC_SETTLE_SECONDS": "1"}
 
 
+@stops_at_once
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="Folder of the demo; emptied at the start.")] = Path(
         ".sfcdc/demo"

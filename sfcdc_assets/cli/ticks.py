@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ import dagster as dg
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
 from sfcdc_assets import clock
+from sfcdc_assets.cli.lost_runs import cancel_run
+from sfcdc_assets.cli.stopping import before_stopping
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.errors import SfcdcError
@@ -156,12 +159,15 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str, opened: OpenChannel
 
 
 def _run(instance: dg.DagsterInstance, job: dg.JobDefinition, tags: Mapping[str, str]) -> ExecuteInProcessResult:
-    return job.execute_in_process(
-        instance=instance,
-        tags=tags,
-        raise_on_error=False,
-        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-    )
+    run_id = str(uuid.uuid4())
+    with before_stopping(lambda: cancel_run(instance, run_id)):
+        return job.execute_in_process(
+            instance=instance,
+            run_id=run_id,
+            tags=tags,
+            raise_on_error=False,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )
 
 
 def _done(jobs: list[str], failures: list[RunFailed]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -14,8 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from sfcdc_assets import clock
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.lake.damage import damage_of
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audit import audit
 from sfcdc_assets.pipeline.channel_reader import POLL
@@ -32,6 +35,7 @@ NOT_COMPARED = 1
 SHOWN = 20
 
 
+@stops_at_once
 def verify(
     entity: Annotated[list[str] | None, typer.Option(help="Only this entity; may be given several times.")] = None,
     budget: Annotated[
@@ -46,9 +50,13 @@ def verify(
     Reads by Bulk API 2.0, every entity whole or as far as the budget goes. Records that change while they are compared
     are compared again, after a sync like that of `sfcdc sync`. Exit code 0 when all are equal, 3 when something differs
     (what differs is listed), 1 when the comparison could not be made, also where records changed each time or stay in
-    doubt. With --repair what differs is healed and compared again.
+    doubt; an entity with a damaged table is named and left out. With --repair what differs is healed and compared
+    again.
     """
-    reports = verify_entities(entity or [], budget)
+    damaged = _damaged(entity or [])
+    for each in damaged:
+        typer.echo(f"sfcdc: {each}", err=True)
+    reports = verify_entities(entity or [], budget, without={each.entity for each in damaged if each.entity})
     differing = [report for report in reports if report.differences]
     if repair and differing:
         warehouse = Warehouse(load_settings().warehouse)
@@ -59,7 +67,7 @@ def verify(
         again = {report.entity: report for report in verify_entities([each.entity for each in differing], budget)}
         reports = [again.get(report.entity, report) for report in reports]
     if as_json:
-        equal = all(report.is_equal for report in reports)
+        equal = not damaged and all(report.is_equal for report in reports)
         typer.echo(json.dumps({"equal": equal, "entities": [report.to_json() for report in reports]}))
     else:
         show(reports)
@@ -68,7 +76,7 @@ def verify(
         typer.echo(sentence, err=True)
     if any(report.differences for report in reports):
         raise typer.Exit(DRIFT)
-    if refused or any(report.left for report in reports):
+    if damaged or refused or any(report.left for report in reports):
         raise typer.Exit(NOT_COMPARED)
 
 
@@ -91,8 +99,8 @@ class _OneSubscription:
         return self.open_channel(channel).reader.land(POLL)
 
 
-def verify_entities(wanted: list[str], budget: int | None = None) -> list[VerifyReport]:
-    """A report for each wanted entity, or for all that are known."""
+def verify_entities(wanted: list[str], budget: int | None = None, without: Collection[str] = ()) -> list[VerifyReport]:
+    """A report for each wanted entity, or for all that are known, but for those in `without`."""
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
@@ -104,7 +112,11 @@ def verify_entities(wanted: list[str], budget: int | None = None) -> list[Verify
             raise SettingsError(
                 "--entity", f"no configured channel carries {', '.join(unknown)}", f"Known are {', '.join(known)}"
             )
-        chosen = {entity: channel for entity, channel in known.items() if not wanted or entity in wanted}
+        chosen = {
+            entity: channel
+            for entity, channel in known.items()
+            if (not wanted or entity in wanted) and entity not in without
+        }
         return audit(
             warehouse,
             org,
@@ -114,6 +126,13 @@ def verify_entities(wanted: list[str], budget: int | None = None) -> list[Verify
             visibility_seconds=settings.visibility_seconds,
             bring_up_to_date=lambda: _sync(channels),
         )
+
+
+def _damaged(wanted: list[str]) -> list[TableDamaged]:
+    """Damage of the wanted entities' tables, or of all that there are."""
+    warehouse = Warehouse(load_settings().warehouse)
+    known = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
+    return [each for entity in known if not wanted or entity in wanted for each in damage_of(warehouse, entity)]
 
 
 def show(reports: list[VerifyReport]) -> None:

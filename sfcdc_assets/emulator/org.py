@@ -155,11 +155,13 @@ class Org:
                 raise NestedTransactionError
             self._in_transaction = True
             try:
+                now = self.clock()
                 unit_of_work = UnitOfWork(
                     self.definitions,
                     self._store,
                     user_id=user_id or self.users.integration,
-                    timestamp=whole_second(self.clock()),
+                    timestamp=whole_second(now),
+                    modstamp=whole_second(now - self.settings.modstamp_delay),
                     hidden_fields=self.field_security.hidden if as_client else None,
                 )
                 yield unit_of_work

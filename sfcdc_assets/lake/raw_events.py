@@ -73,6 +73,18 @@ class RawEvents:
         told = self.table.latest_metadata(f"lost_place:{channel}")
         return json.loads(told) if told else None
 
+    def given_out(self, channel: str) -> int:
+        """The last position that was given out on the channel; 0 before the first."""
+        return self.table.transaction_version(channel) or 0
+
+    def landed_among(self, channel: str, positions: Sequence[int]) -> set[int]:
+        """Those of the positions (few) at which the channel has an event."""
+        if not positions:
+            return set()
+        quoted, listed = channel.replace("'", "''"), ", ".join(str(position) for position in positions)
+        rows = self.table.scan(["position"], f"channel = '{quoted}' and position in ({listed})")
+        return set(rows["position"].to_pylist())
+
     def complete_position(self, channel: str) -> int:
         """Position of the channel's last complete transaction; 0 before the first."""
         return self.table.transaction_version(_complete(channel)) or 0

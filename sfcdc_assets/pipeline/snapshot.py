@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from sfcdc_assets import clock
+from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -18,6 +20,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import check_privacy
 from sfcdc_assets.pipeline.layout import follow_layout
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms, stale_records, unreadable_records
 from sfcdc_assets.pipeline.vanished import RowsVanished, vanished_rows, why
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
@@ -52,17 +55,22 @@ def take_snapshot(
     *,
     spark: Callable[[], SparkSession],
     at_least: int = 0,
+    numbered_after: tuple[int, int] = (0, 0),
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
     clock_ms: Callable[[], int] = clock.now_ms,
+    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
 ) -> SnapshotReport:
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
+    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
+    doubt instead of being believed.
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
     snapshot pinned earlier is given up). A doubt about the entity that is newer than an unfinished snapshot does not
     stop it: it counts at its own pin and leaves that doubt to the next one, or doubts that come faster than a large
     object can be read would starve it. Only where columns have changed it is begun again. `spark` is asked for where a
-    field's type was changed and what was read before has to be written anew. `on_page` is told the progress. A job that
+    field's type was changed and what was read before has to be written anew. The snapshots and refetches of a new
+    table are `numbered_after` these. `on_page` is told the progress. A job that
     the org has forgotten (results are kept for 7 days) is begun anew with a new pin.
 
     Raises `ViewAllMissing` before anything is read, `RowsVanished` where the snapshot is not believed (the doubt ledger
@@ -70,10 +78,13 @@ def take_snapshot(
     `pin` raises.
     """
     sight = _sight(warehouse, org, entity, channel, clock_ms)
+    take = partial(
+        _take, warehouse, org, entity, channel, pin, spark, at_least, numbered_after, on_page, clock_ms, lag_ms, sight
+    )
     try:
-        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, sight, resume=True)
+        return take(resume=True)
     except BulkJobGone:
-        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, sight, resume=False)
+        return take(resume=False)
 
 
 def _take(
@@ -84,8 +95,10 @@ def _take(
     pin: Callable[[int], int],
     spark: Callable[[], SparkSession],
     at_least: int,
+    numbered_after: tuple[int, int],
     on_page: Callable[[SnapshotProgress], None],
     clock_ms: Callable[[], int],
+    lag_ms: int,
     sight: Sight,
     *,
     resume: bool,
@@ -103,6 +116,8 @@ def _take(
     columns = follow_layout(warehouse, spark, org.privacy, entity, channel, clock_ms)
     ledger = Ledger.open(warehouse, entity)
     snapshots = Snapshots.open_or_create(warehouse, entity, columns)
+    if snapshots.last_number() < numbered_after[0]:
+        snapshots.go_on_from(*numbered_after)
     complete = snapshots.complete()
     doubts = ledger.open_doubts() if ledger else []
     held = entity_doubts(doubts, channel, complete.position if complete else 0)
@@ -113,7 +128,7 @@ def _take(
             # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
             at_least = max(at_least, *held, RawEvents.open(warehouse).place(channel).position)
         position = pin(at_least)
-        number = (progress.snapshot_number if progress else 0) + 1
+        number = snapshots.last_number() + 1
         progress = start(
             org.session,
             entity,
@@ -125,9 +140,16 @@ def _take(
         )
         snapshots.begin(progress)
     assert progress is not None
-    for page, after in read_pages(org.session, progress, columns):
-        vanished = vanished_rows(warehouse, snapshots, after, page, org.vanish_limits) if after.complete else None
-        snapshots.add_page(page, after, clock_ms(), believed=vanished is None)
+    unreadable: dict[str, str] = {}
+    vanished = None
+    for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
+        distrusted = unreadable_records(after, unreadable)
+        unreadable.clear()
+        if after.complete:
+            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms)
+            doubted = {each.record_id for each in distrusted}
+            vanished = vanished_rows(warehouse, snapshots, after, page, doubted, org.vanish_limits)
+        snapshots.add_page(page, after, clock_ms(), distrusted, believed=vanished is None)
         on_page(after)
         progress = after
         if vanished is not None:

@@ -5,6 +5,7 @@ Ids are compared range by range: memory holds those of some key-range files, and
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
@@ -62,12 +63,13 @@ def vanished_rows(
     taken: Snapshots,
     progress: SnapshotProgress,
     last_page: pa.Table,
+    doubted: Collection[str],
     limits: VanishLimits,
 ) -> Vanished | None:
     """What vanished with the snapshot of which only `last_page` is not landed yet; None while it is within limits.
 
     A row that stands for an event after the pin is left out: the snapshot does not speak of it, and its events are
-    applied again on top.
+    applied again on top. So are records that are `doubted` one by one: they are read back.
     """
     table = CurrentState.open(warehouse, progress.entity)
     if table is None:
@@ -75,7 +77,7 @@ def vanished_rows(
     comparable = "not _is_deleted"
     if taken.pinned_on(progress.channel):
         comparable += f" and _position <= {progress.position}"
-    arriving = _ids(last_page)
+    arriving = pl.concat([_ids(last_page), pl.Series("Id", sorted(doubted), pl.String)])
     gone: list[pl.Series] = []
     living = 0
     for window in _windows(table):

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.pipeline.organization import WrongOrganization
+from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, go_on, ledger, story, unhealed, waits
 
@@ -80,7 +81,14 @@ def test_an_expired_replay_id_is_noted_told_and_bridged_by_reading_the_tables_ag
     assert {request.job_name for request in told.run_requests or ()} == {"snapshot", "sync"}
     (entry,) = unhealed(org)
     assert (entry["record_id"], entry["reason"], entry["opened_position"]) == ("*", "lost_place", landed + 1)
-    org.tick()
+    assert (lost_place(org)["bridged"], lost_place(org)["waiting"]) == (False, ["Account"])
+    assert "is not bridged yet: Account will be read again" in sfcdc("status").stdout
+    synced = sfcdc("sync")
+    assert f"the checkpoint was lost at position {landed + 1}" in synced.stderr
+    assert "every entity was read again since" in synced.stderr
+    assert lost_place(org)["bridged"] is True
+    assert "is bridged: every entity was read again since" in sfcdc("status").stdout
+    assert "checkpoint" not in sfcdc("sync").stderr, "it is said once"
     assert entry["detail"] in {each["detail"] for each in ledger(org) if each["status"] == "healed"}
     lost = lost_place(org)
     assert lost["position"] == landed + 1

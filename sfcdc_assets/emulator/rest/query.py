@@ -16,6 +16,7 @@ from sfcdc_assets.emulator.rest.organization import ORGANIZATION, organization_r
 from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.spoiled_records import spoiled
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
 from sfcdc_assets.emulator.soql.parser import parse_query
 
@@ -118,13 +119,18 @@ class _QueryResource:
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
         size = _batch_size(request)
         blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
-        first = [record_json(compiled, row, request.data_path) for row in next(blocks, [])]
+
+        def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
+            record = record_json(compiled, row, request.data_path)
+            return record if compiled.counts else spoiled(self._context.org.settings, row[0], record)
+
+        first = [as_json(row) for row in next(blocks, [])]
         total = len(first)
         locator: str | None = None
         for block in blocks:
             if locator is None:
                 locator = self._new_locator()
-            records = [record_json(compiled, row, request.data_path) for row in block]
+            records = [as_json(row) for row in block]
             self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(records)))
             total += len(records)
         if locator is None:

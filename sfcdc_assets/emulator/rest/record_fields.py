@@ -11,6 +11,7 @@ from sfcdc_assets.emulator.ids import is_id, to_18
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.spoiled_records import spoiled
 from sfcdc_assets.emulator.soql.compiler import compile_query
 
 
@@ -43,4 +44,4 @@ def read_records(
     definitions = org.field_security.visible_definitions
     compiled = compile_query(text, definitions, now=org.clock(), shared=org.view_all.condition)
     rows = org.rest_view.rows(compiled.sql, compiled.parameters)
-    return {row[0]: record_json(compiled, row, data_path) for row in rows}
+    return {row[0]: spoiled(org.settings, row[0], record_json(compiled, row, data_path)) for row in rows}
