@@ -6,6 +6,7 @@ What the tables should hold is told by `oracle`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,12 @@ class EmulatedPipeline:
 
     def _tick(self, patience: Patience) -> TickOutcome:
         settings = load_settings()
-        opened = OPEN_CHANNELS.of(CHANNEL, Warehouse(settings.warehouse), settings, OrgResource().connect)
+        opened = OPEN_CHANNELS.of(
+            CHANNEL,
+            Warehouse(settings.warehouse),
+            settings,
+            partial(OrgResource().connect, Warehouse(settings.warehouse)),
+        )
         outcome = tick_and_run(self.instance, CHANNEL, opened, patience)
         self.said.append(f"{CHANNEL}: {outcome.said}")
         if outcome.failures:
