@@ -68,12 +68,8 @@ class EmulatedPipeline:
 
     def _tick(self, patience: Patience) -> TickOutcome:
         settings = load_settings()
-        opened = OPEN_CHANNELS.of(
-            CHANNEL,
-            Warehouse(settings.warehouse),
-            settings,
-            partial(OrgResource().connect, Warehouse(settings.warehouse)),
-        )
+        warehouse = Warehouse(settings.warehouse)
+        opened = OPEN_CHANNELS.of(CHANNEL, warehouse, settings, partial(OrgResource().connect, warehouse))
         outcome = tick_and_run(self.instance, CHANNEL, opened, patience)
         self.said.append(f"{CHANNEL}: {outcome.said}")
         if outcome.failures:
