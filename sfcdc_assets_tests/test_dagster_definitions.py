@@ -143,7 +143,7 @@ def test_sensors_are_on_and_the_schedule_is_off() -> None:
     assert [sensor.name for sensor in defs.sensors or []] == ["poll_ChangeEvents"]
     sensor = defs.resolve_sensor_def("poll_ChangeEvents")
     assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
-    assert sensor.minimum_interval_seconds == 30
+    assert sensor.minimum_interval_seconds == 5
     assert {target.job_name for target in sensor.targets} == {"sync", "snapshot"}
     schedule = defs.resolve_schedule_def("sync_every_ten_minutes")
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
