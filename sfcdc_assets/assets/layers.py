@@ -136,7 +136,7 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         """Drain, apply, read back what is in doubt; materializations are logged for each entity worked on."""
         warehouse = lake.warehouse()
         settings = load_settings()
-        with org.connect() as connected, lander(context, warehouse, connected, settings) as landing:
+        with org.connect(warehouse) as connected, lander(context, warehouse, connected, settings) as landing:
             run = LayerRun(context, warehouse, connected, landing, spark)
             try:
                 run.run()
@@ -202,6 +202,11 @@ class LayerRun(Teller):
                 log_materialization(context, RAW_EVENTS_KEY, entity, metadata)
 
     def brought_up_to_date(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
+        if read is not None and read.refused:
+            self._context.log.warning(
+                f"{report.entity}: {read.refused} of {read.asked} records in doubt cannot be read back; "
+                f"gap_reconciliation/{report.entity} says why"
+            )
         if read is not None and read.error:
             self._context.log.warning(f"{report.entity}: reading back {read.asked} records failed: {read.error}")
         entity, warehouse, context = report.entity, self._warehouse, self._context

@@ -21,6 +21,7 @@ from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
@@ -53,7 +54,7 @@ def snapshot(
 ) -> Iterator[dg.MaterializeResult]:
     """Take the snapshots of the run's entities; one that fails does not stop the others."""
     warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect() as connected, lander(context, warehouse, connected, settings) as landing:
+    with org.connect(warehouse) as connected, lander(context, warehouse, connected, settings) as landing:
         scope = run_scope(context, warehouse, settings, connected)
         pins = Pins(warehouse, landing, settings.visibility_seconds)
 
@@ -71,6 +72,7 @@ def snapshot(
                 spark=lambda: spark.spark_session,
                 at_least=max(first, state.entity_doubt or 0),
                 on_page=_Progress(context.log.info),
+                lag_ms=longest_lag_ms(settings.visibility_seconds),
             )
             context.log.info(_told(report))
             log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))

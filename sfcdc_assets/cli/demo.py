@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.spark.java import check_java
 
 # The demo's org shows each commit at once, so reads of it can be pinned close to the stream's tip, and its stream does
@@ -20,6 +21,7 @@ from sfcdc_assets.spark.java import check_java
 NEVER_LATE = {"SFCDC_VISIBILITY_SECONDS": "0.5", "SFCDC_SETTLE_SECONDS": "1"}
 
 
+@stops_at_once
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="Folder of the demo; emptied at the start.")] = Path(
         ".sfcdc/demo"
@@ -59,7 +61,7 @@ def demo(
     org = Org(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
     org.populate(records, seed)
     with EmulatorServer(org, directory=directory) as server, dagster_instance() as instance:
-        os.environ.update(server.client_environment(), SFCDC_WAREHOUSE=str(directory / "warehouse"), **NEVER_LATE)
+        os.environ.update(server.client_environment(), **NEVER_LATE)
         console.print(f"An org with {records:,} records of each object is at {server.rest_url}.")
         make_first_change(org, server.bus)
         ticks = 0
@@ -94,7 +96,7 @@ def demo(
         summary.add_row(name, value)
     summary.add_row("sensor ticks", str(ticks))
     summary.add_row("seconds", f"{time.monotonic() - started:.0f}")
-    equal = not any(report.differences for report in reports)
+    equal = all(report.is_equal for report in reports)
     summary.add_row("every table equals the org", "[green]yes[/green]" if equal else "[red]no[/red]")
     Console().print(summary)
     if healing.left or not equal:

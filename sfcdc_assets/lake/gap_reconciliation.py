@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt import OF_A_SNAPSHOT, Doubt
 
 LAYER = "gap_reconciliation"
 
@@ -143,9 +143,10 @@ class Ledger:
 
         `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
         already, from an earlier attempt of the same batch or an earlier audit, is not opened twice; nor is one that an
-        event raised and that was healed, when the event is applied again by a rebuild. `versions` of other sources that
-        the doubts come from are kept even when there are none.
+        event or a snapshot raised and that was healed, when it is applied again by a rebuild. `versions` of other
+        sources that the doubts come from are kept even when there are none.
         """
+        doubts = list({(each["record_id"], each["position"], each["reason"]): each for each in doubts}.values())
         known = self._known(doubts)
         new = [each for each in doubts if (each["record_id"], each["position"], each["reason"]) not in known]
         rows = [
@@ -172,15 +173,18 @@ class Ledger:
         if not doubts:
             return set()
         positions = [doubt["position"] for doubt in doubts]
-        columns = ["record_id", "opened_position", "reason", "status"]
+        columns = ["record_id", "opened_position", "reason", "status", "detail"]
         rows = self.table.scan(columns, f"opened_position >= {min(positions)} and opened_position <= {max(positions)}")
         opened = {(row["record_id"], row["opened_position"]) for row in rows.to_pylist() if row["status"] == "open"}
-        noted = {(row["record_id"], row["opened_position"], row["reason"]) for row in rows.to_pylist()}
+        noted = {
+            (row["record_id"], row["opened_position"], row["reason"], _which(row["reason"], row["detail"]))
+            for row in rows.to_pylist()
+        }
         return {
             key
             for doubt in doubts
             if ((key := (doubt["record_id"], doubt["position"], doubt["reason"]))[:2] in opened and key[0] != ENTITY)
-            or (key in noted and key[2] != Doubt.DRIFT)
+            or ((*key, _which(key[2], doubt["detail"])) in noted and key[2] != Doubt.DRIFT)
         }
 
     def holding_positions(self, channel: str) -> list[int]:
@@ -201,14 +205,14 @@ class Ledger:
             },
         )
 
-    def failed(self, doubts: Sequence[OpenDoubt], error: str, now_ms: int) -> None:
-        """Note that reading these records failed."""
+    def failed(self, doubts: Sequence[OpenDoubt], error: str | Mapping[str, str], now_ms: int) -> None:
+        """Note that reading these records failed, all for one reason or each (by its id) for its own."""
         self._update(
             doubts,
             {
                 "attempts": [doubt.attempts + 1 for doubt in doubts],
                 "last_attempt_at": [_time(now_ms)] * len(doubts),
-                "last_error": [error] * len(doubts),
+                "last_error": [error if isinstance(error, str) else error[doubt.record_id] for doubt in doubts],
             },
         )
 
@@ -227,6 +231,11 @@ class Ledger:
         }
         schema = pa.schema([LEDGER.field(name) for name in (*keys, *values)])
         self.table.update_rows(pa.table({**keys, **values}, schema=schema), _KEYS, tuple(values))
+
+
+def _which(reason: str, detail: str | None) -> str | None:
+    """What tells doubts of one reason about one record at one position apart."""
+    return detail if reason in OF_A_SNAPSHOT else None
 
 
 def _time(ms: int) -> datetime:

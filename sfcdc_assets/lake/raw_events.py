@@ -73,6 +73,18 @@ class RawEvents:
         told = self.table.latest_metadata(f"lost_place:{channel}")
         return json.loads(told) if told else None
 
+    def given_out(self, channel: str) -> int:
+        """The last position that was given out on the channel; 0 before the first."""
+        return self.table.transaction_version(channel) or 0
+
+    def landed_among(self, channel: str, positions: Sequence[int]) -> set[int]:
+        """Those of the positions (few) at which the channel has an event."""
+        if not positions:
+            return set()
+        quoted, listed = channel.replace("'", "''"), ", ".join(str(position) for position in positions)
+        rows = self.table.scan(["position"], f"channel = '{quoted}' and position in ({listed})")
+        return set(rows["position"].to_pylist())
+
     def complete_position(self, channel: str) -> int:
         """Position of the channel's last complete transaction; 0 before the first."""
         return self.table.transaction_version(_complete(channel)) or 0
@@ -139,6 +151,11 @@ class RawEvents:
             and file.statistics["min.position"] <= up_to
             and file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
         )
+
+    def channels(self) -> tuple[str, ...]:
+        """Channels that events were landed from, from the log alone."""
+        files = [file.statistics for file in self.table.files()]
+        return tuple(sorted({name for each in files for name in (each["min.channel"], each["max.channel"])}))
 
     def last_positions(self, channel: str) -> dict[str, int]:
         """Highest landed position of each entity on the channel, from the log alone."""
@@ -291,6 +308,12 @@ def _complete(channel: str) -> str:
 
 def _dropped(entity: str, channel: str) -> str:
     return f"{channel}#payloads of {entity} dropped"
+
+
+def organization_of_landed_events(warehouse: Warehouse) -> str | None:
+    """The org that events were last landed from, as the kept log tells; None when it does not, or nothing was."""
+    table = Table.open(warehouse, NAME)
+    return table.latest_metadata_of("organization_id:") if table else None
 
 
 def payloads(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> list[dict[str, Any]]:

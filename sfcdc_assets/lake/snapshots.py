@@ -7,16 +7,18 @@ a partition (`_snapshot` is its number) and counts once it is complete.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX, Column
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.state.baseline import READ_COLUMNS, read_schema
+from sfcdc_assets.state.distrust import Distrusted
 
 LAYER = "snapshot"
 
@@ -89,12 +91,33 @@ class Snapshots:
         told = self.table.latest_metadata("progress")
         return SnapshotProgress.from_json(json.loads(told)) if told else None
 
+    def last_number(self) -> int:
+        """Number of the last snapshot that was begun; 0 before the first."""
+        return self.table.transaction_version("snapshot") or 0
+
+    def go_on_from(self, number: int, refetch: int) -> None:
+        """Let the numbers of a new table follow those of the one whose place it will take."""
+        self.table.append(self.table.schema.empty_table(), {"snapshot": number, "refetch": refetch}, {})
+
+    def memory(self, channel: str) -> tuple[dict[str, int], dict[str, str]]:
+        """All that a table with one complete snapshot, pinned on the channel, remembers: transaction versions and
+        metadata."""
+        number = self.last_number()
+        names = ["snapshot", "refetch", "read_at", "complete", "pin", FIRST, _pinned_on(channel)]
+        names += [_pin_of(number), _after_refetch(number)]
+        progress = self.table.latest_metadata("progress")
+        versions = {name: self.table.transaction_version(name) or 0 for name in names}
+        return versions, {"progress": progress} if progress else {}
+
     def begin(self, progress: SnapshotProgress) -> None:
         """Note the pin and the job before the first page is read."""
         self._commit(self.table.schema.empty_table(), progress, progress.started_at_ms)
 
-    def add_page(self, page: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
-        """One page, read up to `now_ms`, and the progress after it, in one commit."""
+    def add_page(
+        self, page: pa.Table, progress: SnapshotProgress, now_ms: int, distrusted: Sequence[Distrusted] = ()
+    ) -> None:
+        """One page, read up to `now_ms`, and the progress after it, in one commit; with the records whose rows, in this
+        page or an earlier one, are not believed."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
         started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -102,7 +125,29 @@ class Snapshots:
         rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
         unread = sorted(self._columns() - set(progress.fields)) or None
         rows = rows.append_column("_unread", pa.array([unread] * len(page), READ_COLUMNS.field("_unread").type))
+        marks = [
+            {
+                "Id": each.record_id,
+                "_snapshot": progress.snapshot_number,
+                "_position": progress.position,
+                "_read_at": started.as_py(),
+                "_unread": each.unread,
+            }
+            for each in distrusted
+        ]
+        if marks:
+            rows = pa.concat_tables([rows, pa.Table.from_pylist(marks, schema=rows.schema)]).sort_by("Id")
         self._commit(rows, progress, now_ms)
+
+    def modified(self, number: int, record_ids: Collection[str]) -> pa.Table:
+        """`Id` and `_system_modstamp` of the rows that the pages of a snapshot, so far, have of these records; they
+        are read part by part."""
+        wanted = pa.array(sorted(record_ids), pa.string())
+        columns = ["Id", "_system_modstamp"]
+        found = [
+            rows.filter(pc.is_in(rows["Id"], wanted)) for rows in self.table.batches(columns, f"_snapshot = {number}")
+        ]
+        return pa.concat_tables([self.table.schema.empty_table().select(columns), *found])
 
     def add_refetch(self, rows: pa.Table, now_ms: int) -> int:
         """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""

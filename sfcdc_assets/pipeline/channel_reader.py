@@ -23,6 +23,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing import Landing, LandingReport, is_enough
 from sfcdc_assets.pipeline.lost_place import lose_place
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.organization import follow_instance
 from sfcdc_assets.pubsub.errors import PubSubError, ReplayIdRefused
 from sfcdc_assets.pubsub.place import DeliveredEvent, Place
 from sfcdc_assets.pubsub.replay import ReplayStart
@@ -94,6 +95,7 @@ class ChannelReader:
         self._connection = org.new_pubsub()
         self._subscription: Subscription | None = None
         self._place = StreamPlace(channel)
+        self._instance: str | None = None
         self._committed_ms: int | None = None
         self._complete_through_ms = 0
         self._looked_at = 0.0
@@ -102,9 +104,9 @@ class ChannelReader:
     def land(self, patience: Patience) -> LandingReport:
         """Land what the stream brings, and note what is complete.
 
-        A place that the org refuses, or that is another org's, is lost: see `lost_place`. When another process landed
-        the channel since, reading starts again from there. Raises what `Subscription.take` raises; what was taken
-        before is landed.
+        A place that the org refuses, or that is another instance's, is lost: see `lost_place`. When another process
+        landed the channel since, reading starts again from there. Raises what `Subscription.take` raises; what was
+        taken before is landed.
         """
         with self._lock:
             try:
@@ -145,6 +147,7 @@ class ChannelReader:
     def _land(self, patience: Patience) -> LandingReport:
         report = LandingReport(self._channel)
         self._follow_others(patience)
+        report.lost_place = self._follow_instance()
         try:
             self._read(patience, report)
         except ReplayIdRefused as refused:
@@ -248,11 +251,6 @@ class ChannelReader:
 
     def _open(self, report: LandingReport) -> Subscription:
         self._place, self._committed_ms = self._landing.place()
-        before = RawEvents.open(self._warehouse).organization_id(self._channel)
-        now = self._org.session.organization_id
-        if before and before != now:
-            report.lost_place = f"the organization changed from {before} to {now}"
-            self._lose_place(report.lost_place)
         place = self._place
         if place.resume.replay_id is None and place.begun_at_ms and clock.now_ms() - place.begun_at_ms > RETENTION_MS:
             report.lost_place = "the channel was begun longer ago than events are kept, and no replay id is known"
@@ -263,6 +261,19 @@ class ChannelReader:
         self._looked_at = clock.current().monotonic()
         self._subscription = Subscription(self._connection, self._channel, Place(begun, self._place.resume))
         return self._subscription
+
+    def _follow_instance(self) -> str | None:
+        """Why the place is lost, if the org has moved to another instance: the call may have been mended there, with a
+        replay id that meant another place."""
+        instance = self._org.instance_name()
+        if instance is None or instance == self._instance:
+            return None
+        organization_id = self._org.session.organization_id
+        lost = follow_instance(self._warehouse, self._channel, organization_id, instance, clock.now_ms())
+        if lost is not None:
+            self._close()
+        self._instance = instance
+        return lost
 
     def _lose_place(self, reason: str) -> None:
         self._close()

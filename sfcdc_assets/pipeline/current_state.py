@@ -28,6 +28,7 @@ from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.table import NewFile
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entity_tables import EntityTables
+from sfcdc_assets.pipeline.failed_task import told_of_files
 from sfcdc_assets.pipeline.plan import Plan, plan
 from sfcdc_assets.pipeline.silent_change import compare_snapshots, doubt_others
 from sfcdc_assets.state.apply import EventRange, apply_events
@@ -86,12 +87,14 @@ def apply_entity(
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
     swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`,
-    `OtherChannel`, `PrivacyChanged`.
+    `OtherChannel`, `PrivacyChanged`, `TableDamaged`, `TableNotWritten`.
     """
     started = time.monotonic()
-    tables = EntityTables.open(warehouse, spark, privacy, entity, channel, clock.now_ms)
-    planned = plan(tables, spark, up_to)
-    return _Commit(tables, planned, run_id).of(_written(tables, spark, planned), started)
+    with told_of_files(warehouse, entity):
+        tables = EntityTables.open(warehouse, spark, privacy, entity, channel, clock.now_ms)
+        planned = plan(tables, spark, up_to)
+        written = _written(tables, spark, planned)
+    return _Commit(tables, planned, run_id).of(written, started)
 
 
 def _written(tables: EntityTables, spark: SparkSession, planned: Plan) -> pa.Table:

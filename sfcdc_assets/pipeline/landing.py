@@ -20,7 +20,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.landing import RAW_EVENTS, StreamPlace, land
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
-from sfcdc_assets.lake.quarantine import quarantine
+from sfcdc_assets.lake.quarantine import quarantine, settle_quarantine
 from sfcdc_assets.lake.raw_events import NAME, RawEvents
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -111,6 +111,7 @@ class Landing:
         landed = land(before, events, schema_of, resume=resume, complete=complete)
         report.quarantined += self._quarantine(landed.quarantined)
         raw_events.commit(landed.rows, landed.place, self._org.session.organization_id)
+        settle_quarantine(self._warehouse, raw_events, self._channel)
         for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
             report.events[counted["values"]] += counted["counts"]
         whole = landed.rows.filter(pc.field("position") <= landed.place.complete_position)

@@ -13,8 +13,9 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
 from sfcdc_assets.salesforce.channel_members import channel_members
-from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.describe import describe, object_names
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
+from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.session import OrgSession
 
@@ -27,6 +28,8 @@ class Org:
     pubsub: PubSubConnection
     privacy: Privacy
     """What of it may be kept."""
+    instance_name: Callable[[], str | None]
+    """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
     new_pubsub: Callable[[], PubSubConnection]
     """Another connection like `pubsub`, for a subscription of its own; whoever makes one closes it."""
 
@@ -39,6 +42,13 @@ class Org:
         try:
             return json.dumps(describe(self.session, entity).to_json())
         except EntityNotReadable:
+            return None
+
+    def object_names(self) -> frozenset[str] | None:
+        """API names of the objects that the user may see; None when the org does not tell."""
+        try:
+            return object_names(self.session)
+        except RequestRefused:
             return None
 
     def delivery_allowance(self) -> Limit | None:
@@ -75,4 +85,4 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
             return PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep)
 
         with new_pubsub() as pubsub:
-            yield Org(session, pubsub, Privacy.of(settings), new_pubsub)
+            yield Org(session, pubsub, Privacy.of(settings), InstanceName(session), new_pubsub)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from sfcdc_assets import clock
+from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.lake.gap_reconciliation import Ledger, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
@@ -17,6 +19,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import check_privacy
 from sfcdc_assets.pipeline.layout import follow_layout
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms, stale_records, unreadable_records
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -46,22 +49,30 @@ def take_snapshot(
     *,
     spark: Callable[[], SparkSession],
     at_least: int = 0,
+    numbered_after: tuple[int, int] = (0, 0),
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
     clock_ms: Callable[[], int] = clock.now_ms,
+    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
 ) -> SnapshotReport:
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
+    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
+    doubt instead of being believed.
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
-    snapshot pinned earlier is given up). `spark` is asked for where a field's type was changed and what was read before
-    has to be written anew. `on_page` is told the progress. A job that the org has
-    forgotten (results are kept for 7 days) is begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
+    snapshot pinned earlier is given up). The snapshots and refetches of a new table are
+    `numbered_after` these. `spark` is asked for where a field's type was changed and what was read before has to be
+    written anew. `on_page` is told the progress. A job that the org has forgotten (results are kept for 7 days) is
+    begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
     `PrivacyChanged`, and what `pin` raises.
     """
+    take = partial(
+        _take, warehouse, org, entity, channel, pin, spark, at_least, numbered_after, on_page, clock_ms, lag_ms
+    )
     try:
-        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=True)
+        return take(resume=True)
     except BulkJobGone:
-        return _take(warehouse, org, entity, channel, pin, spark, at_least, on_page, clock_ms, resume=False)
+        return take(resume=False)
 
 
 def _take(
@@ -72,8 +83,10 @@ def _take(
     pin: Callable[[int], int],
     spark: Callable[[], SparkSession],
     at_least: int,
+    numbered_after: tuple[int, int],
     on_page: Callable[[SnapshotProgress], None],
     clock_ms: Callable[[], int],
+    lag_ms: int,
     *,
     resume: bool,
 ) -> SnapshotReport:
@@ -90,6 +103,8 @@ def _take(
     columns = follow_layout(warehouse, spark, org.privacy, entity, channel, clock_ms)
     ledger = Ledger.open(warehouse, entity)
     snapshots = Snapshots.open_or_create(warehouse, entity, columns)
+    if snapshots.last_number() < numbered_after[0]:
+        snapshots.go_on_from(*numbered_after)
     complete = snapshots.complete()
     doubts = ledger.open_doubts() if ledger else []
     held = entity_doubts(doubts, channel, complete.position if complete else 0)
@@ -102,7 +117,7 @@ def _take(
             # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
             at_least = max(at_least, RawEvents.open(warehouse).place(channel).position)
         position = pin(at_least)
-        number = (progress.snapshot_number if progress else 0) + 1
+        number = snapshots.last_number() + 1
         progress = start(
             org.session,
             entity,
@@ -114,8 +129,13 @@ def _take(
         )
         snapshots.begin(progress)
     assert progress is not None
-    for page, after in read_pages(org.session, progress, columns):
-        snapshots.add_page(page, after, clock_ms())
+    unreadable: dict[str, str] = {}
+    for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
+        distrusted = unreadable_records(after, unreadable)
+        unreadable.clear()
+        if after.complete:
+            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms)
+        snapshots.add_page(page, after, clock_ms(), distrusted)
         on_page(after)
         progress = after
     return SnapshotReport(

@@ -7,6 +7,7 @@ an instance that forgot everything, changes nothing about what the next tick fin
 
 import atexit
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import dagster as dg
 
@@ -23,9 +24,11 @@ from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states, seen_by_privacy
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.layout import seen_by_layout
+from sfcdc_assets.pipeline.organization import WrongOrganization, claim_warehouse
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.salesforce.errors import OrganizationReplaced
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
 INTERVAL_SECONDS = 5
@@ -58,8 +61,13 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
         "asks for one run over the entities that have work.",
     )
     def poll(context: dg.SensorEvaluationContext, lake: LakeResource, org: OrgResource) -> dg.SensorResult:
-        opened = OPEN_CHANNELS.of(channel, lake.warehouse(), load_settings(), org.connect)
-        return tick(context.instance, channel, opened, TICK)
+        warehouse = lake.warehouse()
+        opened = OPEN_CHANNELS.of(channel, warehouse, load_settings(), partial(org.connect, warehouse))
+        try:
+            return tick(context.instance, channel, opened, TICK)
+        except (WrongOrganization, OrganizationReplaced):
+            OPEN_CHANNELS.drop(channel)
+            raise
 
     return poll
 
@@ -70,6 +78,8 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
     `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
     """
     with opened.in_use:
+        # The session is kept open for long, and another process may have given the warehouse to another organization.
+        claim_warehouse(opened.warehouse, opened.org.session.organization_id, clock.now_ms())
         report = opened.reader.land(patience)
         looked = opened.looked
         now = clock.current().monotonic()

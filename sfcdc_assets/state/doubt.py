@@ -48,9 +48,16 @@ class Doubt(StrEnum):
     events go on."""
     RETYPED_FIELD = "retyped_field"
     """A field's type, length or scale was changed, which may change values without an event; speaks of the entity."""
+    STALE_SNAPSHOT = "stale_snapshot"
+    """A snapshot showed the record as it was before its last event, or not at all though the event says it is there."""
+    UNREADABLE_ROW = "unreadable_row"
+    """A snapshot's row of the record holds a value that is none of its field's type."""
     DRIFT = "drift"
     """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 
+
+OF_A_SNAPSHOT = frozenset({Doubt.STALE_SNAPSHOT, Doubt.UNREADABLE_ROW})
+"""Doubts that a snapshot raises at its pin; their detail names the snapshot, because two may have one pin."""
 
 UNMARKED = frozenset({Doubt.DRIFT, Doubt.SILENT_CHANGE})
 """Doubts that do not hold their record's row, because no event of its own opened them: only a reading ends them."""

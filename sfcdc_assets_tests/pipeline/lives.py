@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -32,8 +33,9 @@ from sfcdc_assets.pipeline.org import Org as ConnectedOrg
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport
-from sfcdc_assets.pipeline.rebuild import remove_layers
+from sfcdc_assets.pipeline.rebuild import rebuild_entity, remove_layers
 from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets_tests.pipeline.lives_plan import Plan
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -129,6 +131,8 @@ class Life(Teller):
             self._known = known.keys()
             self._open = False
             self._catch_up(known)
+            # A doubt whose pause is not over is no work, and nobody is told of it.
+            self._open |= any(each.doubts_open for each in entity_states(self.warehouse, known, self.clock()))
             if not self._open:
                 self._note_cut(known)
                 return
@@ -142,9 +146,11 @@ class Life(Teller):
         note_cut(self.warehouse, known, CHANNEL, report.complete_position, report.complete_through_ms, self.clock())
 
     def rebuild(self) -> None:
-        """`sfcdc rebuild` of every entity."""
+        """`sfcdc rebuild` of every entity, of some after their layers were removed by hand."""
         for entity in self.warehouse.entities("current_state"):
-            remove_layers(self.warehouse, entity)
+            if self._dice.random() < 0.3:
+                remove_layers(self.warehouse, entity)
+            rebuild_entity(self.warehouse, entity, CHANNEL, partial(self._apply_to, entity))
         self._open = True
         self.sync()
 
@@ -192,6 +198,7 @@ class Life(Teller):
                 lambda position, channel=state.channel: pins.of(channel, position),
                 spark=self._session,
                 at_least=state.entity_doubt or 0,
+                lag_ms=longest_lag_ms(self.plan.visibility),
             )
             taken = Snapshots.open(self.warehouse, state.entity)
             progress = taken.progress() if taken else None
@@ -220,6 +227,9 @@ class Life(Teller):
         return apply_entity(
             self.warehouse, self._session(), NOTHING_PRIVATE, state.entity, state.channel, "life", up_to
         )
+
+    def _apply_to(self, entity: str, tables: Warehouse) -> ApplyReport:
+        return apply_entity(tables, self._session(), NOTHING_PRIVATE, entity, CHANNEL, "rebuild")
 
     def _session(self) -> SparkSession:
         return self._spark  # type: ignore[return-value]  # None where nothing uses it

@@ -128,7 +128,7 @@ def test_missing_records_are_none_and_repeated_ids_cost_nothing(org, session):
     here, gone = ids(2)
     org.on("POST", "composite/sobjects/Account", Answer(200, [{**RECORD, "Id": here, "Name": "Acme"}, None]))
     found = retrieve(session, "Account", [here, gone, here], ["Name"])
-    assert found == {here: {"Id": here, "Name": "Acme"}, gone: None}
+    assert found.rows == {here: {"Id": here, "Name": "Acme"}, gone: None}
     assert org.requests("POST", "composite/sobjects/Account")[0].json == {"ids": [here, gone], "fields": ["Name"]}
 
 
@@ -141,7 +141,7 @@ def test_ids_are_sent_two_thousand_at_a_time(org, session):
         Answer(200, [None] * 2000),
         Answer(200, [None]),
     )
-    assert set(retrieve(session, "Account", wanted, ["Name"])) == set(wanted)
+    assert set(retrieve(session, "Account", wanted, ["Name"]).rows) == set(wanted)
     assert [len(seen.json["ids"]) for seen in org.requests("POST", "composite/sobjects/Account")] == [2000, 2000, 1]
 
 
@@ -154,29 +154,36 @@ def test_ids_are_sent_two_thousand_at_a_time(org, session):
 )
 def test_a_call_that_is_too_much_for_the_org_is_split_in_halves(org, session, too_much):
     org.on("POST", "composite/sobjects/Account", too_much, Answer(200, [None]), Answer(200, [None, None]))
-    assert retrieve(session, "Account", ids(3), ["Name"]) == dict.fromkeys(ids(3))
+    assert retrieve(session, "Account", ids(3), ["Name"]).rows == dict.fromkeys(ids(3))
     assert [len(seen.json["ids"]) for seen in org.requests("POST", "composite/sobjects/Account")] == [3, 1, 2]
 
 
 def test_a_call_that_is_too_slow_is_split_after_two_tries(org, session, slept):
     slow = [Answer(504, b"")] * 2
     org.on("POST", "composite/sobjects/Account", *slow, Answer(200, [None]), Answer(200, [None]))
-    assert retrieve(session, "Account", ids(2), ["Name"]) == dict.fromkeys(ids(2))
+    assert retrieve(session, "Account", ids(2), ["Name"]).rows == dict.fromkeys(ids(2))
     assert len(slept) == 1
 
 
-def test_one_record_that_is_too_slow_alone_is_an_outage(org, session, slept):
+def test_one_record_that_is_too_slow_alone_is_refused_alone(org, session, slept):
     org.on("POST", "composite/sobjects/Account", Answer(504, b""))
-    with pytest.raises(OrgUnavailable):
-        retrieve(session, "Account", ids(1), ["Name"])
+    found = retrieve(session, "Account", ids(1), ["Name"])
+    assert isinstance(found.refused[ids(1)[0]], OrgUnavailable)
     assert len(slept) == 1
+
+
+def test_an_outage_is_not_mistaken_for_a_records_fault(org, session, slept):
+    org.on("POST", "composite/sobjects/Account", Answer(503, b""))
+    with pytest.raises(OrgUnavailable):
+        retrieve(session, "Account", ids(9), ["Name"])
+    assert len(org.requests("POST", "composite/sobjects/Account")) == 2
 
 
 @pytest.mark.parametrize("body", [{}, [], [None, None], ["x"], [{"Id": "001000000000000AAA"}]])
 def test_an_answer_that_does_not_fit_the_ids_is_told(org, session, body):
     org.on("POST", "composite/sobjects/Account", Answer(200, body))
-    with pytest.raises(UnexpectedAnswer):
-        retrieve(session, "Account", ids(1), ["Name"])
+    found = retrieve(session, "Account", ids(1), ["Name"])
+    assert isinstance(found.refused[ids(1)[0]], UnexpectedAnswer)
 
 
 def test_one_unknown_field_refuses_the_retrieve(org, session):

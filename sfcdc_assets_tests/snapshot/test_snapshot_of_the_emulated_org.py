@@ -218,7 +218,7 @@ def test_the_other_reads_agree_with_the_org(org, new_session):
         rows = query_rows(session, "SELECT Id, Name FROM Account")
         assert {row["Id"]: row["Name"] for row in rows} == live
         wanted = [*list(live)[:3], "001000000000000AAA"]
-        found = retrieve(session, "Account", wanted, ["Name"])
+        found = retrieve(session, "Account", wanted, ["Name"]).rows
         assert {key: row and row["Name"] for key, row in found.items()} == {key: live.get(key) for key in wanted}
 
 

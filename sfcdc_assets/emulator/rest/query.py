@@ -11,9 +11,13 @@ from starlette.responses import JSONResponse, Response
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.computed_objects import query_computed
+from sfcdc_assets.emulator.rest.organization import ORGANIZATION, organization_rows
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.spoiled_records import spoiled
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
+from sfcdc_assets.emulator.soql.parser import parse_query
 
 _DEFAULT_BATCH = 2000
 _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
@@ -84,6 +88,8 @@ class _QueryResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
+        if parse_query(text).entity.text.lower() == ORGANIZATION.name.lower():
+            return self._organization(request, text)
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
             if compiled.query.is_count:
@@ -91,16 +97,27 @@ class _QueryResource:
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
             return self._first_page(request, compiled)
 
+    def _organization(self, request: ApiRequest, text: str) -> Response:
+        org = self._context.org
+        definitions = {ORGANIZATION.name: ORGANIZATION}
+        _, count, records = query_computed(org, text, definitions, lambda _: organization_rows(org), request.data_path)
+        return JSONResponse({"totalSize": count, "done": True, "records": records})
+
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
         size = _batch_size(request)
         blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
-        first = [record_json(compiled, row, request.data_path) for row in next(blocks, [])]
+
+        def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
+            record = record_json(compiled, row, request.data_path)
+            return record if compiled.counts else spoiled(self._context.org.settings, row[0], record)
+
+        first = [as_json(row) for row in next(blocks, [])]
         total = len(first)
         locator: str | None = None
         for block in blocks:
             if locator is None:
                 locator = self._new_locator()
-            records = [record_json(compiled, row, request.data_path) for row in block]
+            records = [as_json(row) for row in block]
             self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(records)))
             total += len(records)
         if locator is None:

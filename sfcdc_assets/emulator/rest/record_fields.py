@@ -11,6 +11,7 @@ from sfcdc_assets.emulator.ids import is_id, to_18
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.spoiled_records import spoiled
 from sfcdc_assets.emulator.soql.compiler import compile_query
 
 
@@ -41,4 +42,5 @@ def read_records(
     text = f"SELECT {', '.join(fields)} FROM {definition.name} WHERE Id IN ({id_list})"
     compiled = compile_query(text, context.org.field_security.visible_definitions, now=context.org.clock())
     rows = context.org.rest_view.rows(compiled.sql, compiled.parameters)
-    return {row[0]: record_json(compiled, row, data_path) for row in rows}
+    settings = context.org.settings
+    return {row[0]: spoiled(settings, row[0], record_json(compiled, row, data_path)) for row in rows}

@@ -12,17 +12,14 @@ from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.avro.event_schema import change_event_name
 from sfcdc_assets.emulator.channels import Channel, ChannelMember
-from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.record_json import record_json
+from sfcdc_assets.emulator.rest.computed_objects import query_computed
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.soql.compiler import compile_query
-from sfcdc_assets.emulator.store import columns_of
 
 
 def _tooling_object(name: str, prefix: str, fields: Sequence[str], name_field: str | None) -> ObjectDefinition:
@@ -76,27 +73,13 @@ class _ToolingResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        database = self._org.database
-        compiled = compile_query(text, _OBJECTS, now=self._org.clock())
-        definition = compiled.definition
-        columns = [quoted(field.name) for field in columns_of(definition)]
-        with database.lock:
-            # Made anew for each query, because the objects of the channel are a plain list that anyone may change.
-            database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(columns)})")
-            try:
-                rows = [
-                    tuple(row[field.name] for field in columns_of(definition)) for row in _rows(self._org, definition)
-                ]
-                marks = ", ".join("?" * len(columns))
-                database.execute_many(f"INSERT INTO {quoted(definition.name)} VALUES ({marks})", rows)
-                found = database.rows(compiled.sql, compiled.parameters)
-            finally:
-                database.execute(f"DROP TABLE {quoted(definition.name)}")
+        compiled, count, records = query_computed(
+            self._org, text, _OBJECTS, lambda definition: _rows(self._org, definition), f"{request.data_path}/tooling"
+        )
         if compiled.query.is_count:
-            return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
-        records = [record_json(compiled, row, f"{request.data_path}/tooling") for row in found]
+            return JSONResponse({"totalSize": count, "size": count, "done": True, "records": []})
         body = {"size": len(records), "totalSize": len(records), "done": True, "queryLocator": None}
-        return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
+        return JSONResponse(body | {"entityTypeName": compiled.definition.name, "records": records})
 
     def create_channel(self, request: ApiRequest) -> Response:
         """201 with the id."""
