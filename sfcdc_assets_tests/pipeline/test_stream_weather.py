@@ -10,7 +10,7 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.pipeline.channel_reader import PIN
+from sfcdc_assets.pipeline.channel_reader import LOOK_SECONDS, PIN
 from sfcdc_assets.pubsub.errors import PubSubUnavailable
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
@@ -288,13 +288,13 @@ def test_a_reader_goes_on_from_where_another_process_moved_the_place_though_noth
     weather.update(1)
     weather.tick(reader)
     RawEvents.open(weather.warehouse).skip_to(CHANNEL, 50)
-    weather.pass_time(40)
+    weather.pass_time(LOOK_SECONDS)
     report = weather.tick(reader)
     assert (report.position, report.complete_position) == (50, 50)
     assert (weather.server.service.open_streams, weather.delivered) == (1, 1)
     weather.update(2)
     weather.poll_until_settled()
-    weather.pass_time(40)
+    weather.pass_time(LOOK_SECONDS)
     report = weather.tick(reader)
     assert (report.count, report.position) == (0, 51)
     assert [row["position"] for row in weather.landed()] == [1, 51]
