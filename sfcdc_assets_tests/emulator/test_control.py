@@ -78,8 +78,12 @@ def test_every_fault_is_described_and_can_be_armed(control: Control) -> None:
 def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> None:
     control.post("/faults/duplicate?after=4")
     control.post("/faults/enriched", {"times": 2, "fields": "Name,Phone"})
+    control.post("/faults/stream_pause?after=3&seconds=30")
+    control.post("/faults/late_answer?seconds=40")
     faults = control.server.faults
     assert faults.option(Fault.DUPLICATE, "after", 0) == 4
+    assert [faults.option(Fault.STREAM_PAUSE, name, 0) for name in ("after", "seconds")] == [3, 30]
+    assert faults.option(Fault.LATE_ANSWER, "seconds", 0) == 40
     assert (faults.armed(Fault.ENRICHED), faults.option(Fault.ENRICHED, "fields", "")) == (2, "Name,Phone")
 
 
