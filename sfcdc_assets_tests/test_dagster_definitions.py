@@ -113,7 +113,8 @@ def test_checks_run_in_the_audit_and_are_not_planned_with_every_sync() -> None:
         job: {check.name for check in defs.resolve_job_def(job).asset_layer.asset_graph.asset_check_keys}
         for job in ("sync", "snapshot", "audit")
     }
-    assert planned == {"sync": set(), "snapshot": set(), "audit": {"equals_the_org", "schema_follows_the_org"}}
+    checks = {"equals_the_org", "reads_are_applied", "schema_follows_the_org"}
+    assert planned == {"sync": set(), "snapshot": set(), "audit": checks}
 
 
 def test_the_layers_hang_together_from_the_channel_to_the_tables() -> None:

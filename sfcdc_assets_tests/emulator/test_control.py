@@ -246,3 +246,13 @@ def test_settings_of_a_real_org_that_are_for_ever_are_made_from_another_process(
     assert "IsPersonAccount" in org.definitions["Account"].fields_by_name
     assert "EmailPreferencesAutoBcc" in org.definitions["User"].fields_by_name
     org.close()
+
+
+def test_view_all_is_withdrawn_and_given_back(control: Control) -> None:
+    assert control.get("/view-all")["all_data"]
+    withdrawn = control.post("/view-all/withdraw", {"entity": "Account"})
+    assert not withdrawn["all_data"]
+    assert (withdrawn["objects"]["Account"], withdrawn["objects"]["Contact"]) == (False, True)
+    assert not any(control.post("/view-all/withdraw")["objects"][name] for name in ("Account", "Contact"))
+    assert control.post("/view-all/give-back")["all_data"]
+    assert "Nobody" in control.send("POST", "/view-all/withdraw", 400, json={"entity": "Nobody"})["error"]
