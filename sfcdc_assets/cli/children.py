@@ -26,13 +26,19 @@ def end_children(grace: float = GRACE_SECONDS) -> None:
     What is there after `grace` seconds is killed.
     """
     me = os.getpid()
+    known = set(descendants(me))  # one whose parent ends is no longer below this one
+
+    def left() -> set[int]:
+        living = {pid for pid, _ in _processes()}
+        return (known & living) | set(descendants(me))
+
     _signal(signal.SIGTERM, [pid for pid, parent in _processes() if parent == me])
     deadline = time.monotonic() + grace
-    while descendants(me) and time.monotonic() < deadline:
+    while left() and time.monotonic() < deadline:
         time.sleep(LOOK_EVERY_SECONDS)
     # What they started meanwhile is found by looking again; a killed process starts nothing.
-    while (left := descendants(me)) and time.monotonic() < deadline + grace:
-        _signal(signal.SIGKILL, left)
+    while (remaining := left()) and time.monotonic() < deadline + grace:
+        _signal(signal.SIGKILL, remaining)
         time.sleep(LOOK_EVERY_SECONDS)
 
 

@@ -17,7 +17,7 @@ from sfcdc_assets.spark import session
 from sfcdc_assets_tests.pipeline.killed_sync import LOOK_EVERY_SECONDS, QUICK_JVM
 
 GIVE_UP_SECONDS = 90.0
-QUIET = Path(session.__file__).with_name("log4j2.properties")
+QUIET = f"-Dlog4j2.configurationFile={Path(session.__file__).with_name('log4j2.properties').as_uri()}"
 """What the product's own sessions log."""
 
 
@@ -40,7 +40,7 @@ class Command:
         settings = {
             "PYTHONPATH": str(root),
             "SFCDC_SPARK_MASTER": "local[2]",
-            "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": f"{QUICK_JVM} -Dlog4j2.configurationFile={QUIET.as_uri()}",
+            "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": f"{QUICK_JVM} {QUIET}",
         }
         self._log = log
         with log.open("wb") as output:
