@@ -39,6 +39,7 @@ class Command:
         root = Path(__file__).parents[2]
         settings = {
             "PYTHONPATH": str(root),
+            "SFCDC_SETTLE_SECONDS": "1",
             "SFCDC_SPARK_MASTER": "local[2]",
             "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": f"{QUICK_JVM} {QUIET}",
         }
