@@ -69,7 +69,7 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
 
     `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
     """
-    with opened.in_use:
+    with opened.in_use():
         report = opened.reader.land(patience)
         looked = opened.looked
         now = clock.current().monotonic()
