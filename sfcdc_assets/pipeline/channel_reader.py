@@ -18,6 +18,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.header import HeaderError, read_header
 from sfcdc_assets.change_events.landing import EARLIEST, LATEST, StreamPlace
 from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing import Landing, LandingReport, is_enough
@@ -276,7 +277,9 @@ class ChannelReader:
                 if received is None:
                     break
                 taken.extend(received.events)
-        self._commit(taken, False, LandingReport(self._channel))
+        # Another process that committed first has landed them, or will be sent them.
+        with contextlib.suppress(ConcurrentCommit):
+            self._commit(taken, False, LandingReport(self._channel))
 
     def _close(self) -> None:
         subscription, self._subscription = self._subscription, None
@@ -311,11 +314,9 @@ class Poller:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         readers, self._readers = self._readers, {}
-        for reader in readers.values():
-            if kind is None:
-                reader.close()
-            else:
-                reader.drop()
+        with contextlib.ExitStack() as stack:
+            for reader in readers.values():
+                stack.callback(reader.close if kind is None else reader.drop)
 
 
 class LandedOnly:

@@ -1,4 +1,4 @@
-"""The channels that a code server keeps open: forgotten, reopened, closed under nobody's feet, and held by two at once."""
+"""The channels that a code server keeps open: forgotten, reopened, never closed in use, and two at once."""
 
 from __future__ import annotations
 
