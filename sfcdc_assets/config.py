@@ -10,13 +10,19 @@ import re
 from pathlib import Path
 from typing import Annotated
 
+from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.setting_names import PREFIX, check_names
 
 _CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
+_DOTENV = ".env"
+SPARK_CONF = "SFCDC_SPARK_CONF_"
+"""Settings that begin so are options of Spark."""
+VISIBILITY_SECONDS = 5.0
 KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 """Fields that the copy itself is kept with: the key of every table, and what became of a record."""
 
@@ -24,7 +30,7 @@ KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 class Settings(BaseSettings):
     """One org, one warehouse, one Spark. Every field is the environment variable `SFCDC_<NAME>`; see the README."""
 
-    model_config = SettingsConfigDict(env_prefix="SFCDC_", env_file=".env", extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=_DOTENV, extra="ignore", env_ignore_empty=True)
 
     warehouse: str = "./warehouse"
     """Root URI of the tables: a folder, or an object store URI that deltalake understands."""
@@ -64,13 +70,18 @@ class Settings(BaseSettings):
     settle_seconds: float = Field(default=10.0, gt=0)
     """How old the last event must be, on a stream that stayed open and had answered, before its transaction counts as
     complete without a following one."""
-    visibility_seconds: float = Field(default=5.0, ge=0)
-    """How late the org's REST side may show a commit that the stream has brought; reads of the org are pinned that far
-    back."""
+    visibility_seconds: float = Field(default=VISIBILITY_SECONDS, ge=0)
+    """How late the org's REST side usually shows a commit that the stream has brought; reads of the org are pinned that
+    far back. For sixty times as long a read that contradicts an event is not believed."""
 
     describe_seconds: float = Field(default=900.0, ge=0)
     """How often an object with changes is described anew: some changes of fields show nowhere else. Each costs one API
     request."""
+
+    vanish_percent: float = Field(default=10.0, ge=0, le=100)
+    vanish_rows: int = Field(default=20, ge=0)
+    """A read of the org after which more than this share and this number of an entity's living rows would be gone is
+    not applied until a person accepts it."""
 
     spark_master: str = "local[*]"
     spark_remote: str | None = None
@@ -145,20 +156,26 @@ class Settings(BaseSettings):
 
         A shell cannot export a name with a dot, so a double underscore stands for one and the name is lowered.
         """
-        prefix = "SFCDC_SPARK_CONF_"
         options = {}
-        for name, value in os.environ.items():
-            if name.startswith(prefix):
-                option = name[len(prefix) :]
+        for name, value in {**_dotenv(), **os.environ}.items():
+            if name.startswith(SPARK_CONF) and value:
+                option = name[len(SPARK_CONF) :]
                 options[option if "." in option else option.lower().replace("__", ".")] = value
         return options
+
+
+def _dotenv() -> dict[str, str]:
+    """What `.env` in the working folder says; nothing when there is none."""
+    return {name: value or "" for name, value in dotenv_values(_DOTENV).items()}
 
 
 def load_settings() -> Settings:
     """Read and check the settings.
 
-    Raises `SettingsError` naming the first wrong setting; values of secrets never appear in it.
+    Raises `SettingsError` naming the first wrong setting, or name; values of secrets never appear in it.
     """
+    known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
+    check_names([*os.environ, *_dotenv()], known, families=[SPARK_CONF])
     try:
         return Settings()
     except ValidationError as error:

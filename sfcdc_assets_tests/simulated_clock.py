@@ -1,45 +1,70 @@
 """A clock for an emulated org and its client at once: nobody waits, time is moved instead.
 
-The sockets stay real. A wait of the thread that drives the test first gives what is on its way over a socket the time
-to arrive; only when the org has nothing to do before some later moment is the clock moved there.
+The sockets stay real. A wait of the thread that drives the test is over when what it waits for has arrived; only when
+the org has nothing to do before some later moment, and all that it sent has arrived, is the clock moved there.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Condition
+from typing import Any
 
-from sfcdc_assets.clock import Clock
+import pytest
+
+from sfcdc_assets.clock import Clock, using
 from sfcdc_assets.emulator.pubsub_service import PubSubService
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.pubsub.fetch_stream import FetchStream
 
-ARRIVAL_SECONDS = 0.03
-"""What a message may take over loopback, by the machine's clock."""
+MESSAGE_SECONDS = 1.0
+"""What a message may take over loopback at most, by the machine's clock. One that takes longer was given up: the client
+has cancelled its call, or asks for no more."""
 BOUND_SECONDS = 10.0
 """The longest the org may be busy, by the machine's clock, before time goes on all the same."""
+LOOK_SECONDS = 0.002
+FAR_MS = 86_400_000
 
 
 class SimulatedClock(Clock):
     """Tells the same time to everybody: to the org as a function, to the client as its `Clock`.
 
-    With `runs` the machine's own time passes too, so that what is dated by others is not far off.
+    With `runs` the machine's own time passes too, so that what is dated by others is not far off. One that follows no
+    org waits for nobody.
     """
 
     def __init__(self, now: int | None = None, *, runs: bool = False) -> None:
         """Start at `now` (epoch ms)."""
         self._lock = threading.Lock()
         self._runs = runs
-        self._real = time.time_ns
-        start = time.time_ns() // 1_000_000 if now is None else now
-        self._offset = start - (time.time_ns() // 1_000_000 if runs else 0)
+        self._start = time.time_ns() // 1_000_000 if now is None else now
+        self._offset = self._start - (time.time_ns() // 1_000_000 if runs else 0)
         self._moved: list[Callable[[], None]] = []
-        self._service: Callable[[], PubSubService | None] = lambda: None
         self._driver = threading.get_ident()
+        self._server: EmulatorServer | None = None
+        self._streams: list[FetchStream] = []
+        self._given_up = 0
 
-    def follow(self, service: Callable[[], PubSubService | None]) -> None:
-        """Know what the streams of an org are waiting for."""
-        self._service = service
+    @contextmanager
+    def followed(self, server: EmulatorServer) -> Iterator[None]:
+        """The clock of the client of this org, whose clock it is, until the block ends."""
+        begin = FetchStream.__init__
+
+        def known(stream: FetchStream, *arguments: Any) -> None:
+            if self in arguments:
+                self._streams.append(stream)
+            begin(stream, *arguments)
+
+        with pytest.MonkeyPatch.context() as patch, using(self):
+            self._server = server
+            patch.setattr(FetchStream, "__init__", known)
+            try:
+                yield
+            finally:
+                self._server = None
 
     def on_move(self, moved: Callable[[], None]) -> None:
         """Call `moved` after each jump."""
@@ -53,7 +78,7 @@ class SimulatedClock(Clock):
         return self()
 
     def monotonic(self) -> float:
-        return self() / 1000
+        return (self() - self._start) / 1000
 
     def advance(self, milliseconds: int) -> int:
         """Let time pass; returns the new time."""
@@ -67,32 +92,47 @@ class SimulatedClock(Clock):
         self.advance(max(1, round(seconds * 1000)))
 
     def wait_for(self, condition: Condition, predicate: Callable[[], bool], seconds: float) -> bool:
+        """Also one who does not want to wait is given what was sent before: time was moved, not waited for. A wait is
+        never shorter than was asked for, as with any clock."""
         deadline = self.monotonic() + seconds
-        waited_since = time.monotonic()
+        busy_since = time.monotonic()
         while not predicate():
             left = deadline - self.monotonic()
-            if left <= 0:
-                return False
-            if threading.get_ident() != self._driver:
-                condition.wait(ARRIVAL_SECONDS)
-                continue
-            until = self._idle_until(time.monotonic() - waited_since)
+            is_driver = threading.get_ident() == self._driver
+            until = self._idle_until(time.monotonic() - busy_since) if is_driver else None
             if until is None:
-                condition.wait(0.002)
-            elif not condition.wait(ARRIVAL_SECONDS) and not predicate():
+                if left <= 0 and not is_driver:
+                    return False
+                condition.wait(LOOK_SECONDS)
+            elif left <= 0:
+                return False
+            else:
                 # Nothing may be held while the clock is moved: those who are woken may want to put something here.
                 condition.release()
                 try:
-                    self.advance(max(1, min(round(left * 1000), until - self())))
+                    self.advance(max(1, min(round(left * 1000) + 1, until - self())))
                 finally:
                     condition.acquire()
-                waited_since = time.monotonic()
+                busy_since = time.monotonic()
         return True
 
-    def _idle_until(self, waited: float) -> int | None:
-        """When the org does something next; None while it is at work, or no stream was begun yet."""
-        service = self._service()
+    def _idle_until(self, busy: float) -> int | None:
+        """When the org does something next; None while it is at work, no stream was begun yet, or a message is on its
+        way. `busy`: for how long already, in seconds of the machine."""
+        if self._server is None:
+            return self() + FAR_MS
+        service: PubSubService | None = self._server.service
         due = service.next_due() if service is not None else None
-        if due is not None and due > self():
-            return due
-        return self() + 1_000 if waited > BOUND_SECONDS else None
+        begun = service.subscribed_streams if service is not None else 0
+        wanted = sum(not getattr(stream, "is_over", False) for stream in self._streams)
+        if service is None or due is None or due <= self() or begun < wanted:
+            return self() + 1_000 if busy > BOUND_SECONDS else None
+        if busy < MESSAGE_SECONDS and (service.unasked_streams or self._on_their_way(service) > self._given_up):
+            return None
+        self._given_up = self._on_their_way(service)
+        return due
+
+    def _on_their_way(self, service: PubSubService) -> int:
+        """Responses that were sent and have not arrived. A client has always asked for more, so a stream of which
+        nothing is asked has a request on its way to it."""
+        return service.responses_ever_sent - sum(getattr(stream, "responses", 0) for stream in self._streams)

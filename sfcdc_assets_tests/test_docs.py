@@ -20,8 +20,12 @@ from sfcdc_assets.cli.emulator import open_org
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.lake.audits import AUDITS
+from sfcdc_assets.lake.channel_filters import FILTERS
 from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
+from sfcdc_assets.lake.lost_places import LOST_PLACES
+from sfcdc_assets.lake.organization import ORGANIZATION
 from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
 from sfcdc_assets.state.baseline import READ_COLUMNS
@@ -49,12 +53,16 @@ SCHEMAS_OF_TABLES = {
     "`raw_events`": RAW_EVENTS,
     "`schemas`": SCHEMAS,
     "`quarantine`": QUARANTINE,
+    "`lost_places`": LOST_PLACES,
     "`snapshot/<Entity>`": pa.schema([*READ_COLUMNS, *PLACE_COLUMNS]),
     "`text_fields/<Entity>`": TEXT_FIELDS,
     "`gap_reconciliation/<Entity>`": LEDGER,
     "`current_state/<Entity>`": SYSTEM_COLUMNS,
     "`history/<Entity>`": VERSION_COLUMNS,
+    "`organization`": ORGANIZATION,
     "`consistent_cuts`": CONSISTENT_CUTS,
+    "`audits`": AUDITS,
+    "`channel_filters`": FILTERS,
 }
 
 
@@ -68,6 +76,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
         if block.language == "yaml":
             (folder / "objects" / "Machine__c.yaml").write_text(block.text)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
+    # The pages of tables call it `warehouse`; the settings of the emulated org say where that is.
+    (folder / "warehouse").symlink_to(folder / ".sfcdc" / "emulator" / "warehouse")
     org = open_org(folder / ".sfcdc" / "emulator", seed=1, records=20)
     with EmulatorServer(org, directory=folder / ".sfcdc" / "emulator") as server:
         TrafficGenerator(org, 1, bus=server.bus).run(events=60)

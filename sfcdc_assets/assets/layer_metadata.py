@@ -108,6 +108,8 @@ def gap_reconciliation_metadata(
             metadata["api_requests_per_record"] = round(read.calls / read.asked, 3)
         if read.stale:
             metadata["reads_older_than_events"] = read.stale
+        if read.refused:
+            metadata["records_that_cannot_be_read"] = read.refused
         if read.error:
             metadata["read_back_failed"] = read.error
     if healed_after_seconds is not None:

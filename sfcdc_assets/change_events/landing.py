@@ -52,9 +52,11 @@ QUARANTINE = pa.schema(
         ("schema_id", pa.string()),
         ("payload", pa.binary()),
         ("error", pa.string()),
+        ("delivery", pa.string()),
     ]
 )
-"""One event that could not be decoded a row."""
+"""One event that could not be decoded a row. `delivery` tells an event without a readable header from any other, by its
+replay id and contents; it is null for an event that `raw_events` has too, whose body could not be decoded."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def land(
                     "schema_id": event.schema_id,
                     "payload": event.payload,
                     "error": str(error),
+                    "delivery": f"{event.replay_id.hex()}.{event.mark}",
                 }
             )
         else:

@@ -13,9 +13,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.spark.java import check_java
 
+# The demo's org shows each commit at once, so reads of it can be pinned close to the stream's tip, and its stream does
+# not pause between two events, so the end of a round's last transaction need not be waited for long.
+NEVER_LATE = {"SFCDC_VISIBILITY_SECONDS": "0.5", "SFCDC_SETTLE_SECONDS": "1"}
 
+
+@stops_at_once
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="Folder of the demo; emptied at the start.")] = Path(
         ".sfcdc/demo"
@@ -38,6 +44,7 @@ def demo(
     from sfcdc_assets.cli.healing_figures import healing_figures, told  # noqa: PLC0415 - Dagster takes seconds to load
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415
     from sfcdc_assets.cli.verify import show, verify_entities  # noqa: PLC0415
+    from sfcdc_assets.emulator.first_change import make_first_change  # noqa: PLC0415
     from sfcdc_assets.emulator.org import Org  # noqa: PLC0415
     from sfcdc_assets.emulator.server import EmulatorServer  # noqa: PLC0415
     from sfcdc_assets.emulator.settings import OrgSettings  # noqa: PLC0415
@@ -54,10 +61,9 @@ def demo(
     org = Org(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
     org.populate(records, seed)
     with EmulatorServer(org, directory=directory) as server, dagster_instance() as instance:
-        os.environ.update(server.client_environment(), SFCDC_WAREHOUSE=str(directory / "warehouse"))
-        # This org's REST side is never late, so reads of it can be pinned close to the stream's tip.
-        os.environ["SFCDC_VISIBILITY_SECONDS"] = "0.5"
+        os.environ.update(server.client_environment(), **NEVER_LATE)
         console.print(f"An org with {records:,} records of each object is at {server.rest_url}.")
+        make_first_change(org, server.bus)
         ticks = 0
 
         def sync() -> int:
@@ -75,6 +81,7 @@ def demo(
             ticks += sync()
         reports = verify_entities([])
         healing = healing_figures(Warehouse(str(directory / "warehouse")), instance, org.selected_entities, since)
+        published, delivered = server.bus.last_number, server.meter.total
         operations = Counter(change.change_type for each in org.transactions() for change in each.changes)
     show(reports)
     summary = Table("demo", "", show_header=False, title="Summary", title_justify="left")
@@ -83,12 +90,13 @@ def demo(
     summary.add_row(
         "record changes", ", ".join(f"{count:,} {kind.lower()}" for kind, count in operations.most_common())
     )
+    summary.add_row("deliveries charged", f"{delivered:,}, {delivered / published:.3f} an event")
     summary.add_row("holes in the stream", told(traffic.holes.made))
     for name, value in healing.rows():
         summary.add_row(name, value)
     summary.add_row("sensor ticks", str(ticks))
     summary.add_row("seconds", f"{time.monotonic() - started:.0f}")
-    equal = not any(report.differences for report in reports)
+    equal = all(report.is_equal for report in reports)
     summary.add_row("every table equals the org", "[green]yes[/green]" if equal else "[red]no[/red]")
     Console().print(summary)
     if healing.left or not equal:

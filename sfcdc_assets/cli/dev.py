@@ -5,22 +5,27 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from dotenv import dotenv_values
 
+from sfcdc_assets import clock
 from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
 from sfcdc_assets.cli.emulator import open_org
 from sfcdc_assets.cli.folder_lock import only_user_of
 from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.cli.lost_runs import fail_lost_runs
 from sfcdc_assets.config import Settings, load_settings
+from sfcdc_assets.emulator.first_change import make_first_change
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.errors import SettingsError, SfcdcError
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.organization import claim_warehouse, connect_for
 from sfcdc_assets.spark.java import check_java
 
 _PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE")
@@ -49,7 +54,7 @@ def dev(
     """Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.
 
     When the settings name no org, an emulated one with steady traffic is started first. The folder keeps everything:
-    the next start goes on from there.
+    the next start goes on from there. Each real org has a Dagster home of its own in it, beside the emulated one's.
     """
     settings = load_settings()
     if not settings.spark_remote:
@@ -60,14 +65,20 @@ def dev(
     port = free_port(port)
     with Interruption() as interruption, contextlib.ExitStack() as stack:
         stack.enter_context(only_user_of(directory))
-        home = (directory / "dagster_home").absolute()
+        environment = _environment(settings)
+        if names_an_org(settings):
+            organization_id = _claimed(settings)
+            home = (directory / f"dagster_home_{organization_id}").absolute()
+        else:
+            org = stack.enter_context(_emulated_org(directory, records, traffic, seed))
+            environment = {**org.environment, **environment}
+            organization_id = org.organization_id
+            claim_warehouse(Warehouse(environment["SFCDC_WAREHOUSE"]), organization_id, clock.now_ms())
+            home = (directory / "dagster_home").absolute()
+        typer.echo(followed(organization_id, environment, home), err=True)
         home.mkdir(exist_ok=True)
         shutil.copy("dagster.yaml", home / "dagster.yaml")
         fail_lost_runs(home)
-        environment = _environment(settings)
-        if not names_an_org(settings):
-            org = stack.enter_context(_emulated_org(directory, records, traffic, seed))
-            environment = {"SFCDC_WAREHOUSE": str((directory / "warehouse").absolute()), **org, **environment}
         ui = stack.enter_context(DagsterUi(workspace, home, port, environment))
         _wait(ui, interruption)
     typer.echo(f"Stopped. Everything is kept in {directory}.", err=True)
@@ -76,6 +87,21 @@ def dev(
 def names_an_org(settings: Settings) -> bool:
     """Whether the settings say where to log in, or as whom."""
     return any((settings.instance_url, settings.access_token, settings.client_id, settings.username))
+
+
+def followed(organization_id: str, environment: Mapping[str, str], home: Path) -> str:
+    """Which org goes into which warehouse, and where Dagster keeps its runs."""
+    where = environment.get("SFCDC_INSTANCE_URL") or environment.get("SFCDC_LOGIN_URL") or Settings().login_url
+    warehouse = environment["SFCDC_WAREHOUSE"]
+    return f"Following the organization {organization_id} at {where} into {warehouse}. Dagster's home is {home}."
+
+
+def _claimed(settings: Settings) -> str:
+    """Id of the settings' org, whose the warehouse is. Raises `WrongOrganization`, and what connecting raises."""
+    warehouse = Warehouse(settings.warehouse)
+    warehouse.check_writable()
+    with connect_for(warehouse, settings) as org:
+        return org.session.organization_id
 
 
 def _wait(ui: DagsterUi, interruption: Interruption) -> None:
@@ -101,12 +127,21 @@ def _environment(settings: Settings) -> dict[str, str]:
     return found
 
 
+@dataclass(frozen=True)
+class _Emulated:
+    """An org's id, and the settings to reach it."""
+
+    organization_id: str
+    environment: Mapping[str, str]
+
+
 @contextlib.contextmanager
-def _emulated_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[dict[str, str]]:
-    """An emulated org that makes transactions by itself; gives the settings to reach it."""
+def _emulated_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[_Emulated]:
+    """An emulated org that makes transactions by itself."""
     org = open_org(directory, seed, records)
     try:
         with EmulatorServer(org, directory=directory) as server:
+            make_first_change(org, server.bus)
             typer.echo(
                 f"An emulated org is at {server.rest_url}; its settings are in {server.settings_file}.", err=True
             )
@@ -115,7 +150,7 @@ def _emulated_org(directory: Path, records: int, traffic: float, seed: int) -> I
             if traffic:
                 generator.start(traffic)
             try:
-                yield server.client_environment()
+                yield _Emulated(org.organization_id, server.client_environment())
             finally:
                 generator.stop()
     finally:

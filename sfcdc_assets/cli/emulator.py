@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.emulator.first_change import make_first_change
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
@@ -58,6 +59,7 @@ def _serve(
     org = open_org(directory, seed, records)
     try:
         with EmulatorServer(org, directory=directory, rest_port=rest_port, pubsub_port=pubsub_port) as server:
+            make_first_change(org, server.bus)
             generator = TrafficGenerator(org, seed)
             console.print(f"Emulated org {org.organization_id}")
             console.print(f"  REST     {server.rest_url}")

@@ -25,3 +25,10 @@ def fail_lost_runs(home: Path) -> int:
         for run in runs:
             instance.report_run_failed(run, "The run ended with the Dagster it was part of; the next tick goes on.")
     return len(runs)
+
+
+def cancel_run(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Mark a run of this process, which ends now, as cancelled, unless it has ended or never began."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None and not run.is_finished:
+        instance.report_run_canceled(run, "`sfcdc` was stopped by a signal; the next run continues.")

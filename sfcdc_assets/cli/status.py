@@ -12,16 +12,28 @@ from rich.table import Table
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
+
+LOST_PLACES_SHOWN = 5
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
-    """Show each channel's place and each entity's table. Reads the tables only; asks nothing of the org."""
+    """Show each channel's place and each entity's table. Reads the tables only; asks nothing of the org.
+
+    Exit code 1 when a table is damaged: each is named, with the command that mends it.
+    """
     settings = load_settings()
     told = status_of(Warehouse(settings.warehouse), settings)
     if as_json:
         typer.echo(json.dumps(told))
-        return
+    else:
+        _show(told)
+    if told["damaged"]:
+        raise typer.Exit(1)
+
+
+def _show(told: dict) -> None:
     console = Console()
     channels = Table("channel", "position", "complete", "last landed (UTC)", title="Channels", title_justify="left")
     for channel in told["channels"]:
@@ -41,19 +53,44 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
             f"{entity['deleted']:,}",
             f"{entity['in_doubt']:,}",
             "-" if entity["applied"] is None else str(entity["applied"]),
-            _state(entity),
+            _state(entity) + (", a read is not applied" if entity["entity"] in told["refused_reads"] else ""),
         )
     console.print(channels, entities)
     for channel in told["channels"]:
-        if lost := channel["lost_place"]:
-            console.print(
-                f"{channel['channel']}: the place was lost at position {lost['position']}; the time from "
-                f"{lost['bridged_from']} to {lost['bridged_to']} is bridged by reading the org. {lost['reason']}",
-                markup=False,
-            )
+        for lost in channel["lost_places"][:LOST_PLACES_SHOWN]:
+            console.print(f"{channel['channel']}: {_lost_place(lost)}", markup=False, highlight=False, soft_wrap=True)
+        if len(channel["lost_places"]) > LOST_PLACES_SHOWN:
+            console.print(f"{channel['channel']}: --json lists all {len(channel['lost_places'])} lost checkpoints.")
+    for damage in told["damaged"]:
+        console.print(damage["message"], markup=False, highlight=False, soft_wrap=True)
+    for line in sentences(told["refused_reads"]):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for entity in told["entities"]:
+        if entity.get("filter_expression"):
+            console.print(_filtered(entity), markup=False, highlight=False, soft_wrap=True)
     for line in _privacy(told["privacy"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}")
+    console.print(
+        f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}, a copy of "
+        f"{told['organization'] or 'no organization yet'}."
+    )
+
+
+def _filtered(entity: dict) -> str:
+    audited = f"last audited {entity['last_audit']}" if entity["last_audit"] else "never audited"
+    return (
+        f"{entity['entity']}: {entity['channel']} filters its events ({entity['filter_expression']}); changes outside "
+        f"the filter are found by the audit only, {audited}."
+    )
+
+
+def _lost_place(lost: dict) -> str:
+    waiting = ", ".join(lost["waiting"])
+    said = f"the checkpoint was lost at position {lost['position']} ({lost['reason'].rstrip('.')}); what happened from "
+    said += f"{lost['bridged_from'] or 'the beginning'} to {lost['bridged_to']} "
+    if lost["bridged"]:
+        return f"{said}is bridged: every entity was read again since."
+    return f"{said}is not bridged yet: {waiting} will be read again by the next `sfcdc sync` or tick."
 
 
 def _privacy(told: dict) -> Iterator[str]:
@@ -71,9 +108,13 @@ def _privacy(told: dict) -> Iterator[str]:
 
 
 def _state(entity: dict) -> str:
+    if entity["damaged"]:
+        return "damaged"
     snapshot = entity["snapshot"]
     if snapshot is not None and not snapshot["complete"]:
         return f"snapshot {snapshot['number']} at {snapshot['rows']:,} rows"
+    if entity["applied"] is None and snapshot is None:
+        return "not copied yet"
     if entity["applied"] is None:
         return "snapshot taken, not built yet"
     if entity["new_channel"]:

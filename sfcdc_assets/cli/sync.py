@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.lost_place import KnownLoss, known_losses
+from sfcdc_assets.pipeline.refused_reads import ReadsRefused, refused_reads
 
+
+@stops_at_once
 def sync(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Go on until everything in the stream is in the tables.")
@@ -18,14 +26,38 @@ def sync(
 
     For cron and tests: each channel's sensor is ticked and the runs it asks for are done here (snapshots on the first
     day, then events). With DAGSTER_HOME set the runs show in that instance's UI. Progress goes to standard error.
-    Exit code 0 when done, 1 with the reason when not; what was landed before an error is kept.
+    Exit code 0 when done, 1 with the reason when not; 130 or 143 when stopped by Ctrl-C or SIGTERM. What was landed
+    before is kept.
     """
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster takes seconds to load
 
-    with dagster_instance() as instance:
-        outcomes = sync_channels(
-            instance, until_caught_up=until_caught_up, tell=lambda line: typer.echo(line, err=True)
-        )
+    settings = load_settings()
+    warehouse = Warehouse(settings.warehouse)
+    settled = {loss.place for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
+    try:
+        with dagster_instance() as instance:
+            outcomes = sync_channels(
+                instance, until_caught_up=until_caught_up, tell=lambda line: typer.echo(line, err=True)
+            )
+    finally:
+        for loss in _losses(warehouse, settings.channels):
+            if loss.place not in settled:
+                typer.echo(_told(loss), err=True)
     if as_json:
         ticks = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]
         typer.echo(json.dumps({"ticks": ticks}))
+    refused = refused_reads(warehouse, settings.entities or None)
+    if refused:
+        raise ReadsRefused(refused)
+
+
+def _losses(warehouse: Warehouse, channels: Sequence[str]) -> list[KnownLoss]:
+    return [loss for channel in channels for loss in known_losses(warehouse, channel)]
+
+
+def _told(loss: KnownLoss) -> str:
+    lost = f"{loss.place.channel}: the checkpoint was lost at position {loss.place.position}"
+    lost += f" ({loss.place.reason.rstrip('.')})"
+    if loss.is_bridged:
+        return f"{lost}; every entity was read again since."
+    return f"{lost}; not read again yet: {', '.join(loss.waiting)}. The next `sfcdc sync` goes on with that."

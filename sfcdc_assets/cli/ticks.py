@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import os
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import dagster as dg
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
 from sfcdc_assets import clock
+from sfcdc_assets.cli.lost_runs import cancel_run
+from sfcdc_assets.cli.stopping import before_stopping
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
+from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.channel_reader import POLL, Patience, until_settled
@@ -62,7 +67,11 @@ def dagster_instance() -> Iterator[dg.DagsterInstance]:
 
 
 def sync_channels(
-    instance: dg.DagsterInstance, *, until_caught_up: bool, tell: Callable[[str], None]
+    instance: dg.DagsterInstance,
+    *,
+    until_caught_up: bool,
+    tell: Callable[[str], None],
+    channels: OpenChannels | None = None,
 ) -> list[TickOutcome]:
     """Tick every configured channel, once or until nothing is left to do, and do the runs that the ticks ask for.
 
@@ -71,7 +80,7 @@ def sync_channels(
     `until_caught_up` the last transaction stays for the next time, unless something followed it. A run that failed is
     tried again by the next tick, as under Dagster's daemon, and holds up neither the other entities nor the other
     channels; the second failure in a row is final. Raises `RunFailed` at the end for what failed last on a channel, and
-    at once what a tick raises.
+    at once what a tick raises. `channels`: the caller's, which stay open.
     """
     settings = load_settings()
     if not settings.spark_remote:
@@ -79,9 +88,9 @@ def sync_channels(
     Warehouse(settings.warehouse).check_writable()
     outcomes: list[TickOutcome] = []
     failed: list[RunFailed] = []
-    with OpenChannels(forgotten_seconds=math.inf) as channels:
+    with nullcontext(channels) if channels else OpenChannels(forgotten_seconds=math.inf) as opened:
         for channel in settings.channels:
-            outcomes += _sync_channel(instance, channels, channel, settings, until_caught_up, tell)
+            outcomes += _sync_channel(instance, opened, channel, settings, until_caught_up, tell)
             failed += outcomes[-1].failures
     days = settings.payload_retention_days
     if days is not None and droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
@@ -105,7 +114,8 @@ def _sync_channel(
     patience = until_settled(settings.settle_seconds) if until_caught_up else POLL
     only_events, failed_before = 0, False
     for _ in range(ROUNDS):
-        opened = channels.of(channel, Warehouse(settings.warehouse), settings, OrgResource().connect)
+        warehouse = Warehouse(settings.warehouse)
+        opened = channels.of(channel, warehouse, settings, partial(OrgResource().connect, warehouse))
         outcome = tick_and_run(instance, channel, opened, patience)
         outcomes.append(outcome)
         tell(f"{channel}: {outcome.said}")
@@ -118,6 +128,12 @@ def _sync_channel(
         # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.
         through_ms = 0 if outcome.jobs else clock.now_ms()
         patience = replace(patience, through_ms=through_ms)
+    place = RawEvents.open(Warehouse(settings.warehouse)).place(channel)
+    if not until_caught_up and place.position > place.complete_position:
+        tell(
+            f"{channel}: the last transaction, from position {place.complete_position + 1} on, may not be complete yet "
+            "and is left for the next time; --until-caught-up waits for it."
+        )
     return outcomes
 
 
@@ -143,12 +159,15 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str, opened: OpenChannel
 
 
 def _run(instance: dg.DagsterInstance, job: dg.JobDefinition, tags: Mapping[str, str]) -> ExecuteInProcessResult:
-    return job.execute_in_process(
-        instance=instance,
-        tags=tags,
-        raise_on_error=False,
-        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-    )
+    run_id = str(uuid.uuid4())
+    with before_stopping(lambda: cancel_run(instance, run_id)):
+        return job.execute_in_process(
+            instance=instance,
+            run_id=run_id,
+            tags=tags,
+            raise_on_error=False,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )
 
 
 def _done(jobs: list[str], failures: list[RunFailed]) -> str:

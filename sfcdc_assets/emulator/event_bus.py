@@ -105,11 +105,12 @@ class EventBus:
     def move(self, *, new_organization_id: bool = False) -> None:
         """Move the org to another instance, or refresh the sandbox it is, which gives it a new organization id.
 
-        No event is left, new replay ids are lower than the old ones, and those are refused as corrupted for good.
-        Streams that are open go on with what comes.
+        The instance has another name, no event is left, new replay ids are lower than the old ones, and those are
+        refused as corrupted for good. Streams that are open go on with what comes.
         """
         with self._org.database.transaction():
             self._store.move()
+            self._org.change_instance()
             if new_organization_id:
                 self._org.change_organization_id()
 

@@ -21,6 +21,7 @@ from sfcdc_assets.emulator.object_file import built_in_definitions
 from sfcdc_assets.emulator.org_setup import Setup
 from sfcdc_assets.emulator.population import populate
 from sfcdc_assets.emulator.record_history import undo_since
+from sfcdc_assets.emulator.record_visibility import ViewAll
 from sfcdc_assets.emulator.rest_view import RestView
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.settings import OrgSettings
@@ -87,6 +88,7 @@ class Org:
             next commit and when the org is closed."""
             self.channels = Channels(self)
             self.field_security = FieldSecurity(self)
+            self.view_all = ViewAll(self)
 
     @property
     def settings(self) -> OrgSettings:
@@ -117,6 +119,17 @@ class Org:
         return self.organization_id
 
     @property
+    def instance_name(self) -> str:
+        """Of the instance that the org is on."""
+        return f"EMU{self.database.setting('instance_number') or 1}"
+
+    def change_instance(self) -> str:
+        """Put the org on another instance, under the same id; returns its name."""
+        with self.database.transaction():
+            self.database.set_setting("instance_number", str(int(self.database.setting("instance_number") or 1) + 1))
+        return self.instance_name
+
+    @property
     def definitions_modified(self) -> datetime:
         """When an object definition last changed, in whole seconds, UTC; two changes are never in the same second."""
         return datetime.fromtimestamp(int(self.database.setting("definitions_modified") or 0), UTC)
@@ -142,11 +155,13 @@ class Org:
                 raise NestedTransactionError
             self._in_transaction = True
             try:
+                now = self.clock()
                 unit_of_work = UnitOfWork(
                     self.definitions,
                     self._store,
                     user_id=user_id or self.users.integration,
-                    timestamp=whole_second(self.clock()),
+                    timestamp=whole_second(now),
+                    modstamp=whole_second(now - self.settings.modstamp_delay),
                     hidden_fields=self.field_security.hidden if as_client else None,
                 )
                 yield unit_of_work

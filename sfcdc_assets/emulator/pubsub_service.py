@@ -53,6 +53,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         self.meter = meter or DeliveryMeter(org.clock)
         self._open: set[Subscription] = set()
         self._open_lock = threading.Lock()
+        self._sent_on_ended = 0
         self.faults.on_armed(bus.wake)
 
     @property
@@ -83,10 +84,22 @@ class PubSubService(pb_grpc.PubSubServicer):
             return sum(subscription.pending for subscription in self._open)
 
     @property
+    def unasked_streams(self) -> int:
+        """Subscribe calls that were begun and on which nothing is requested at the moment."""
+        with self._open_lock:
+            return sum(subscription.is_started and not subscription.pending for subscription in self._open)
+
+    @property
     def responses_sent(self) -> int:
         """Responses on the streams that are open."""
         with self._open_lock:
             return sum(subscription.responses_sent for subscription in self._open)
+
+    @property
+    def responses_ever_sent(self) -> int:
+        """Responses on all streams, those that have ended included."""
+        with self._open_lock:
+            return self._sent_on_ended + sum(subscription.responses_sent for subscription in self._open)
 
     def next_due(self) -> int | None:
         """When the next thing happens on an open stream if nothing else does (epoch ms by the org's clock); None
@@ -133,6 +146,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         finally:
             with self._open_lock:
                 self._open.discard(subscription)
+                self._sent_on_ended += subscription.responses_sent
 
     def GetTopic(self, request: pb.TopicRequest, context: grpc.ServicerContext) -> pb.TopicInfo:  # noqa: N802
         call = RpcCall("GetTopic", context)

@@ -51,6 +51,8 @@ class EmulatorServer:
         """Faults of calls, streams and events; those of REST are `rest_faults`."""
         self.rest_faults = RestFaults()
         self.settings_file = directory / "org.env"
+        self.warehouse = directory / "warehouse"
+        """Where `org.env` has the copy of this org go: a warehouse belongs to one org."""
         self._org = org
         self._rest_port = rest_port
         self._pubsub_port = pubsub_port
@@ -70,14 +72,19 @@ class EmulatorServer:
             raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
 
     def start(self) -> None:
-        """Bind both ports, write `org.env` and serve. Raises PortInUseError, and then serves nothing."""
+        """Bind both ports, serve, then write `org.env`: who finds the file finds the org listening.
+
+        One of an earlier start is removed first, as its ports may be others'. Raises PortInUseError, and then serves
+        nothing.
+        """
         self._rest = RestServer(self._app, self._certificate, self._rest_port)
         try:
             self._pubsub = PubSubServer(self.service, self._certificate, self._pubsub_port)
             self._rest_port, self._pubsub_port = self._rest.port, self._pubsub.port
-            write_settings_file(self.settings_file, self.client_environment())
+            self.settings_file.unlink(missing_ok=True)
             self._rest.start()
             self._pubsub.start()
+            write_settings_file(self.settings_file, self.client_environment())
         except BaseException:
             self.stop()
             raise
@@ -125,6 +132,7 @@ class EmulatorServer:
             "SFCDC_PUBSUB_ENDPOINT": self.pubsub_endpoint,
             "SFCDC_CA_FILE": str(self.ca_file),
             "SFCDC_CHANNELS": ALL_CHANGE_EVENTS,
+            "SFCDC_WAREHOUSE": str(self.warehouse),
         }
 
     def _limits(self) -> dict[str, tuple[int, int]]:

@@ -66,6 +66,14 @@ class OrgSettings:
     """Whether changedFields names fields that field-level security hides; they have no value in events anyway."""
     rest_delay: int = 0
     """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now."""
+    modstamp_delay: int = 0
+    """How far the SystemModstamp of a changed record lies before its commit; some changes of real orgs have it so."""
+    most_request_bytes: int = 16_384
+    """A request whose line (method, address, protocol) is longer is answered with 414; one whose line and headers are,
+    with 431. Salesforce's own limit; many a proxy has 8,192."""
+    spoiled_records: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By record id: fields whose value REST and bulk queries give as text that is no value of their type; without
+    fields, any REST request that would give the record fails with an internal error."""
     most_ids_in_retrieve: int = 2_000
     """Retrieving more ids at once by composite/sobjects is answered with 414, as a proxy does; 2,000 is Salesforce's
     own limit, with an error of its own."""

@@ -86,6 +86,7 @@ class Subscription:
         self._quiet_since = clock()
         self._paused_until = 0
         self._is_silent = False
+        self._is_at_work = True
 
     @property
     def is_started(self) -> bool:
@@ -97,7 +98,7 @@ class Subscription:
         with self._bus.changed:
             if self._is_silent:
                 return self._clock() + 86_400_000
-            return 0 if self._is_due() else self._due_at()
+            return 0 if self._is_at_work or self._is_due() else self._due_at()
 
     def put(self, request: pb.FetchRequest) -> None:
         """A request has arrived."""
@@ -137,11 +138,13 @@ class Subscription:
     def _wait(self) -> tuple[list[pb.FetchRequest], bool, bool]:
         """Wait for something to do: the requests arrived, whether the call is over, and False if the time is up."""
         with self._bus.changed:
+            self._is_at_work = False
             while not (in_time := self._is_due()) and (left := self._due_at() - self._clock()) > 0:
                 # A clock that is moved wakes everybody who waits on the bus.
                 self._bus.changed.wait(left / 1000)
             requests = list(self._requests)
             self._requests.clear()
+            self._is_at_work = True
             return requests, self._ended, in_time
 
     def _due_at(self) -> int:

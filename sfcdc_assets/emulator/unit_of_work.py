@@ -56,13 +56,15 @@ class UnitOfWork:
         *,
         user_id: str,
         timestamp: int,
+        modstamp: int | None = None,
         hidden_fields: Callable[[str], Collection[str]] | None = None,
     ) -> None:
-        """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records. `hidden_fields`: by object,
-        what whoever makes the changes does not know."""
+        """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records; `modstamp`, if it is
+        another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know."""
         self._hidden_fields = hidden_fields or (lambda entity: ())
         self.user_id = user_id
         self.timestamp = timestamp
+        self.modstamp = timestamp if modstamp is None else modstamp
         self.committed: Transaction | None = None
         """The transaction, once the block has ended and if it changed anything."""
         self._definitions = definitions
@@ -111,7 +113,7 @@ class UnitOfWork:
             field = definition.fields_by_name[name]
             if value is None and not field.nillable:
                 raise RecordError("REQUIRED_FIELD_MISSING", f"Required fields are missing: [{name}]", (name,))
-        self._write(record, {**given, **(self._modified() if touch else {"SystemModstamp": self.timestamp})})
+        self._write(record, {**given, **(self._modified() if touch else {"SystemModstamp": self.modstamp})})
         record.modified = record.modified or touch
         account = self._definitions.get("Account")
         if entity in ("Account", "Contact") and account is not None and has_person_accounts(account):
@@ -123,14 +125,14 @@ class UnitOfWork:
         """Set fields that only the org itself fills in (roll-ups, EmailBouncedDate, converted lead fields), as
         stored values."""
         record = self._live(self._definition(entity), record_id)
-        self._write(record, {**values, **(self._modified() if touch else {"SystemModstamp": self.timestamp})})
+        self._write(record, {**values, **(self._modified() if touch else {"SystemModstamp": self.modstamp})})
         record.modified = record.modified or touch
 
     def set_silently(self, entity: str, record_id: str, values: Mapping[str, StoredValue]) -> None:
         """Set fields of a record without an event, unless it has one in this transaction anyway."""
         record = self._live(self._definition(entity), record_id)
         record.is_silent = record.before is record.now
-        self._write(record, {**values, "SystemModstamp": self.timestamp})
+        self._write(record, {**values, "SystemModstamp": self.modstamp})
 
     def referring_ids(self, entity: str, field: str, record_id: str) -> list[str]:
         """Ids of an object's live records whose reference names a record."""
@@ -140,17 +142,17 @@ class UnitOfWork:
     def delete(self, entity: str, record_id: str) -> None:
         """Move a live record to the recycle bin: IsDeleted and SystemModstamp change, nothing else; no cascade."""
         record = self._live(self._deletable(entity), record_id)
-        self._write(record, {"IsDeleted": True, "SystemModstamp": self.timestamp})
+        self._write(record, {"IsDeleted": True, "SystemModstamp": self.modstamp})
         self._with_contact(entity, record, self._move_to_bin)
 
     def _move_to_bin(self, entity: str, record_id: str) -> None:
         self._write(
-            self._live(self._definition(entity), record_id), {"IsDeleted": True, "SystemModstamp": self.timestamp}
+            self._live(self._definition(entity), record_id), {"IsDeleted": True, "SystemModstamp": self.modstamp}
         )
 
     def _take_back(self, entity: str, record_id: str) -> None:
         record = self._existing(self._definition(entity), record_id)
-        self._write(record, {"IsDeleted": False, "SystemModstamp": self.timestamp})
+        self._write(record, {"IsDeleted": False, "SystemModstamp": self.modstamp})
 
     def _purge(self, entity: str, record_id: str) -> None:
         definition = self._definition(entity)
@@ -168,7 +170,7 @@ class UnitOfWork:
         record = self._existing(definition, record_id)
         if record.is_alive:
             raise RecordError("UNDELETE_FAILED", "Entity is not in the recycle bin")
-        values: dict[str, StoredValue] = {"IsDeleted": False, "SystemModstamp": self.timestamp}
+        values: dict[str, StoredValue] = {"IsDeleted": False, "SystemModstamp": self.modstamp}
         if "MasterRecordId" in definition.fields_by_name:
             values["MasterRecordId"] = None
         self._write(record, values)
@@ -255,7 +257,7 @@ class UnitOfWork:
                 raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
         for loser_id in losers:
             loser = self._live(definition, loser_id)
-            self._write(loser, {"IsDeleted": True, "MasterRecordId": master, "SystemModstamp": self.timestamp})
+            self._write(loser, {"IsDeleted": True, "MasterRecordId": master, "SystemModstamp": self.modstamp})
             loser.master_record_id = master
             if reparent:
                 self._reparent(entity, loser_id, master)
@@ -371,7 +373,7 @@ class UnitOfWork:
         return {
             "LastModifiedDate": self.timestamp,
             "LastModifiedById": self.user_id,
-            "SystemModstamp": self.timestamp,
+            "SystemModstamp": self.modstamp,
         }
 
     def _validated(

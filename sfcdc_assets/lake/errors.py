@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sfcdc_assets.errors import SfcdcError
@@ -68,3 +68,40 @@ class CutGone(SfcdcError):
             f"The cut at position {position} names version {version} of {table}, and that table was rebuilt since, or "
             "its old versions were removed. Use a newer cut; `sfcdc sync` notes one."
         )
+
+
+class TableDamaged(SfcdcError):
+    """A table, or a file that it names, cannot be read."""
+
+    def __init__(self, table: str, entity: str | None, file: str | None, reason: str) -> None:
+        self.table, self.entity, self.file = table, entity, file
+        of = f" ({entity})" if entity and entity not in table else ""
+        what = f"file {file}" if file else "its log"
+        super().__init__(f"Table {table}{of} is damaged: {what} {reason}. {mend(table, entity)}")
+
+
+class TableNotWritten(SfcdcError):
+    """The store took no file: the disk is full, a quota is used up, the folder is read-only."""
+
+    def __init__(self, table: str, up_to: Mapping[str, int], root: str, reason: str) -> None:
+        self.table, self.up_to = table, dict(up_to)
+        at = ", ".join(f"{channel} at position {position}" for channel, position in up_to.items())
+        super().__init__(
+            f"Table {table} could not be written{f' ({at})' if at else ''}: {reason}. The table is as it was before. "
+            f"Make room below {root}, or make it writable; the next `sfcdc sync` continues from here."
+        )
+
+
+def mend(table: str, entity: str | None = None) -> str:
+    """The sentence that tells how a damaged table is mended."""
+    layer, _, of = table.partition("/")
+    name = of or entity
+    if layer in ("text_fields", "history", "current_state"):
+        return f"`sfcdc rebuild --entity {name}` builds it again from what was landed."
+    if layer in ("raw_events", "snapshot") and name:
+        return f"Restore the file, or read {name} from the org again: `sfcdc rebuild --from-org --entity {name}`."
+    if layer == "gap_reconciliation":
+        return f"Restore it, or remove the folder {table} and run `sfcdc rebuild --from-org --entity {name}`."
+    if layer in ("consistent_cuts", "quarantine", "lost_places"):
+        return f"Restore it, or remove the folder {table}: the next `sfcdc sync` begins a new one."
+    return f"Restore the folder {table}, or set SFCDC_WAREHOUSE to a new folder to copy the org again."

@@ -11,7 +11,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.table import DataFile, NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.history import history_schema
-from sfcdc_assets.state.leaves import CLOSED_PREFIX, OPEN_PREFIX, closed_at
+from sfcdc_assets.state.leaves import closed_at, holds_closed_versions, holds_open_versions
 
 LAYER = "history"
 
@@ -42,11 +42,11 @@ class History:
 
     def open_files(self) -> dict[str, DataFile]:
         """The files of open versions, by path."""
-        return {file.path: file for file in self.table.files() if file.path.startswith(OPEN_PREFIX)}
+        return {file.path: file for file in self.table.files() if holds_open_versions(file.path)}
 
     def files_closed_after(self, position: int) -> dict[str, DataFile]:
         """The files of versions that were closed by what was applied after a position, by path."""
-        closed = [file for file in self.table.files() if file.path.startswith(CLOSED_PREFIX)]
+        closed = [file for file in self.table.files() if holds_closed_versions(file.path)]
         return {file.path: file for file in closed if closed_at(file.path) > position}
 
     def commit(self, added: Sequence[NewFile], removed: Sequence[DataFile], versions: Mapping[str, int]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.landing import QUARANTINE
+from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -13,20 +16,83 @@ NAME = "quarantine"
 
 
 def quarantine(warehouse: Warehouse, rows: pa.Table, writer: str) -> int:
-    """Append the rows that `writer` has not written before, and return how many those were.
+    """Append the rows that `writer` has not written before, and return how many rows there are.
 
-    `writer` names an order of positions that only grows (a channel's landing, an entity's decoding), so a repeated
-    attempt after a crash finds its rows already there.
+    `writer` names an order of positions that only grows (a channel's landing, an entity's decoding). Events without a
+    header are written before the commit of `raw_events` that gives them their positions; when that does not come about,
+    another attempt may give them others, or their positions to others: see `settle_quarantine`.
     """
     if not rows.num_rows:
         return 0
-    table = Table.open_or_create(warehouse, NAME, QUARANTINE)
+    table = _open(warehouse)
     written = table.transaction_version(writer)
     if written is not None:
-        rows = rows.filter(pc.field("position") > written)
+        rows = _unwritten(table, rows, written)
     if rows.num_rows:
-        table.append(rows, {writer: pc.max(rows["position"]).as_py()}, {})
+        table.append(rows, {writer: max(written or 0, pc.max(rows["position"]).as_py())}, {})
     return rows.num_rows
+
+
+def settle_quarantine(warehouse: Warehouse, raw_events: RawEvents, channel: str) -> int:
+    """Remove what an attempt wrote whose positions did not come true; returns how many rows that were.
+
+    To be called after the channel's place was moved, with `raw_events` as of then. Positions up to the place are given
+    out for good: an event that was landed there, and one that is in quarantine at a higher position, is not at this
+    one. Rows beyond the place are left alone, as they may be those of an attempt that is still at work. A crash before
+    this is made up for by the next call. Costs nothing where nothing was quarantined since the last call.
+    """
+    table = Table.open(warehouse, NAME)
+    place = raw_events.given_out(channel)
+    if table is None or not place:
+        return 0
+    settled, written = table.transaction_version(_settled(channel)) or 0, table.transaction_version(channel) or 0
+    if written <= settled or "delivery" not in table.schema.names:
+        return 0
+    of_channel = f"channel = '{_quoted(channel)}' and delivery is not null"
+    rows = table.scan(["position", "delivery"], f"{of_channel} and position > {settled} and position <= {place}")
+    untrue = _untrue(rows, raw_events.landed_among(channel, rows["position"].to_pylist()))
+    upper = min(place, written)
+    if not untrue:
+        table.append(table.schema.empty_table(), {_settled(channel): upper}, {})
+        return 0
+    either = " or ".join(
+        f"(position = {position} and delivery = '{delivery}')" for position, delivery in sorted(untrue)
+    )
+    return table.delete_rows(f"{of_channel} and ({either})", {_settled(channel): upper})
+
+
+def _untrue(rows: pa.Table, landed: Collection[int]) -> set[tuple[int, str]]:
+    """Which rows stand at a position that another event has, or are of an event that stands at a higher one."""
+    found = [(row["position"], row["delivery"]) for row in rows.to_pylist()]
+    highest: dict[str, int] = {}
+    for position, delivery in found:
+        highest[delivery] = max(position, highest.get(delivery, 0))
+    return {(position, of) for position, of in found if position in landed or position < highest[of]}
+
+
+def _unwritten(table: Table, rows: pa.Table, written: int) -> pa.Table:
+    """Rows beyond what was written, and rows of other events than those that were written at their positions."""
+    if not pc.any(pc.is_valid(rows["delivery"])).as_py():
+        return rows.filter(pc.field("position") > written)
+    known = table.scan(["position", "delivery"], f"position >= {pc.min(rows['position']).as_py()}")
+    pairs = {(row["position"], row["delivery"]) for row in known.to_pylist()}
+    new = [(row["position"], row["delivery"]) not in pairs for row in rows.to_pylist()]
+    return rows.filter(pa.array(new, pa.bool_()))
+
+
+def _open(warehouse: Warehouse) -> Table:
+    """The table, with all its columns."""
+    table = Table.open_or_create(warehouse, NAME, QUARANTINE)
+    table.add_columns([field for field in QUARANTINE if field.name not in table.schema.names])
+    return table
+
+
+def _settled(channel: str) -> str:
+    return f"settled:{channel}"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
 
 
 def drop_quarantined_payloads(warehouse: Warehouse, channel: str, up_to: int) -> int:
@@ -35,8 +101,7 @@ def drop_quarantined_payloads(warehouse: Warehouse, channel: str, up_to: int) ->
     Raises `ConcurrentCommit`.
     """
     table = Table.open(warehouse, NAME)
-    quoted = channel.replace("'", "''")
-    held = f"channel = '{quoted}' and position <= {up_to} and payload is not null"
+    held = f"channel = '{_quoted(channel)}' and position <= {up_to} and payload is not null"
     if table is None or not table.scan(["position"], held).num_rows:
         return 0
     return table.set_null("payload", held, {})

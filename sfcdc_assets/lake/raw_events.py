@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.landing import EARLIEST, RAW_EVENTS, StreamPlace
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pubsub.place import DeliveredEvent, ResumePoint
@@ -72,6 +74,18 @@ class RawEvents:
         `last_landed_at` (ms, UTC): the time between the two is bridged by reading the org. None if it never was."""
         told = self.table.latest_metadata(f"lost_place:{channel}")
         return json.loads(told) if told else None
+
+    def given_out(self, channel: str) -> int:
+        """The last position that was given out on the channel; 0 before the first."""
+        return self.table.transaction_version(channel) or 0
+
+    def landed_among(self, channel: str, positions: Sequence[int]) -> set[int]:
+        """Those of the positions (few) at which the channel has an event."""
+        if not positions:
+            return set()
+        quoted, listed = channel.replace("'", "''"), ", ".join(str(position) for position in positions)
+        rows = self.table.scan(["position"], f"channel = '{quoted}' and position in ({listed})")
+        return set(rows["position"].to_pylist())
 
     def complete_position(self, channel: str) -> int:
         """Position of the channel's last complete transaction; 0 before the first."""
@@ -139,6 +153,11 @@ class RawEvents:
             and file.statistics["min.position"] <= up_to
             and file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
         )
+
+    def channels(self) -> tuple[str, ...]:
+        """Channels that events were landed from, from the log alone."""
+        files = [file.statistics for file in self.table.files()]
+        return tuple(sorted({name for each in files for name in (each["min.channel"], each["max.channel"])}))
 
     def last_positions(self, channel: str) -> dict[str, int]:
         """Highest landed position of each entity on the channel, from the log alone."""
@@ -238,16 +257,27 @@ class RawEvents:
         return self.table.scan(told, f"entity_name = '{name}' and position in ({listed})")
 
     def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
-        """Newest commit time among the channel's last events up to a position; None when there are none."""
-        quoted = channel.replace("'", "''")
-        for reach in (1_000, 100_000, position):
-            rows = self.table.scan(
-                ["commit_timestamp"],
-                f"channel = '{quoted}' and position > {position - reach} and position <= {position}",
-            )
-            if rows.num_rows:
-                return pc.max(rows["commit_timestamp"]).as_py()
-        return None
+        """Newest commit time among the channel's last events up to a position; None when there are none.
+
+        Told by the log but for files that go on beyond the position: a damaged file of one entity, which a cut of all
+        must not depend on, is left out.
+        """
+        of_channel = [
+            file.statistics
+            for file in self.table.files()
+            if file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
+            and file.statistics["min.position"] <= position
+        ]
+        whole = [told for told in of_channel if told["max.position"] <= position]
+        last = max((told["max.position"] for told in whole), default=0)
+        times = [told["max.commit_timestamp"] for told in whole if told["max.position"] > last - 1_000]
+        beyond = [told["min.position"] for told in of_channel if told["max.position"] > position]
+        if beyond:
+            quoted = channel.replace("'", "''")
+            within = f"channel = '{quoted}' and position >= {min(beyond)} and position <= {position}"
+            with suppress(TableDamaged):
+                times += self.table.scan(["commit_timestamp"], within)["commit_timestamp"].to_pylist()
+        return max((time for time in times if time is not None), default=None)
 
     def record_ids_after(self, entity: str, channel: str, position: int) -> set[str]:
         """Record ids that the entity's events after a position name."""
@@ -291,6 +321,12 @@ def _complete(channel: str) -> str:
 
 def _dropped(entity: str, channel: str) -> str:
     return f"{channel}#payloads of {entity} dropped"
+
+
+def organization_of_landed_events(warehouse: Warehouse) -> str | None:
+    """The org that events were last landed from, as the kept log tells; None when it does not, or nothing was."""
+    table = Table.open(warehouse, NAME)
+    return table.latest_metadata_of("organization_id:") if table else None
 
 
 def payloads(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> list[dict[str, Any]]:

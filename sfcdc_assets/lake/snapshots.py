@@ -7,16 +7,19 @@ a partition (`_snapshot` is its number) and counts once it is complete.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX, Column
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.state.baseline import READ_COLUMNS, read_schema
+from sfcdc_assets.state.distrust import Distrusted
 
 LAYER = "snapshot"
 
@@ -25,6 +28,8 @@ PLACE_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32())])
 their reading in `_refetch`."""
 
 REFETCHED = 0
+REFUSED = "refused"
+"""Number of the last snapshot that was not believed."""
 FIRST = "first"
 """Number of the first snapshot that is pinned to a position of the channel of today."""
 
@@ -89,12 +94,40 @@ class Snapshots:
         told = self.table.latest_metadata("progress")
         return SnapshotProgress.from_json(json.loads(told)) if told else None
 
+    def last_number(self) -> int:
+        """Number of the last snapshot that was begun; 0 before the first."""
+        return self.table.transaction_version("snapshot") or 0
+
+    def go_on_from(self, number: int, refetch: int) -> None:
+        """Let the numbers of a new table follow those of the one whose place it will take."""
+        self.table.append(self.table.schema.empty_table(), {"snapshot": number, "refetch": refetch}, {})
+
+    def memory(self, channel: str) -> tuple[dict[str, int], dict[str, str]]:
+        """All that a table with one complete snapshot, pinned on the channel, remembers: transaction versions and
+        metadata."""
+        number = self.last_number()
+        names = ["snapshot", "refetch", "read_at", "complete", "pin", FIRST, _pinned_on(channel)]
+        names += [_pin_of(number), _after_refetch(number)]
+        progress = self.table.latest_metadata("progress")
+        versions = {name: self.table.transaction_version(name) or 0 for name in names}
+        return versions, {"progress": progress} if progress else {}
+
     def begin(self, progress: SnapshotProgress) -> None:
         """Note the pin and the job before the first page is read."""
         self._commit(self.table.schema.empty_table(), progress, progress.started_at_ms)
 
-    def add_page(self, page: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
-        """One page, read up to `now_ms`, and the progress after it, in one commit."""
+    def add_page(
+        self,
+        page: pa.Table,
+        progress: SnapshotProgress,
+        now_ms: int,
+        distrusted: Sequence[Distrusted] = (),
+        *,
+        believed: bool = True,
+    ) -> None:
+        """One page, read up to `now_ms`, and the progress after it, in one commit; with the records whose rows, in this
+        page or an earlier one, are not believed. With the last one the snapshot counts, unless it is not `believed` as
+        a whole: then it waits for `accept`."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
         started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -102,7 +135,49 @@ class Snapshots:
         rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
         unread = sorted(self._columns() - set(progress.fields)) or None
         rows = rows.append_column("_unread", pa.array([unread] * len(page), READ_COLUMNS.field("_unread").type))
-        self._commit(rows, progress, now_ms)
+        marks = [
+            {
+                "Id": each.record_id,
+                "_snapshot": progress.snapshot_number,
+                "_position": progress.position,
+                "_read_at": started.as_py(),
+                "_unread": each.unread,
+            }
+            for each in distrusted
+        ]
+        if marks:
+            rows = pa.concat_tables([rows, pa.Table.from_pylist(marks, schema=rows.schema)]).sort_by("Id")
+        self._commit(rows, progress, now_ms, believed)
+
+    def accept(self, channel: str, now_ms: int) -> CompleteSnapshot | None:
+        """Let the snapshot that was not believed, pinned to a position of `channel`, count; None when there is none."""
+        number = self.refused()
+        if number is None:
+            return None
+        position = self.table.transaction_version(_refused_pin_of(number)) or 0
+        self.table.append(self.table.schema.empty_table(), self._counts(number, position, channel, now_ms), {})
+        return self.complete()
+
+    def refused(self) -> int | None:
+        """Number of the snapshot that was read whole and not believed; None for none, or when a newer one counts."""
+        number = self.table.transaction_version(REFUSED)
+        complete = self.table.transaction_version("complete") or 0
+        return number if number is not None and number > complete else None
+
+    def ids_of(self, number: int, window: IdWindow) -> pa.Table:
+        """The Ids in a window that the landed pages of a snapshot hold, deleted records' too."""
+        within = f" and {window.condition}" if window.condition else ""
+        return self.table.scan(["Id"], f"_snapshot = {number}{within}")
+
+    def modified(self, number: int, record_ids: Collection[str]) -> pa.Table:
+        """`Id` and `_system_modstamp` of the rows that the pages of a snapshot, so far, have of these records; they
+        are read part by part."""
+        wanted = pa.array(sorted(record_ids), pa.string())
+        columns = ["Id", "_system_modstamp"]
+        found = [
+            rows.filter(pc.is_in(rows["Id"], wanted)) for rows in self.table.batches(columns, f"_snapshot = {number}")
+        ]
+        return pa.concat_tables([self.table.schema.empty_table().select(columns), *found])
 
     def add_refetch(self, rows: pa.Table, now_ms: int) -> int:
         """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
@@ -187,24 +262,39 @@ class Snapshots:
     def _columns(self) -> set[str]:
         return {name for name in self.table.schema.names if not name.startswith(SYSTEM_COLUMN_PREFIX)}
 
-    def _commit(self, rows: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
-        versions = {"snapshot": progress.snapshot_number}
-        if progress.complete:
-            if not self.pinned_on(progress.channel):
-                versions[FIRST] = progress.snapshot_number
+    def _commit(self, rows: pa.Table, progress: SnapshotProgress, now_ms: int, believed: bool = True) -> None:
+        number, position, channel = progress.snapshot_number, progress.position, progress.channel
+        versions = {"snapshot": number}
+        if progress.complete and believed:
+            versions |= self._counts(number, position, channel, now_ms)
+        elif progress.complete:
             versions |= {
-                "complete": progress.snapshot_number,
-                "pin": progress.position,
-                _pin_of(progress.snapshot_number): progress.position,
-                _after_refetch(progress.snapshot_number): self.last_refetch(),
-                _pinned_on(progress.channel): progress.snapshot_number,
-                "read_at": now_ms,
+                REFUSED: number,
+                _refused_pin_of(number): position,
+                _after_refetch(number): self.last_refetch(),
             }
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
+
+    def _counts(self, number: int, position: int, channel: str, now_ms: int) -> dict[str, int]:
+        """The transaction versions with which a snapshot counts from now on."""
+        read_before = self.table.transaction_version(_after_refetch(number))
+        versions = {
+            "complete": number,
+            "pin": position,
+            _pin_of(number): position,
+            _after_refetch(number): self.last_refetch() if read_before is None else read_before,
+            _pinned_on(channel): number,
+            "read_at": now_ms,
+        }
+        return versions if self.pinned_on(channel) else {FIRST: number, **versions}
 
 
 def _pin_of(number: int) -> str:
     return f"pin#{number}"
+
+
+def _refused_pin_of(number: int) -> str:
+    return f"refused pin#{number}"
 
 
 def _after_refetch(number: int) -> str:

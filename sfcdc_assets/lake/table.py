@@ -7,18 +7,34 @@ snapshot is then refused. Every write here goes through the handle that `transac
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import fs
 
-from sfcdc_assets.lake.errors import ConcurrentCommit, UnreadableTable, WarehouseNotWritable
+from sfcdc_assets.lake.errors import (
+    ConcurrentCommit,
+    TableDamaged,
+    TableNotWritten,
+    UnreadableTable,
+    WarehouseNotWritable,
+)
+from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, is_of_the_store, no_room, reason_of, unreadable
 from sfcdc_assets.lake.warehouse import Warehouse
 
 KEPT_HOURS = 168
@@ -55,11 +71,13 @@ class Table:
 
     @classmethod
     def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
-        """The table's newest snapshot, or that of a version; None when it does not exist."""
+        """The table's newest snapshot, or that of a version; None when it does not exist. Raises `TableDamaged`."""
         try:
             return cls(name, DeltaTable(warehouse.uri(name), version=version))
         except TableNotFoundError:
             return None
+        except (DeltaError, OSError) as error:
+            raise TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})") from error
 
     @classmethod
     def open_or_create(
@@ -92,8 +110,21 @@ class Table:
             made_by_another = cls.open(warehouse, name)
             if made_by_another is not None:
                 return made_by_another
-            raise WarehouseNotWritable(warehouse.uri(name), str(error)) from error
+            raise WarehouseNotWritable(warehouse.uri(name), reason_of(error)) from error
         return cls(name, delta)
+
+    @classmethod
+    def create_like(cls, warehouse: Warehouse, name: str, other: Table) -> Table:
+        """A new empty table with the schema, the partition columns and the settings of another."""
+        return cls(
+            name,
+            DeltaTable.create(
+                warehouse.uri(name),
+                other.schema,
+                partition_by=other.partition_columns() or None,
+                configuration=dict(other._delta.metadata().configuration) or None,
+            ),
+        )
 
     @property
     def version(self) -> int:
@@ -125,6 +156,14 @@ class Table:
         commit = self.latest_commit(key)
         return None if commit is None else str(commit[key])
 
+    def latest_metadata_of(self, prefix: str) -> str | None:
+        """The newest commit's custom metadata under a key that begins so and has a value, in the log that is kept."""
+        for commit in self._delta.history():
+            for key, value in commit.items():
+                if key.startswith(prefix) and value:
+                    return str(value)
+        return None
+
     def last_commit_ms(self, key: str) -> int | None:
         """When the newest commit with custom metadata under `key` was made, by its writer's clock (ms, UTC)."""
         commit = self.latest_commit(key)
@@ -135,17 +174,26 @@ class Table:
         if not pa.table(self._delta.get_add_actions()).num_rows:
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
-        reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
-        return self._plain(pa.table(reader))
+        with self._reading():
+            reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
+            rows = pa.table(reader)
+        return self._plain(rows)
+
+    def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
+        """The rows that `scan` gives, part by part: memory holds one."""
+        with self._reading():
+            for batch in self._delta.scan(columns=list(columns), predicate=predicate):
+                yield self._plain(pa.Table.from_batches([pa.record_batch(batch)]))
 
     def head(self, predicate: str, count: int) -> pa.Table:
         """The first rows that a scan meets; reading stops there."""
         batches, found = [], 0
-        for batch in self._delta.scan(predicate=predicate):
-            batches.append(pa.record_batch(batch))
-            found += batches[-1].num_rows
-            if found >= count:
-                break
+        with self._reading():
+            for batch in self._delta.scan(predicate=predicate):
+                batches.append(pa.record_batch(batch))
+                found += batches[-1].num_rows
+                if found >= count:
+                    break
         rows = self._plain(pa.Table.from_batches(batches)) if batches else self.schema.empty_table()
         return rows.slice(0, count)
 
@@ -180,20 +228,16 @@ class Table:
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add nullable columns, in a commit of their own; older rows read null. Raises `ConcurrentCommit`."""
         if fields:
-            try:
+            with self._committing():
                 self._delta.alter.add_columns(list(Schema.from_arrow(pa.schema(list(fields))).fields))
-            except CommitFailedError as error:
-                raise ConcurrentCommit(self.name, str(error)) from error
 
     def mark_columns(self, names: Sequence[str], metadata: Mapping[str, str]) -> None:
         """Set metadata of columns that do not have it yet; each is a commit of its own. Raises `ConcurrentCommit`."""
         for name in names:
             present = {key.decode(): value.decode() for key, value in (self.schema.field(name).metadata or {}).items()}
             if not metadata.items() <= present.items():
-                try:
+                with self._committing():
                     self._delta.alter.set_column_metadata(name, {**present, **metadata})
-                except CommitFailedError as error:
-                    raise ConcurrentCommit(self.name, str(error)) from error
 
     def append(self, rows: pa.Table, transactions: Mapping[str, int], metadata: Mapping[str, str]) -> None:
         """Append rows (none is fine) with the transaction versions and metadata, in one commit.
@@ -202,16 +246,15 @@ class Table:
         was opened: nothing is in the table then.
         """
         properties = self._properties(transactions, metadata)
-        try:
+        with self._committing(transactions):
             if rows.num_rows:
+                self._check_room(rows.nbytes)
                 write_deltalake(self._delta, rows, mode="append", commit_properties=properties)
             else:
                 self._delta.create_write_transaction(
                     [], "append", self._delta.schema(), self.partition_columns() or None, commit_properties=properties
                 )
                 self._delta.update_incremental()
-        except CommitFailedError as error:
-            raise ConcurrentCommit(self.name, str(error)) from error
 
     def swap_files(
         self,
@@ -226,27 +269,33 @@ class Table:
             AddAction(file.path, file.size, {}, now, True, file.statistics) for file in added
         ]
         actions += [RemoveAction(file.path, True, now, file.size, {}) for file in removed]
-        try:
+        with self._committing(transactions):
             self._delta.create_write_transaction(
                 actions, "append", self._delta.schema(), commit_properties=self._properties(transactions, metadata)
             )
-        except CommitFailedError as error:
-            raise ConcurrentCommit(self.name, str(error)) from error
         self._delta.update_incremental()
 
-    def rewrite(self, files: Sequence[NewFile], schema: pa.Schema) -> None:
+    def rewrite(
+        self,
+        files: Sequence[NewFile],
+        schema: pa.Schema,
+        transactions: Mapping[str, int] = MappingProxyType({}),
+        metadata: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Replace all files and the schema in one commit; older versions stay readable as they were. Raises
         `ConcurrentCommit`, as does every writer that opened the table before."""
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, dict(file.partition), now, True, file.statistics) for file in files
         ]
-        try:
+        with self._committing(transactions):
             self._delta.create_write_transaction(
-                actions, "overwrite", Schema.from_arrow(schema), self.partition_columns() or None
+                actions,
+                "overwrite",
+                Schema.from_arrow(schema),
+                self.partition_columns() or None,
+                commit_properties=self._properties(transactions, metadata),
             )
-        except CommitFailedError as error:
-            raise ConcurrentCommit(self.name, str(error)) from error
         self._delta.update_incremental()
 
     def update_rows(self, source: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> None:
@@ -255,15 +304,13 @@ class Table:
         For small tables: files that hold a matching row are written anew.
         """
         on = " and ".join(f"t.{key} = s.{key}" for key in keys)
-        try:
+        with self._committing():
             # `streamed_exec` off: a merge on streams reads the whole table into memory (facts/STORAGE.md section 3).
             (
                 self._delta.merge(source, on, source_alias="s", target_alias="t", streamed_exec=False)
                 .when_matched_update({column: f"s.{column}" for column in columns})
                 .execute()
             )
-        except CommitFailedError as error:
-            raise ConcurrentCommit(self.name, str(error)) from error
 
     def set_null(self, column: str, predicate: str, transactions: Mapping[str, int]) -> int:
         """Set a column of the rows that a predicate selects to null; returns how many rows that were.
@@ -271,13 +318,23 @@ class Table:
         The files that hold such a row, by their statistics, are written anew, in one commit with the transaction
         versions. Raises `ConcurrentCommit`.
         """
-        try:
+        with self._committing(transactions):
             done = self._delta.update(
                 updates={column: "NULL"}, predicate=predicate, commit_properties=self._properties(transactions, {})
             )
-        except CommitFailedError as error:
-            raise ConcurrentCommit(self.name, str(error)) from error
         return int(done["num_updated_rows"])
+
+    def forget_older_versions(self) -> None:
+        """Delete the files that only older versions need, at once: what may not be kept may not be read there either.
+        Readers of older versions fail."""
+        self._delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+    def delete_rows(self, predicate: str, transactions: Mapping[str, int]) -> int:
+        """Delete the rows that a predicate selects, in one commit with the transaction versions; returns how many
+        there were. Raises `ConcurrentCommit`."""
+        with self._committing(transactions):
+            done = self._delta.delete(predicate, commit_properties=self._properties(transactions, {}))
+        return int(done["num_deleted_rows"] or 0)
 
     def vacuum(self) -> int:
         """Delete files that no version of the last seven days needs; returns how many there were."""
@@ -297,6 +354,49 @@ class Table:
                 return None
             limit *= 8
 
+    def _check_room(self, size: int) -> None:
+        """Refuse on a disk that has no room for so many bytes, before a file is begun: of a file that cannot be ended
+        delta-rs tells by a panic of one of its threads too, in many lines on standard error."""
+        uri = urlsplit(self._delta.table_uri)
+        if uri.scheme == "file" and shutil.disk_usage(unquote(uri.path)).free < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    @contextmanager
+    def _committing(self, transactions: Mapping[str, int] = MappingProxyType({})) -> Iterator[None]:
+        """Raises what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`."""
+        try:
+            yield
+        except CommitFailedError as error:
+            raise ConcurrentCommit(self.name, str(error)) from error
+        except FROM_STORE as error:
+            if not is_of_the_store(error):
+                raise
+            if no_room(str(error)) is None:
+                self._raise_damaged(error)
+            channels = {name: version for name, version in transactions.items() if _is_channel(name)}
+            raise TableNotWritten(self.name, channels, self._delta.table_uri, reason_of(error)) from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raises what cannot be read as `TableDamaged`, with the file."""
+        try:
+            yield
+        except FROM_STORE as error:
+            self._raise_damaged(error)
+            raise
+
+    def _raise_damaged(self, error: Exception) -> None:
+        """Raise `TableDamaged` if the error, or else a look at the files, tells which one is."""
+        file, reason = file_in(error, self.name), reason_of(error)
+        if file is None:
+            handler = fs.PyFileSystem(DeltaStorageHandler(self._delta.table_uri))
+            found = unreadable(handler, (each.path for each in self.files()))
+            if found is None:
+                return
+            file, reason = found
+        entity = re.search(r"entity_name=([^/]+)/", file)
+        raise TableDamaged(self.name, entity[1] if entity else None, file, f"cannot be read ({reason})") from error
+
     def partition_columns(self) -> list[str]:
         """Columns whose values are in the paths of the files and not in the files."""
         return list(self._delta.metadata().partition_columns)
@@ -307,3 +407,7 @@ class Table:
             custom_metadata=dict(metadata),
             app_transactions=[Transaction(application, version) for application, version in transactions.items()],
         )
+
+
+def _is_channel(application: str) -> bool:
+    return application.startswith("/data/") and "#" not in application

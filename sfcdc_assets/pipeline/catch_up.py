@@ -21,6 +21,7 @@ from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport, read_back_doubts
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 
 ROUNDS = 4
 """The most times a run drains: each round after the first follows a reading of records in doubt."""
@@ -78,6 +79,7 @@ class CatchUp:
         self._teller = teller
         self._each_entity = each_entity
         self._every_entity = every_entity
+        self._lag_ms = longest_lag_ms(visibility_seconds)
         self._describe_ms = int(describe_seconds * 1000)
         self._clock_ms = clock_ms
         self._sleep = sleep
@@ -125,6 +127,7 @@ class CatchUp:
                 state.entity,
                 state.channel,
                 self._pins,
+                lag_ms=self._lag_ms,
                 clock_ms=self._clock_ms,
                 sleep=self._sleep,
             )

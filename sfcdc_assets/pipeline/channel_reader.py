@@ -24,6 +24,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing import Landing, LandingReport, is_enough
 from sfcdc_assets.pipeline.lost_place import lose_place
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.organization import claim_warehouse, follow_instance
 from sfcdc_assets.pubsub.errors import PubSubError, ReplayIdRefused
 from sfcdc_assets.pubsub.place import DeliveredEvent, Place
 from sfcdc_assets.pubsub.replay import ReplayStart
@@ -41,6 +42,9 @@ OLD_MS = 12 * 3_600_000
 
 RETENTION_MS = 70 * 3_600_000
 """Events are kept for 72 hours; a channel that was begun longer ago and never told a replay id may have lost some."""
+
+LOOK_SECONDS = 300.0
+"""How often a reader that goes on looks whether another process has moved the channel's place."""
 
 _CLOSING_SECONDS = 5.0
 _IN_FLIGHT_SECONDS = 0.5
@@ -92,16 +96,18 @@ class ChannelReader:
         self._connection = org.new_pubsub()
         self._subscription: Subscription | None = None
         self._place = StreamPlace(channel)
+        self._instance: str | None = None
         self._committed_ms: int | None = None
         self._complete_through_ms = 0
+        self._looked_at = 0.0
         self._lock = threading.Lock()
 
     def land(self, patience: Patience) -> LandingReport:
         """Land what the stream brings, and note what is complete.
 
-        A place that the org refuses, or that is another org's, is lost: see `lost_place`. When another process landed
-        the channel since, reading starts again from there. Raises what `Subscription.take` raises; what was taken
-        before is landed.
+        A place that the org refuses, or that is another instance's, is lost: see `lost_place`. When another process
+        landed the channel since, reading starts again from there. Raises what `Subscription.take` raises; what was
+        taken before is landed.
         """
         with self._lock:
             try:
@@ -141,6 +147,8 @@ class ChannelReader:
     @decide_anew
     def _land(self, patience: Patience) -> LandingReport:
         report = LandingReport(self._channel)
+        self._follow_others(patience)
+        report.lost_place = self._follow_instance()
         try:
             self._read(patience, report)
         except ReplayIdRefused as refused:
@@ -169,6 +177,8 @@ class ChannelReader:
                 self._commit(waiting, False, report)
                 raise
             if received is None:
+                if left > 0 and self._wait(subscription, patience) > 0:
+                    continue  # the call broke and was begun again, and has not answered yet
                 break
             waiting.extend(received.events)
             payload_bytes += sum(len(event.payload) for event in received.events)
@@ -195,6 +205,21 @@ class ChannelReader:
             report.complete_through_ms = max(report.complete_through_ms, settled_ms)
         self._commit(waiting, is_settled, report)
         subscription.top_up()
+
+    def _follow_others(self, patience: Patience) -> None:
+        """Go on from the durable place if another process moved it: it landed the channel, or skipped positions, which
+        changes nothing about the stream. A commit would notice the same, but without events there is none."""
+        now = clock.current().monotonic()
+        if self._subscription is None or (patience.goes_on and now - self._looked_at < LOOK_SECONDS):
+            return
+        self._looked_at = now
+        if self._landing.position() == self._place.position:
+            return
+        durable, _ = self._landing.place()
+        if durable.resume == self._place.resume:
+            self._place = durable
+        else:
+            self._close()
 
     def _wait(self, subscription: Subscription, patience: Patience) -> float:
         """Seconds to wait for the next response."""
@@ -226,12 +251,10 @@ class ChannelReader:
             self._committed_ms = clock.now_ms()
 
     def _open(self, report: LandingReport) -> Subscription:
+        # Whoever gives the warehouse to another organization breaks the channel's order, so that no commit of a reader
+        # that is open succeeds: it comes back here.
+        claim_warehouse(self._warehouse, self._org.session.organization_id, clock.now_ms())
         self._place, self._committed_ms = self._landing.place()
-        before = RawEvents.open(self._warehouse).organization_id(self._channel)
-        now = self._org.session.organization_id
-        if before and before != now:
-            report.lost_place = f"the organization changed from {before} to {now}"
-            self._lose_place(report.lost_place)
         place = self._place
         if place.resume.replay_id is None and place.begun_at_ms and clock.now_ms() - place.begun_at_ms > RETENTION_MS:
             report.lost_place = "the channel was begun longer ago than events are kept, and no replay id is known"
@@ -239,8 +262,22 @@ class ChannelReader:
         if self._place.resume.replay_id is None and self._place.begun is None:
             self._place = self._landing.begin(self._place, self._first_start())
         begun = ReplayStart.LATEST if self._place.begun == LATEST else ReplayStart.EARLIEST
+        self._looked_at = clock.current().monotonic()
         self._subscription = Subscription(self._connection, self._channel, Place(begun, self._place.resume))
         return self._subscription
+
+    def _follow_instance(self) -> str | None:
+        """Why the place is lost, if the org has moved to another instance: the call may have been mended there, with a
+        replay id that meant another place."""
+        instance = self._org.instance_name()
+        if instance is None or instance == self._instance:
+            return None
+        organization_id = self._org.session.organization_id
+        lost = follow_instance(self._warehouse, self._channel, organization_id, instance, clock.now_ms())
+        if lost is not None:
+            self._close()
+        self._instance = instance
+        return lost
 
     def _lose_place(self, reason: str) -> None:
         self._close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,11 +23,13 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
 from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT
 from sfcdc_assets.lake.decide_anew import decide_anew
-from sfcdc_assets.lake.gap_reconciliation import ENTITY
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, OpenDoubt
 from sfcdc_assets.lake.quarantine import quarantine
+from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import NewFile
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entity_tables import EntityTables
+from sfcdc_assets.pipeline.failed_task import told_of_files
 from sfcdc_assets.pipeline.plan import Plan, plan
 from sfcdc_assets.pipeline.silent_change import compare_snapshots, doubt_others
 from sfcdc_assets.state.apply import EventRange, apply_events
@@ -86,12 +88,14 @@ def apply_entity(
 
     Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
     swaps the files. When another writer was first, everything is decided anew. Raises `SnapshotMissing`,
-    `OtherChannel`, `PrivacyChanged`.
+    `OtherChannel`, `PrivacyChanged`, `TableDamaged`, `TableNotWritten`.
     """
     started = time.monotonic()
-    tables = EntityTables.open(warehouse, spark, privacy, entity, channel, clock.now_ms)
-    planned = plan(tables, spark, up_to)
-    return _Commit(tables, planned, run_id).of(_written(tables, spark, planned), started)
+    with told_of_files(warehouse, entity):
+        tables = EntityTables.open(warehouse, spark, privacy, entity, channel, clock.now_ms)
+        planned = plan(tables, spark, up_to)
+        written = _written(tables, spark, planned)
+    return _Commit(tables, planned, run_id).of(written, started)
 
 
 def _written(tables: EntityTables, spark: SparkSession, planned: Plan) -> pa.Table:
@@ -238,7 +242,11 @@ class _Commit:
         ledger, pin = self._tables.ledger, self._tables.snapshot.position
         channel = self._tables.channel
         doubts = ledger.open_doubts()
-        answered = [doubt for doubt in doubts if doubt.record_id == ENTITY and doubt.position_on(channel) <= pin]
+        of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY]
+        answered = [each for each in of_entity if not each.refuses_a_read and each.position_on(channel) <= pin]
+        vanished = [each for each in of_entity if each.reason == Doubt.VANISHED]
+        if vanished and not self._waits_to_be_accepted(doubts):
+            answered += vanished
         positions = {ENTITY: pin}
         of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
         if of_records:
@@ -253,6 +261,11 @@ class _Commit:
             ]
         ledger.heal(answered, positions, clock.now_ms())
         return len(answered)
+
+    def _waits_to_be_accepted(self, doubts: Sequence[OpenDoubt]) -> bool:
+        """A snapshot, or records that were read back, are still not believed."""
+        taken = Snapshots.open(self._tables.warehouse, self._tables.entity)
+        return (taken is not None and taken.refused() is not None) or any(doubt.not_believed for doubt in doubts)
 
 
 def _new_file(file: Mapping) -> NewFile:

@@ -20,7 +20,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.landing import RAW_EVENTS, StreamPlace, land
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
-from sfcdc_assets.lake.quarantine import quarantine
+from sfcdc_assets.lake.quarantine import quarantine, settle_quarantine
 from sfcdc_assets.lake.raw_events import NAME, RawEvents
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -83,6 +83,10 @@ class Landing:
         raw_events = RawEvents.open(self._warehouse)
         return raw_events.place(self._channel), raw_events.landed_at_ms(self._channel)
 
+    def position(self) -> int:
+        """The last position given out, by anybody; quicker to ask for than the whole place."""
+        return RawEvents.open(self._warehouse).table.transaction_version(self._channel) or 0
+
     def commit(
         self,
         before: StreamPlace,
@@ -111,6 +115,7 @@ class Landing:
         landed = land(before, events, schema_of, resume=resume, complete=complete)
         report.quarantined += self._quarantine(landed.quarantined)
         raw_events.commit(landed.rows, landed.place, self._org.session.organization_id)
+        settle_quarantine(self._warehouse, raw_events, self._channel)
         for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
             report.events[counted["values"]] += counted["counts"]
         whole = landed.rows.filter(pc.field("position") <= landed.place.complete_position)

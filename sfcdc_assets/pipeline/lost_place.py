@@ -1,17 +1,21 @@
 """A lost place is a planned event (guarantee 9).
 
-A replay id that the org refuses (it expired, the org moved or was refreshed) and an organization id that changed say
-that events may be missing. Then the channel's order is broken at a position of its own, each of its entities comes into
-doubt as a whole at that position, and so is read again by a new snapshot. Nothing is ever resumed at LATEST silently.
+A replay id that the org refuses (it expired, the org moved), another instance, and another organization id that was
+accepted say that events may be missing. Then the channel's order is broken at a position of its own, each of its
+entities comes into doubt as a whole at that position, and so is read again by a new snapshot. Nothing is ever resumed
+at LATEST silently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sfcdc_assets.change_events.landing import StreamPlace
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, LAYER, Ledger
+from sfcdc_assets.lake.lost_places import LostPlace, lost_places, note_lost_place
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -28,18 +32,52 @@ def lose_place(
 ) -> StreamPlace:
     """Put the channel's entities in doubt, then break its order; returns the place to go on from.
 
-    In this sequence, so that a crash between the two repeats both: a doubt that is open already is not opened twice.
+    In this sequence, so that a crash in between repeats all of it: a doubt that is open already is not opened twice,
+    and a place that is known as lost is not noted twice. Who knows of a lost place finds its doubts.
     """
     position = place.position + 1
     for entity in entities_of_channel(warehouse, place.channel):
         doubt = {"record_id": ENTITY, "reason": Doubt.LOST_PLACE.value, "position": position, "detail": reason}
         Ledger.open_or_create(warehouse, entity).note([doubt], place.channel, position, now_ms)
-    lost: Mapping[str, Any] = {
-        "reason": reason,
-        "lost_at": now_ms,
-        "last_landed_at": raw_events.landed_at_ms(place.channel),
-    }
+    landed_at = raw_events.landed_at_ms(place.channel)
+    note_lost_place(warehouse, place.channel, position, reason, now_ms, landed_at)
+    lost: Mapping[str, Any] = {"reason": reason, "lost_at": now_ms, "last_landed_at": landed_at}
     return raw_events.lose_place(place, lost, organization_id)
+
+
+@dataclass(frozen=True)
+class KnownLoss:
+    """A lost place, and the entities that were not read again since."""
+
+    place: LostPlace
+    waiting: tuple[str, ...]
+
+    @property
+    def is_bridged(self) -> bool:
+        """Whether all tables have been read again since."""
+        return not self.waiting
+
+
+def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
+    """Every lost place of a channel, newest first. An entity waits for as long as the doubt that it raised is open, or
+    cannot be read."""
+    places = lost_places(warehouse, channel)
+    waiting: dict[int, list[str]] = {place.position: [] for place in places}
+    for entity in warehouse.entities(LAYER) if places else ():
+        for position in _open_since(warehouse, entity, channel, list(waiting)):
+            waiting.setdefault(position, []).append(entity)
+    return [KnownLoss(place, tuple(waiting[place.position])) for place in places]
+
+
+def _open_since(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> Sequence[int]:
+    """At which of the lost places the entity came into a doubt that is open."""
+    try:
+        ledger = Ledger.open(warehouse, entity)
+        doubts = ledger.open_doubts() if ledger else []
+    except TableDamaged:
+        return positions
+    mine = [each for each in doubts if (each.reason, each.channel) == (Doubt.LOST_PLACE, channel)]
+    return [each.opened_position for each in mine]
 
 
 def entities_of_channel(warehouse: Warehouse, channel: str) -> tuple[str, ...]:

@@ -6,18 +6,20 @@ table can be rebuilt without the org.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfcdc_assets import clock
+from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
-from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, due
+from sfcdc_assets.lake.gap_reconciliation import NOT_BELIEVED, Ledger, OpenDoubt, due
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -25,30 +27,34 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.stale_reads import events_of_records, longest_lag_ms, older_than_events, said_alive, settled
+from sfcdc_assets.pipeline.vanished import TELL_OF_DELETES, remedy
 from sfcdc_assets.reconciliation.compare import EXTRA
 from sfcdc_assets.reconciliation.read_back import read_back
 from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.view_all import Sight
+from sfcdc_assets.state.doubt import Doubt
 
-SKEW = timedelta(seconds=2)
-"""Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two (facts section 7)."""
 RECORDS = 10_000
 """The most records of one reading: what is held in memory, and what a failure costs. The next one takes the rest."""
 READS = 3
 """How often a record whose row is older than its last event is read before it waits for the next attempt."""
-SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
-"""Events after which a record is there."""
 
 
 @dataclass(frozen=True)
 class ReadBackReport:
-    """Records in doubt that were asked for, found, gone; those whose read was older than their last event; API requests
-    spent; and why the reading failed, if it did."""
+    """Records in doubt that were asked for, found, gone; those whose read was older than their last event, those that
+    could not be read though others were, and those that are not shown and not believed to be gone, with the reason; API
+    requests spent; and why the reading failed, if it did."""
 
     entity: str
     asked: int
     found: int = 0
     gone: int = 0
     stale: int = 0
+    refused: int = 0
+    not_believed: int = 0
+    not_believed_why: str | None = None
     calls: int = 0
     oldest_opened_at: int | None = None
     error: str | None = None
@@ -62,13 +68,15 @@ def read_back_doubts(
     channel: str,
     pins: Pins,
     *,
+    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
     clock_ms: Callable[[], int] = clock.now_ms,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> ReadBackReport | None:
     """Read the entity's records in doubt back, those that may be asked for now; None when there are none.
 
     A read that the org refuses or breaks off leaves the doubts open, with the reason and the time in the ledger; the
-    next attempt comes after a pause that doubles. Nothing is lost by it, and no other record is concerned.
+    next attempt comes after a pause that doubles. Nothing is lost by it, and no other record is concerned: one that the
+    org does not give, or that does not convert, waits with a reason and a pause of its own.
     """
     ledger = Ledger.open(warehouse, entity)
     table = CurrentState.open(warehouse, entity)
@@ -77,7 +85,8 @@ def read_back_doubts(
     if not doubts or ledger is None or table is None or taken is None:
         return None
     calls = org.session.calls
-    record_ids = list(dict.fromkeys(doubt.record_id for doubt in doubts))[:RECORDS]
+    every_id = list(dict.fromkeys(doubt.record_id for doubt in doubts))
+    record_ids = every_id[:RECORDS]
     chosen = set(record_ids)
     doubts = [doubt for doubt in doubts if doubt.record_id in chosen]
     oldest = min(doubt.opened_at for doubt in doubts)
@@ -86,67 +95,108 @@ def read_back_doubts(
         # A read older than events that are in the row already would be left out: the pin lies after all of them.
         position = pins.of(channel, max(table.applied(channel) or 0, *(doubt.position_on(channel) for doubt in doubts)))
         described = describe(org.session, entity).field_names
-        events = _events(RawEvents.open(warehouse), entity, channel, doubts)
-        missed = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
+        events = _events(RawEvents.open(warehouse), entity, channel, doubts, clock_ms() - lag_ms)
+        repeated = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
         fresh: list[pa.Table] = []
+        failed: dict[str, str] = {}
         wanted = record_ids
         for attempt in range(READS):
             if attempt:
                 sleep(2.0**attempt)
             read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
-            rows = read_back(org.session, entity, wanted, columns, described, position, read_at)
-            stale = _older_than_events(rows, events.filter(pl.col("position") <= position))
-            stale |= _missing_against_events(rows, events) - missed
-            fresh.append(rows.filter(pa.array([record_id not in stale for record_id in rows["Id"].to_pylist()])))
+            read = read_back(org.session, entity, wanted, columns, described, position, read_at)
+            rows = read.rows
+            failed |= read.refused
+            stale = _stale(rows, events, position, repeated, clock_ms() - lag_ms)
+            repeated |= stale
+            kept = [record_id not in stale for record_id in rows["Id"].to_pylist()]
+            fresh.append(rows.filter(pa.array(kept, pa.bool_())))
             wanted = sorted(stale)
             if not wanted:
                 break
+        rows = pa.concat_tables(fresh)
+        believed, why = _believed(org, table, ledger, entity, rows, events, doubts, len(every_id) / len(record_ids))
     except SfcdcError as error:
         ledger.failed(doubts, str(error), clock_ms())
         spent = org.session.calls - calls
         return ReadBackReport(entity, len(record_ids), calls=spent, oldest_opened_at=oldest, error=str(error))
-    rows = pa.concat_tables(fresh)
-    if rows.num_rows:
-        taken.add_refetch(rows, clock_ms())
-    left = [doubt for doubt in doubts if doubt.record_id in set(wanted)]
-    ledger.failed(left, "the org's row was older than the record's last event, or not there yet", clock_ms())
-    gone = rows["_system_modstamp"].null_count
+    if believed.num_rows:
+        taken.add_refetch(believed, clock_ms())
+    not_believed = set(rows["Id"].to_pylist()) - set(believed["Id"].to_pylist())
+    refused = len(failed)
+    failed |= dict.fromkeys(wanted, "the org's row was older than the record's last event, or not there yet")
+    failed |= dict.fromkeys(not_believed, NOT_BELIEVED + (why or ""))
+    ledger.failed([doubt for doubt in doubts if doubt.record_id in failed], failed, clock_ms())
+    if why is not None:
+        ledger.refuse_read(Doubt.VANISHED, channel, position, f"{why} {remedy(entity)}", clock_ms(), whole=False)
+    gone = believed["_system_modstamp"].null_count
     return ReadBackReport(
         entity,
         asked=len(record_ids),
-        found=rows.num_rows - gone,
+        found=believed.num_rows - gone,
         gone=gone,
         stale=len(wanted),
+        refused=refused,
+        not_believed=len(not_believed),
+        not_believed_why=why,
         calls=org.session.calls - calls,
         oldest_opened_at=oldest,
     )
 
 
-def _events(raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt]) -> pl.DataFrame:
-    """`record_id`, `position`, `change_type`, `commit_timestamp` of each record's events since the first doubt."""
-    first, landed = min(doubt.position_on(channel) for doubt in doubts), raw_events.place(channel).position
-    wanted = ["record_ids", "position", "change_type", "commit_timestamp"]
-    headers = raw_events.headers(entity, channel, wanted, after=first - 1, up_to=landed)
-    return pl.DataFrame(headers).explode("record_ids").rename({"record_ids": "record_id"}).sort("position")
+def _believed(
+    org: Org,
+    table: CurrentState,
+    ledger: Ledger,
+    entity: str,
+    rows: pa.Table,
+    events: pl.DataFrame,
+    doubts: Sequence[OpenDoubt],
+    of_all: float,
+) -> tuple[pa.Table, str | None]:
+    """The rows that may be applied, and why others may not: too many living rows would be gone by them.
 
-
-def _older_than_events(rows: pa.Table, events: pl.DataFrame) -> set[str]:
-    """Ids of rows the org modified, as it says, before an event that the pin says they contain."""
-    read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
-    last = events.group_by("record_id").agg(pl.col("commit_timestamp").max())
-    older = read.join(last, left_on="Id", right_on="record_id").filter(
-        pl.col("_system_modstamp") + SKEW < pl.col("commit_timestamp")
-    )
-    return set(older["Id"].to_list())
-
-
-def _missing_against_events(rows: pa.Table, events: pl.DataFrame) -> set[str]:
-    """Ids of records that the org does not show, though their last event says that they are there.
-
-    The org may show a new record late, so the first look (an audit that missed it counts as one) does not take it for
-    gone; a later one, after a pause that is much longer than any such delay, does.
+    What an event told to be deleted, or a person has accepted, is believed. `of_all`: how many times more records are
+    in doubt than were read now.
     """
-    missing = pl.DataFrame(rows.select(["Id", "_system_modstamp"])).filter(pl.col("_system_modstamp").is_null())
+    gone = set(rows.filter(pc.is_null(rows["_system_modstamp"]))["Id"].to_pylist())
+    accepted = {doubt.record_id for doubt in doubts if doubt.opened_at <= ledger.accepted_at()}
     last = events.unique("record_id", keep="last", maintain_order=True)
-    alive = last.filter(pl.col("change_type").is_in(SAYS_ALIVE))
-    return set(missing["Id"].to_list()) & set(alive["record_id"].to_list())
+    told = set(last.filter(pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
+    vanished = table.living_of(sorted(gone - accepted - told))
+    if not vanished:
+        return rows, None
+    why = None
+    if org.view_all.of(entity) is Sight.SHARED:
+        why = f"{len(vanished):,} records are not shown, and the user lacks View All on {entity}; they are not deleted."
+    elif org.vanish_limits.exceeded(len(vanished), rows.num_rows):
+        living = table.living()
+        if org.vanish_limits.exceeded(len(vanished) * of_all, living):
+            why = (
+                f"{len(vanished):,} of {rows.num_rows:,} records that were read back are not in the org any more, of "
+                f"{living:,} living rows; they are not deleted."
+            )
+    if why is None:
+        return rows, None
+    return rows.filter(pa.array([record_id not in vanished for record_id in rows["Id"].to_pylist()])), why
+
+
+def _events(
+    raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], since_ms: int
+) -> pl.DataFrame:
+    """The entity's events since the first doubt, and those before it that were received after a time."""
+    first = min(doubt.position_on(channel) for doubt in doubts)
+    recent = raw_events.first_position_received_after(channel, since_ms)
+    after = min([first, *([recent] if recent is not None else [])]) - 1
+    return events_of_records(raw_events, entity, channel, after, raw_events.place(channel).position)
+
+
+def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collection[str], since_ms: int) -> set[str]:
+    """Ids of rows, pinned at `position`, that show an older state than the events, or no record where there should be
+    one. A `repeated` read of a record whose last event was received by `since_ms` is the truth, whatever the row's
+    SystemModstamp."""
+    read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
+    missing = set(read.filter(pl.col("_system_modstamp").is_null())["Id"].to_list())
+    contained = events.filter(pl.col("position") <= position)
+    older = older_than_events(read, contained) - settled(repeated, contained, since_ms)
+    return older | (missing & said_alive(events)) - settled(repeated, events, since_ms)

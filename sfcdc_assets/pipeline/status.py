@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.audits import last_audits
+from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.damage import damage_of
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -19,25 +23,58 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
+from sfcdc_assets.pipeline.lost_place import KnownLoss, known_losses
+from sfcdc_assets.pipeline.organization import owner_of
+from sfcdc_assets.pipeline.refused_reads import refused_reads
+
+Found = TypeVar("Found")
+NO_PRIVACY: Mapping[str, Any] = {"left_out": {}, "hashed": {}, "rules_without_column": [], "conflicts": {}}
 
 
 def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     """`channels`, `entities`, `privacy` and `quarantined`, as JSON-able values; times are ISO 8601 in UTC.
 
-    Asks nothing of the org and creates no table.
+    Asks nothing of the org and creates no table. A table that is damaged is named in `damaged`, with what mends it, and
+    does not keep from telling of the others.
     """
-    raw = Table.open(warehouse, RAW_EVENTS_NAME)
+    damaged: list[TableDamaged] = []
+    raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
     events = RawEvents(raw) if raw else None
-    quarantine = Table.open(warehouse, "quarantine")
     landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
-    names = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
+    layers = ("current_state", "snapshot", "gap_reconciliation")
+    names = sorted({name for layer in layers for name in warehouse.entities(layer)})
+    filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in settings.channels}) or {}
+    audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
+    of_entities = {name: damage_of(warehouse, name) for name in names}
+    entities = [_entity_or_damage(warehouse, landed, name, of_entities[name]) for name in names]
+    sound = [name for name in names if not of_entities[name]]
+    damaged += [each for found in of_entities.values() for each in found if str(each) not in map(str, damaged)]
     return {
         "warehouse": warehouse.root,
-        "channels": [_channel(events, channel) for channel in settings.channels],
-        "entities": [_entity(warehouse, landed, name) for name in names],
-        "privacy": _privacy(warehouse, Privacy.of(settings), names),
-        "quarantined": quarantine.count() if quarantine else 0,
+        "organization": owner_of(warehouse),
+        "channels": [_channel(warehouse, events, channel, damaged) for channel in settings.channels],
+        "entities": [_and_filter(each, filters, audits) for each in entities],
+        "privacy": _unless_damaged(damaged, lambda: _privacy(warehouse, Privacy.of(settings), sound)) or NO_PRIVACY,
+        "refused_reads": _unless_damaged(damaged, lambda: _refused(warehouse, settings, sound)) or {},
+        "quarantined": _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
+        "damaged": [
+            {"table": each.table, "entity": each.entity, "file": each.file, "message": str(each)} for each in damaged
+        ],
     }
+
+
+def _unless_damaged(damaged: list[TableDamaged], look: Callable[[], Found]) -> Found | None:
+    """What a look at tables finds; None where one is damaged, which is noted."""
+    try:
+        return look()
+    except TableDamaged as damage:
+        damaged.append(damage)
+        return None
+
+
+def _quarantined(warehouse: Warehouse) -> int:
+    quarantine = Table.open(warehouse, "quarantine")
+    return quarantine.count() if quarantine else 0
 
 
 def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> dict[str, Any]:
@@ -57,7 +94,11 @@ def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> dic
     }
 
 
-def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
+def _channel(
+    warehouse: Warehouse, events: RawEvents | None, channel: str, damaged: list[TableDamaged]
+) -> dict[str, Any]:
+    losses = _unless_damaged(damaged, lambda: known_losses(warehouse, channel)) or []
+    told = {"lost_place": _lost_place(losses[0]) if losses else None, "lost_places": [*map(_lost_place, losses)]}
     if events is None:
         return {
             "channel": channel,
@@ -65,7 +106,7 @@ def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
             "complete_position": 0,
             "replay_id": None,
             "landed_at": None,
-            "lost_place": None,
+            **told,
         }
     place = events.place(channel)
     landed = events.landed_at_ms(channel)
@@ -75,21 +116,34 @@ def _channel(events: RawEvents | None, channel: str) -> dict[str, Any]:
         "complete_position": place.complete_position,
         "replay_id": place.resume.replay_id.hex() if place.resume.replay_id else None,
         "landed_at": _iso(landed) if landed else None,
-        "lost_place": _lost_place(events.last_lost_place(channel)),
+        **told,
     }
 
 
-def _lost_place(lost: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The last break of the channel's order, and the span of time that was bridged by reading the org."""
-    if lost is None:
-        return None
-    landed = lost["last_landed_at"]
+def _lost_place(loss: KnownLoss) -> dict[str, Any]:
+    """A break of the channel's order, the span of time that reading the org bridges, and who was not read again yet."""
+    landed = loss.place.last_landed_at
     return {
-        "reason": lost["reason"],
-        "position": lost["position"],
-        "bridged_from": _iso(landed) if landed else None,
-        "bridged_to": _iso(lost["lost_at"]),
+        "reason": loss.place.reason,
+        "position": loss.place.position,
+        "bridged_from": landed.isoformat(timespec="seconds") if landed else None,
+        "bridged_to": loss.place.lost_at.isoformat(timespec="seconds"),
+        "bridged": loss.is_bridged,
+        "waiting": list(loss.waiting),
     }
+
+
+def _entity_or_damage(
+    warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str, found: list[TableDamaged]
+) -> dict[str, Any]:
+    """`found`: its damage that is known; what is met besides is added."""
+    met: list[TableDamaged] = []
+    told = _unless_damaged(met, lambda: _entity(warehouse, landed, entity))
+    found += [each for each in met if each.table not in {known.table for known in found}]
+    if told is None:
+        nothing = {"rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
+        told = {"entity": entity, "snapshot": None, **nothing}
+    return {**told, "damaged": [str(each) for each in found]}
 
 
 def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str) -> dict[str, Any]:
@@ -122,6 +176,22 @@ def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entit
         "new_channel": carrying if carrying != channel else None,
         "version": table.table.version,
         "open_doubts": ledger.counts() if ledger else {},
+    }
+
+
+def _refused(warehouse: Warehouse, settings: Settings, sound: list[str]) -> dict[str, str]:
+    return refused_reads(warehouse, [name for name in sound if not settings.entities or name in settings.entities])
+
+
+def _and_filter(
+    told: dict[str, Any], filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
+) -> dict[str, Any]:
+    """With the filter of the events that feed the entity, None for none, and when its table was last compared whole."""
+    audited = audits.get(told["entity"])
+    return {
+        **told,
+        "filter_expression": filters.get(told.get("channel") or "", {}).get(told["entity"]),
+        "last_audit": audited.isoformat(timespec="seconds") if audited else None,
     }
 
 

@@ -1,19 +1,22 @@
 """The drift audit: an entity's table against the org, record by record and field by field (guarantee 10).
 
 The org goes on changing while it is read, so only what the table can know is compared: records that the stream names
-after the position the table stands at are in motion and are left out, and counted; so are records in doubt, which the
-table itself does not vouch for.
+after the position the table stands at changed while being compared, and those named just before the read may be shown
+late by REST. They are left out at first, and so are records in doubt, which the table itself does not vouch for. They
+are compared again by `compare_again`; what is still left then is counted, and is not equal to anything.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets import clock
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.current_state import CurrentState, id_ranges
 from sfcdc_assets.lake.decide_anew import decide_anew
@@ -23,12 +26,12 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.change_of_channel import OtherChannel
-from sfcdc_assets.pipeline.channel_reader import Lander
 from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.entity_tables import SnapshotMissing
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.reconciliation.windows import Plan, plan_windows
+from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.snapshot.pages import read_pages, rows_per_page, start
 from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.state.doubt import Doubt
@@ -40,14 +43,17 @@ DAY_SECONDS = 86_400
 
 @dataclass
 class VerifyReport:
-    """What was compared: live records of the org and of the table, records left out (in motion, in doubt), differences,
-    the parts read and the parts that were not for want of budget, and the API requests spent."""
+    """What was compared: records in all, and those of them compared again; live records of the org and of the table;
+    records that could not be compared (they changed each time, or are in doubt); differences, the parts read and the
+    parts that were not for want of budget, and the API requests spent."""
 
     entity: str
     channel: str
     position: int
     in_org: int = 0
     in_table: int = 0
+    compared: int = 0
+    compared_again: int = 0
     in_motion: int = 0
     in_doubt: int = 0
     values_compared: int = 0
@@ -58,6 +64,25 @@ class VerifyReport:
     skipped: int = 0
     calls: int = 0
     seconds: float = 0.0
+    refused: str | None = None
+    """Why nothing was compared."""
+    left: frozenset[str] = frozenset()
+    """Ids of the records that were not compared."""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every record of the entity was compared, and none differs."""
+        return not (self.refused or self.differences or self.cut_off or self.left or self.skipped)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-able values, without the ids of what is left."""
+        told = {name: value for name, value in vars(self).items() if name not in ("left", "differences")}
+        return {**told, "equal": self.is_equal, "differences": [asdict(each) for each in self.differences]}
+
+    def leave(self, moving: set[str], doubted: set[str]) -> None:
+        """Records that changed while being compared, or are in doubt."""
+        self.in_motion, self.in_doubt = len(moving - doubted), len(doubted)
+        self.left = frozenset(moving | doubted)
 
     def add(self, found: list[Difference]) -> None:
         """Hold differences, up to `HELD`."""
@@ -65,16 +90,32 @@ class VerifyReport:
         self.differences.extend(found[: HELD - len(self.differences)])
 
 
+class Lands(Protocol):
+    """Whoever lands what a channel brings, so that it is known which records changed."""
+
+    def land(self, channel: str) -> object:
+        """Land all that has come."""
+
+
 def verify_entity(
-    warehouse: Warehouse, org: Org, lander: Lander, entity: str, channel: str, budget: int | None = None
+    warehouse: Warehouse,
+    org: Org,
+    lander: Lands,
+    entity: str,
+    channel: str,
+    budget: int | None = None,
+    *,
+    visibility_seconds: float = 0.0,
 ) -> VerifyReport:
     """Read the entity from the org, whole or as far as `budget` API requests go, and compare.
+
+    `visibility_seconds`: how late REST may show a change; see `moving_since`.
 
     Memory holds one page, and the Ids of both sides. Of a hashed column the hashes are compared. Raises
     `SnapshotMissing` for an entity without a table, `OtherChannel` for one whose table stands at a position of another
     channel, and `PrivacyChanged`.
     """
-    started, calls = time.monotonic(), org.session.calls
+    started, calls, began_ms = time.monotonic(), org.session.calls, clock.now_ms()
     table = CurrentState.open(warehouse, entity)
     taken = Snapshots.open(warehouse, entity)
     if table is None or taken is None:
@@ -85,16 +126,33 @@ def verify_entity(
     columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
     plan = _plan(table, columns, budget)
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
-    for window in plan.windows:
-        _compare(org, table, columns, window, report)
+    seen = [_compare(org, table, columns, window, report) for window in plan.windows]
     lander.land(channel)
-    moving = RawEvents.open(warehouse).record_ids_after(entity, channel, position)
-    held = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
-    report.in_motion, report.in_doubt = len(moving), len(held)
-    left_out = moving | held
-    report.differences = [found for found in report.differences if found.record_id not in left_out]
+    moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
+    doubted = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
+    if plan.skipped:
+        # Of the parts that are not read nothing is compared, now or again.
+        moving, doubted = (_within(plan, ids) for ids in (moving, doubted))
+    report.leave(moving, doubted)
+    report.differences = [found for found in report.differences if found.record_id not in report.left]
+    read = pl.concat([pl.Series("Id", [], pl.String), *seen])
+    report.compared = read.len() - int(read.is_in(list(report.left)).sum())
     report.calls, report.seconds = org.session.calls - calls, time.monotonic() - started
     return report
+
+
+def moving_since(warehouse: Warehouse, entity: str, channel: str, position: int, since_ms: int) -> set[str]:
+    """Ids of the records that landed events name which a table at `position` does not have yet, or which were received
+    after a time (ms, UTC): REST may show the org as it was before them, while the table is past them."""
+    raw_events = RawEvents.open(warehouse)
+    recent = raw_events.first_position_received_after(channel, since_ms)
+    after = position if recent is None else min(position, recent - 1)
+    return {each for each in raw_events.record_ids_after(entity, channel, after) if is_salesforce_id(each)}
+
+
+def _within(plan: Plan, record_ids: set[str]) -> set[str]:
+    """Those that lie in the windows that are read."""
+    return {each for each in record_ids if any(window.has(each) for window in plan.windows)}
 
 
 @decide_anew
@@ -119,7 +177,10 @@ def _plan(table: CurrentState, columns: Sequence[Column], budget: int | None) ->
     return plan_windows(boundaries, rows, per_page, budget, turn=int(time.time() // DAY_SECONDS))
 
 
-def _compare(org: Org, table: CurrentState, columns: Sequence[Column], window: IdWindow, report: VerifyReport) -> None:
+def _compare(
+    org: Org, table: CurrentState, columns: Sequence[Column], window: IdWindow, report: VerifyReport
+) -> pl.Series:
+    """Compare a part; returns the Ids of both sides."""
     within = f" and {window.condition}" if window.condition else ""
     progress = start(
         org.session,
@@ -132,25 +193,27 @@ def _compare(org: Org, table: CurrentState, columns: Sequence[Column], window: I
     )
     seen: list[pl.Series] = []
     for page, after in read_pages(org.session, progress, columns):
-        rows = _frame(page).filter(~pl.col("_is_deleted").fill_null(False))
+        rows = frame(page).filter(~pl.col("_is_deleted").fill_null(False))
         if rows.is_empty():
             continue
         seen.append(rows["Id"])
         low, high = str(rows["Id"].min()), str(rows["Id"].max())
-        ours = _frame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
+        ours = frame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
         compared = [column.name for column in columns if column.name in after.fields and column.name != "Id"]
         report.in_org += rows.height
         report.values_compared += rows.height * len(compared)
         report.add(different_values(report.entity, rows, ours, compared))
         report.add(one_sided(report.entity, rows.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING))
-    live = _frame(table.table.scan(["Id"], f"not _is_deleted{within}"))
+    live = frame(table.table.scan(["Id"], f"not _is_deleted{within}"))
     report.in_table += live.height
     org_ids = pl.concat(seen) if seen else pl.Series("Id", [], pl.String)
     extra = live.join(org_ids.to_frame("Id"), on="Id", how="anti")["Id"].to_list()
     report.add(one_sided(report.entity, extra, EXTRA))
+    return pl.concat([org_ids, live["Id"]]).unique()
 
 
-def _frame(rows: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(rows)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+def frame(rows: pa.Table) -> pl.DataFrame:
+    """The same rows for polars."""
+    found = pl.from_arrow(rows)
+    assert isinstance(found, pl.DataFrame)
+    return found

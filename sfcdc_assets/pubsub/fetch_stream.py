@@ -65,8 +65,9 @@ class FetchStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether the service or the network has ended the call; responses before that may wait to be taken."""
-        return self._error is not None
+        """Whether the call was ended, by the service, the network or `close`; responses before that may wait to be
+        taken."""
+        return self._closed or self._error is not None
 
     def request(self, number: int) -> None:
         """Ask for more events."""

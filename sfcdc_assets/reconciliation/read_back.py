@@ -1,9 +1,11 @@
-"""Read named records back from the org: at the smallest cost, with what became of those that are not there."""
+"""Read named records back from the org: at the smallest cost, with what became of those that are not there, and why
+others cannot be read."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,13 +13,22 @@ import pyarrow as pa
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.change_events.hashed_value import hashed_array, plain_arrow_type
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
-from sfcdc_assets.salesforce.query import query_rows
+from sfcdc_assets.salesforce.recycle_bin import deleted_records
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.state.baseline import read_schema
 
-IDS_PER_QUERY = 200
-"""A query's address must stay below the 16 KB that proxies take; an id takes 21 bytes in it."""
+MODIFIED = Column("SystemModstamp", ColumnType.TIMESTAMP, False, "datetime")
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """Rows (the columns, then `READ_COLUMNS`) of records; why others could not be read; and those that were not asked
+    for to the end because too many requests had failed."""
+
+    rows: pa.Table
+    refused: Mapping[str, str]
+    left: tuple[str, ...]
 
 
 def read_back(
@@ -28,27 +39,45 @@ def read_back(
     described: frozenset[str],
     position: int,
     read_at: dt.datetime,
-) -> pa.Table:
-    """The records' rows now, one for each id: the columns, then `READ_COLUMNS` with `position` as the pin
-    and `read_at` as the time.
+) -> ReadBack:
+    """The records' rows now, with `position` as the pin and `read_at` as the time.
 
     Living records come by composite retrieve, 2,000 a request. Those that it does not give are looked for in the
-    recycle bin by queryAll: found, they are deleted (or merged: MasterRecordId says into which); not found, they are
-    gone for good, a row with the id alone. `described`: the fields the user may read. Raises the session's errors.
+    recycle bin: found, they are deleted (or merged: MasterRecordId says into which); not found, they are gone for good,
+    a row with the id alone. A record that the org does not give, or with a value that does not convert, keeps no other
+    from being read. `described`: the fields the user may read. Raises the session's errors.
     """
     wanted = [column.name for column in columns if column.name in described and column.name != "Id"]
     extra = [name for name in ("IsDeleted", "SystemModstamp", "MasterRecordId") if name in described]
     fields = ["Id", *wanted, *extra]
-    found = retrieve(session, entity, record_ids, fields)
-    missing = [record_id for record_id in record_ids if found.get(record_id) is None]
-    binned: dict[str, Mapping[str, Any]] = {}
-    for start in range(0, len(missing), IDS_PER_QUERY):
-        listed = ", ".join(f"'{record_id}'" for record_id in missing[start : start + IDS_PER_QUERY])
-        soql = f"SELECT {', '.join(fields)} FROM {entity} WHERE Id IN ({listed})"
-        binned |= {row["Id"]: row for row in query_rows(session, soql, include_deleted=True)}
-    rows = [found.get(record_id) or binned.get(record_id) or {"Id": record_id} for record_id in record_ids]
+    living = retrieve(session, entity, record_ids, fields)
+    missing = [record_id for record_id, row in living.rows.items() if row is None]
+    binned = deleted_records(session, entity, missing, fields)
+    read = {**living.rows, **dict.fromkeys(missing), **binned.rows}
+    skipped = {*binned.refused, *binned.left}
+    found = {record_id: row or {"Id": record_id} for record_id, row in read.items() if record_id not in skipped}
+    refused = {record_id: str(error) for record_id, error in (living.refused | binned.refused).items()}
     unread = sorted({column.name for column in columns} - set(fields)) or None
-    return _table(session.url_of(f"composite/sobjects/{entity}"), rows, columns, unread, position, read_at)
+    source = session.url_of(f"composite/sobjects/{entity}")
+    spoiled = _spoiled(source, found, columns)
+    rows = [row for record_id, row in found.items() if record_id not in spoiled]
+    table = _table(source, rows, columns, unread, position, read_at)
+    return ReadBack(table, refused | spoiled, (*living.left, *binned.left))
+
+
+def _spoiled(source: str, found: Mapping[str, Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, str]:
+    """Records with a value that does not convert, and what is wrong with it. One by one only where one of all is."""
+    spoiled: dict[str, str] = {}
+    for column in (*columns, MODIFIED):
+        try:
+            rest_array(column, [row.get(column.name) for row in found.values()], source)
+        except UnexpectedAnswer:
+            for record_id, row in found.items():
+                try:
+                    rest_array(column, [row.get(column.name)], source)
+                except UnexpectedAnswer as error:
+                    spoiled.setdefault(record_id, str(error))
+    return spoiled
 
 
 def _table(
@@ -62,7 +91,7 @@ def _table(
     schema = read_schema(columns)
     arrays = {column.name: rest_array(column, [row.get(column.name) for row in rows], source) for column in columns}
     values: dict[str, list[Any]] = {}
-    modified = [_timestamp(row.get("SystemModstamp")) for row in rows]
+    modified = [_timestamp(row.get(MODIFIED.name)) for row in rows]
     values["_is_deleted"] = [
         bool(row.get("IsDeleted")) or stamp is None for row, stamp in zip(rows, modified, strict=True)
     ]

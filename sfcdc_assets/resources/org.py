@@ -6,14 +6,16 @@ from contextlib import contextmanager
 import dagster as dg
 
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.pipeline.org import Org, connect
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.organization import connect_for
 
 
 class OrgResource(dg.ConfigurableResource):
     """The org of the SFCDC_* settings. It has no configuration of its own, so no secret can be shown in the UI."""
 
     @contextmanager
-    def connect(self) -> Iterator[Org]:
-        """An open session, closed at the end."""
-        with connect(load_settings()) as org:
+    def connect(self, warehouse: Warehouse) -> Iterator[Org]:
+        """An open session for work on the warehouse, closed at the end. Raises `WrongOrganization`."""
+        with connect_for(warehouse, load_settings()) as org:
             yield org

@@ -7,7 +7,9 @@ cannot store an empty text, so nothing is lost). Datetimes end in Z, numbers may
 from __future__ import annotations
 
 import csv
+import io
 import re
+from dataclasses import dataclass, field
 from typing import IO
 
 import pyarrow as pa
@@ -15,45 +17,89 @@ import pyarrow.csv as arrow_csv
 
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 
+_ID = "Id"
 _LARGEST_HEADER_BYTES = 1024 * 1024
 _LARGEST_ROW_BYTES = 16 * 1024 * 1024
 """pyarrow needs a row to fit into one block. A record's text fields hold at most some million characters together."""
+MOST_UNREADABLE_ROWS = 100
+"""In one page: more of them are no record's fault, and the page is refused as a whole."""
 _CONVERSION_ERROR = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to ([a-z0-9_]+)")
 
 
-def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> pa.Table:
+@dataclass(frozen=True)
+class CsvPage:
+    """The rows that convert, and by Id why others do not."""
+
+    table: pa.Table
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+
+def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> CsvPage:
     """All rows, the columns as in the page's header line; types by name from `schema`, text for other columns.
 
     An empty body is a table without rows and with the schema's columns. `url` names the page in errors.
-    Raises `UnexpectedAnswer`; it names columns and types but quotes no value, because values are the org's data.
+    A value that does not convert costs its row alone, if the page has an Id. What is told of it names column and type
+    but quotes no value, because values are the org's data. Raises `UnexpectedAnswer` for a page that is no such CSV.
     """
     header, has_rows = _header(source)
     if not header:
-        return schema.empty_table()
-    # Whole numbers are read as double and cast: 1E3 and 5.0 are whole numbers too, and a double holds an int exactly.
-    wanted = {name: schema.field(name).type if name in schema.names else pa.string() for name in header}
-    wanted_schema = pa.schema(list(wanted.items()))
+        return CsvPage(schema.empty_table())
+    wanted = pa.schema([(name, schema.field(name).type if name in schema.names else pa.string()) for name in header])
     if not has_rows:
-        return wanted_schema.empty_table()
-    read_as = {name: pa.float64() if pa.types.is_integer(type_) else type_ for name, type_ in wanted.items()}
+        return CsvPage(wanted.empty_table())
     try:
-        table = arrow_csv.read_csv(
-            source,
-            read_options=arrow_csv.ReadOptions(block_size=_LARGEST_ROW_BYTES, use_threads=False),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=read_as,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
-                true_values=["true"],
-                false_values=["false"],
-                timestamp_parsers=[arrow_csv.ISO8601],
-            ),
-        )
-        return table.cast(wanted_schema)
+        return CsvPage(_typed(source, wanted))
+    except pa.ArrowInvalid as error:
+        if _ID not in header:
+            raise UnexpectedAnswer(url, _told(str(error), header)) from None
+    try:
+        source.seek(0)
+        return _row_by_row(_typed(source, pa.schema([(name, pa.string()) for name in header])), wanted)
     except pa.ArrowInvalid as error:
         raise UnexpectedAnswer(url, _told(str(error), header)) from None
+
+
+def _typed(source: IO[bytes], wanted: pa.Schema) -> pa.Table:
+    # Whole numbers are read as double and cast: 1E3 and 5.0 are whole numbers too, and a double holds an int exactly.
+    read_as = {field.name: pa.float64() if pa.types.is_integer(field.type) else field.type for field in wanted}
+    table = arrow_csv.read_csv(
+        source,
+        read_options=arrow_csv.ReadOptions(block_size=_LARGEST_ROW_BYTES, use_threads=False),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=read_as,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+            true_values=["true"],
+            false_values=["false"],
+            timestamp_parsers=[arrow_csv.ISO8601],
+        ),
+    )
+    return table.cast(wanted)
+
+
+def _row_by_row(texts: pa.Table, wanted: pa.Schema) -> CsvPage:
+    """Convert a page in halves, down to the rows that do not convert. Raises `pa.ArrowInvalid` for too many of them."""
+    converted: list[pa.Table] = []
+    unreadable: dict[str, str] = {}
+    waiting = [texts]
+    while waiting:
+        some = waiting.pop()
+        written = io.BytesIO()
+        arrow_csv.write_csv(some, written, arrow_csv.WriteOptions(quoting_style="all_valid"))
+        written.seek(0)
+        try:
+            converted.append(_typed(written, wanted))
+        except pa.ArrowInvalid as error:
+            middle = some.num_rows // 2
+            if len(unreadable) == MOST_UNREADABLE_ROWS:
+                raise
+            if middle:
+                waiting += [some.slice(middle), some.slice(0, middle)]
+            else:
+                unreadable[some[_ID][0].as_py()] = _told(str(error), wanted.names)
+    return CsvPage(pa.concat_tables([wanted.empty_table(), *converted]), unreadable)
 
 
 def _header(source: IO[bytes]) -> tuple[list[str], bool]:

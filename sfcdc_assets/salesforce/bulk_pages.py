@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
@@ -23,11 +23,13 @@ _CHUNK_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class BulkPage:
-    """One page: its rows, and the locator of the page after it (None on the last one)."""
+    """One page: its rows, those that cannot be read (Id -> why), and the locator of the page after it (None on the last
+    one)."""
 
     number_of_records: int
     next_locator: str | None
     table: pa.Table
+    unreadable: Mapping[str, str]
 
 
 def pages(
@@ -89,13 +91,14 @@ def _page(
         if response.status_code != 200 or not expected.isdigit():
             raise UnexpectedAnswer(url, f"HTTP {response.status_code} without a page of results")
         spool.seek(0)
-        table = read_page(spool, schema, url)
-    if table.num_rows != int(expected):
-        raise UnexpectedAnswer(url, f"a page of {table.num_rows} records that says it has {expected}")
+        read = read_page(spool, schema, url)
+    records = read.table.num_rows + len(read.unreadable)
+    if records != int(expected):
+        raise UnexpectedAnswer(url, f"a page of {records} records that says it has {expected}")
     following = response.headers.get("Sforce-Locator", "null")
     if following == locator:
         raise UnexpectedAnswer(url, "a page that names itself as the next one")
-    return BulkPage(table.num_rows, None if following == "null" else following, table)
+    return BulkPage(records, None if following == "null" else following, read.table, read.unreadable)
 
 
 def _spool(response: requests.Response, spool: IO[bytes], max_bytes: int) -> None:

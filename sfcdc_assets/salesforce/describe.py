@@ -110,3 +110,13 @@ def _field(described: dict[str, Any]) -> FieldDescription:
 def _camel_case(name: str) -> str:
     first, *others = name.split("_")
     return first + "".join(part.capitalize() for part in others)
+
+
+def object_names(session: OrgSession) -> frozenset[str]:
+    """API names of all objects that the user may see. Raises `RequestRefused` and `UnexpectedAnswer`."""
+    path = "sobjects/"
+    answer = session.request("GET", path, what="the list of objects")
+    try:
+        return frozenset(str(each["name"]) for each in answer["sobjects"])
+    except (KeyError, TypeError):
+        raise UnexpectedAnswer(session.url_of(path), "it is not a list of objects") from None

@@ -72,14 +72,28 @@ class CertificateNotTrusted(SfcdcError):
 class OrgUnavailable(SfcdcError):
     """The org did not answer in good order within the bounded number of tries."""
 
-    def __init__(self, url: str, tries: int, problem: str, *, timed_out: bool = False) -> None:
+    def __init__(
+        self, url: str, tries: int, problem: str, *, timed_out: bool = False, status: int | None = None
+    ) -> None:
         self.url = url
         self.tries = tries
         self.problem = problem
         self.timed_out = timed_out
+        self.status = status
         super().__init__(
             f"The org did not answer {url} after {tries} {'try' if tries == 1 else 'tries'} ({_sentence(problem)}). "
             "Nothing is lost; run again later, or look at https://status.salesforce.com."
+        )
+
+
+class OrganizationReplaced(SfcdcError):
+    """Another org answers the login in the middle of a session: a sandbox was refreshed."""
+
+    def __init__(self, before: str, now: str) -> None:
+        self.before, self.now = before, now
+        super().__init__(
+            f"The login leads to the organization {now} by now; this session began with {before}. Nothing of the new "
+            "one was read. Run the command again: it says how to go on."
         )
 
 

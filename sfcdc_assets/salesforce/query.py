@@ -7,19 +7,22 @@ from typing import Any
 
 from sfcdc_assets.salesforce.errors import EntityNotReadable, QueryRefused, RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.salesforce.transport import TRIES
 
 _ENTITY_REFUSALS = frozenset({"INVALID_TYPE", "INSUFFICIENT_ACCESS", "API_DISABLED_FOR_ORG"})
 
 
-def query_rows(session: OrgSession, soql: str, include_deleted: bool = False) -> Iterator[dict[str, Any]]:
+def query_rows(
+    session: OrgSession, soql: str, include_deleted: bool = False, *, tries: int = TRIES
+) -> Iterator[dict[str, Any]]:
     """Rows as JSON values without `attributes`, fetched as they are consumed; memory holds one page (2,000 rows).
 
     `include_deleted`: rows of the recycle bin too (queryAll). Raises `QueryRefused`, also when a locator expires
-    (they live two days) in the middle.
+    (they live two days) in the middle. The query is a part of the address, which ends at 16 KB at most.
     """
     path, params = "queryAll/" if include_deleted else "query/", {"q": soql}
     while path:
-        answer = _page(session, path, params, soql)
+        answer = _page(session, path, params, soql, tries)
         for record in answer["records"]:
             yield {name: value for name, value in record.items() if name != "attributes"}
         path, params = ("" if answer["done"] else _next_path(session, path, answer)), {}
@@ -44,9 +47,9 @@ def count(session: OrgSession, entity: str, where: str | None = None, include_de
     return total
 
 
-def _page(session: OrgSession, path: str, params: dict[str, str], soql: str) -> dict[str, Any]:
+def _page(session: OrgSession, path: str, params: dict[str, str], soql: str, tries: int = TRIES) -> dict[str, Any]:
     try:
-        answer = session.request("GET", path, params=params, what="a query")
+        answer = session.request("GET", path, params=params, what="a query", tries=tries)
     except RequestRefused as refusal:
         raise QueryRefused(soql, refusal.status, refusal.error_code, refusal.message) from refusal
     if not isinstance(answer, dict) or not isinstance(answer.get("records"), list) or "done" not in answer:

@@ -22,8 +22,17 @@ class Transient(Exception):
     `connected` is False when the request cannot have reached the org, so that even a write may be sent again.
     """
 
-    def __init__(self, problem: str, *, connected: bool, timed_out: bool = False, retry_after_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        connected: bool,
+        timed_out: bool = False,
+        retry_after_s: float = 0.0,
+        status: int | None = None,
+    ) -> None:
         self.problem = problem
+        self.status = status
         self.connected = connected
         self.timed_out = timed_out
         self.retry_after_s = retry_after_s

@@ -15,7 +15,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.salesforce.answer import json_of, refusal_of, refuses_the_token
 from sfcdc_assets.salesforce.api_version import negotiated_version
-from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused, SessionExpired
+from sfcdc_assets.salesforce.errors import ApiLimitReached, OrganizationReplaced, RequestRefused, SessionExpired
 from sfcdc_assets.salesforce.login import Login
 from sfcdc_assets.salesforce.login_choice import chosen_grant
 from sfcdc_assets.salesforce.record_id import eighteen_characters
@@ -235,6 +235,9 @@ class OrgSession:
                 f"is {wanted}, but the login is to the org {login.organization_id}",
                 "Correct it, or leave it out: the org tells its id",
             )
+        before = self._asked_organization_id or (self._login.organization_id if self._login else None)
+        if before is not None and login.organization_id not in (None, before):
+            raise OrganizationReplaced(before, str(login.organization_id))
         return login
 
     def _userinfo_organization(self) -> str:

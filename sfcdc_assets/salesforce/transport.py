@@ -99,7 +99,13 @@ class Transport(requests.Session):
                 if repeatable and response.status_code in retried:
                     problem = f"HTTP {response.status_code} {response.reason or ''}".strip()
                     timed_out = response.status_code == 504
-                    raise Transient(problem, connected=True, timed_out=timed_out, retry_after_s=retry_after_s(response))
+                    raise Transient(
+                        problem,
+                        connected=True,
+                        timed_out=timed_out,
+                        retry_after_s=retry_after_s(response),
+                        status=response.status_code,
+                    )
                 if response.is_redirect:
                     raise UnexpectedAnswer(where, f"it sends on to another host (HTTP {response.status_code})", setting)
                 if receive is not None and response.ok:
@@ -138,7 +144,7 @@ class Transport(requests.Session):
             if not error.connected and host not in self._hosts_that_answered:
                 raise OrgUnreachable(f"https://{host}", setting, error.problem) from error
             made = retrying.statistics["attempt_number"]
-            raise OrgUnavailable(where, made, error.problem, timed_out=error.timed_out) from error
+            raise OrgUnavailable(where, made, error.problem, timed_out=error.timed_out, status=error.status) from error
 
     def _send(self, method: str, url: str, options: dict[str, Any]) -> requests.Response:
         if urlsplit(url).path.startswith("/services/data/v"):

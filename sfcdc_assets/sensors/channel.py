@@ -7,6 +7,7 @@ an instance that forgot everything, changes nothing about what the next tick fin
 
 import atexit
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import dagster as dg
 
@@ -23,9 +24,12 @@ from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states, seen_by_privacy
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.layout import seen_by_layout
+from sfcdc_assets.pipeline.organization import WrongOrganization, claim_warehouse
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
+from sfcdc_assets.pipeline.refused_reads import sentences
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.salesforce.errors import OrganizationReplaced
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
 INTERVAL_SECONDS = 5
@@ -58,8 +62,13 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
         "asks for one run over the entities that have work.",
     )
     def poll(context: dg.SensorEvaluationContext, lake: LakeResource, org: OrgResource) -> dg.SensorResult:
-        opened = OPEN_CHANNELS.of(channel, lake.warehouse(), load_settings(), org.connect)
-        return tick(context.instance, channel, opened, TICK)
+        warehouse = lake.warehouse()
+        opened = OPEN_CHANNELS.of(channel, warehouse, load_settings(), partial(org.connect, warehouse))
+        try:
+            return tick(context.instance, channel, opened, TICK)
+        except (WrongOrganization, OrganizationReplaced):
+            OPEN_CHANNELS.drop(channel)
+            raise
 
     return poll
 
@@ -76,14 +85,18 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
         is_unchanged = not report.count and report.complete_position == looked.complete_position
         if patience is TICK and is_unchanged and not looked.was_busy and now - looked.at < LOOK_SECONDS:
             return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
+        looked.at = float("-inf")  # should the look fail, the next tick looks again
+        result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
         looked.at, looked.complete_position = now, report.complete_position
-        return _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
+        return result
 
 
 def _look(
     instance: dg.DagsterInstance, channel: str, opened: OpenChannel, report: LandingReport, *, retries_at_once: bool
 ) -> dg.SensorResult:
     warehouse, settings, looked = opened.warehouse, opened.settings, opened.looked
+    # The session is kept open for long, and another process may have given the warehouse to another organization.
+    claim_warehouse(warehouse, opened.org.session.organization_id, clock.now_ms())
     known = entity_channels(warehouse, settings.channels, settings.entities, opened.members)
     mine = {entity: of for entity, of in known.items() if of == channel}
     keys = list(instance.get_dynamic_partitions(_name()))
@@ -174,6 +187,9 @@ def _landed(report: LandingReport) -> str:
 
 def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
     told = _landed(report)
+    refused = {state.entity: state.refused for state in states if state.refused is not None}
+    if refused:
+        return f"{told}; {' '.join(sentences(refused))}"
     waiting = [state.entity for state in states if state.needs_snapshot]
     if waiting and snapshot_run:
         return f"{told}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."

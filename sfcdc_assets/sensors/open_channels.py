@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,6 +19,7 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class OpenChannel:
         self._used_at = self._tick_began = clock.current().monotonic()
         self._in_use = threading.Lock()
         self._is_ending = False
-        self._members: dict[str, tuple[float, Sequence[str] | None]] = {}
+        self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
         with ExitStack() as stack:
             self.org = stack.enter_context(connect())
             self.reader = ChannelReader(warehouse, self.org, channel, settings.settle_seconds)
@@ -92,7 +93,7 @@ class OpenChannel:
         """Whether nobody has wanted the channel for so long."""
         return not self._in_use.locked() and clock.current().monotonic() - self._used_at > seconds
 
-    def members(self, channel: str) -> Sequence[str] | None:
+    def members(self, channel: str) -> ChannelMembers | None:
         """As `Org.members`, asked anew every ten minutes."""
         now = clock.current().monotonic()
         asked_at, members = self._members.get(channel, (float("-inf"), None))
@@ -129,6 +130,7 @@ class OpenChannels:
     def __init__(self, forgotten_seconds: float = FORGOTTEN_SECONDS) -> None:
         self._forgotten_seconds = forgotten_seconds
         self._open: dict[str, OpenChannel] = {}
+        self._opening: set[str] = set()
         self._changed = threading.Condition()
         self._watcher: threading.Thread | None = None
 
@@ -139,24 +141,37 @@ class OpenChannels:
         settings: Settings,
         connect: Callable[[], AbstractContextManager[Org]],
     ) -> OpenChannel:
-        """The open channel; opened anew when the settings or the warehouse are not those it was opened with."""
-        replaced: OpenChannel | None = None
-        try:
-            with self._changed:
-                found = self._open.get(channel)
-                if found is not None and (found.settings, found.warehouse) != (settings, warehouse):
-                    replaced, found = self._open.pop(channel), None
-                if found is None:
-                    found = self._open[channel] = OpenChannel(channel, warehouse, settings, connect)
+        """The open channel; opened anew when the settings or the warehouse are not those it was opened with.
+
+        Raises `ChannelInUse` and what `connect` raises; nothing is open then.
+        """
+        with self._changed:
+            found = self._open.get(channel)
+            if found is not None and (found.settings, found.warehouse) == (settings, warehouse):
                 found.touch()
-                if self._watcher is None and self._forgotten_seconds < float("inf"):
-                    self._watcher = threading.Thread(target=self._watch, name="forgotten channels", daemon=True)
-                    self._watcher.start()
                 return found
+            if channel in self._opening:
+                raise ChannelInUse(channel, "the tick before is still connecting to the org")
+            self._opening.add(channel)
+        # Not while others wait for us: to close a call, or to log in to an org that does not answer, takes long.
+        opened: OpenChannel | None = None
+        try:
+            self.drop(channel)
+            opened = OpenChannel(channel, warehouse, settings, connect)
+            return opened
         finally:
-            # Not while the others wait for us: it may take seconds.
-            if replaced is not None:
-                replaced.end()
+            with self._changed:
+                self._opening.remove(channel)
+                if opened is not None:
+                    self._open[channel] = opened
+                    self._watch_them()
+
+    def drop(self, channel: str) -> None:
+        """End a channel that is not to be read on as it is: the next tick opens it anew."""
+        with self._changed:
+            found = self._open.pop(channel, None)
+        if found is not None:
+            found.end()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -180,6 +195,12 @@ class OpenChannels:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close(lands=kind is None)
+
+    def _watch_them(self) -> None:
+        """Have a thread that ends what is forgotten. The caller holds the lock."""
+        if self._watcher is None and self._forgotten_seconds < float("inf"):
+            self._watcher = threading.Thread(target=self._watch, name="forgotten channels", daemon=True)
+            self._watcher.start()
 
     def _watch(self) -> None:
         """End what is forgotten, until nothing is open."""

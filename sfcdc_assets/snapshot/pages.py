@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.salesforce.bulk_pages import pages
 from sfcdc_assets.salesforce.bulk_query import create_job, wait_for_job
 from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.snapshot.page_table import csv_schema, page_table
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -72,12 +73,15 @@ def read_pages(
     *,
     max_records: int | None = None,
     sleep: Callable[[float], None] | None = None,
+    on_unreadable: Callable[[Mapping[str, str]], object] | None = None,
 ) -> Iterator[tuple[pa.Table, SnapshotProgress]]:
     """The pages after `progress`, each with the progress to store TOGETHER with it in one commit.
 
     A page has `page_schema(columns)` and is sorted by Id; a column that is not among `progress.fields` is null and the
     snapshot says nothing about it. Read again from the same progress, the rows are the same ones. An entity without
     records gives one empty, complete page; a complete progress gives none. Memory holds one page.
+    `on_unreadable` is told, before the page that they are missing in, the Ids of records that hold a value which does
+    not convert, and why; without it they raise `UnexpectedAnswer`.
     Raises `BulkJobGone` when the job is no longer there (start a new snapshot number with a new pin), `BulkJobFailed`,
     and the session's errors.
     """
@@ -93,7 +97,12 @@ def read_pages(
         max_records=max_records or rows_per_page(columns),
     )
     for page in following:
-        table = page_table(page.table, progress.fields, columns, source=f"bulk query job {job.id} of {job.entity}")
+        source = f"bulk query job {job.id} of {job.entity}"
+        if page.unreadable:
+            if on_unreadable is None:
+                raise UnexpectedAnswer(source, "; ".join(sorted(set(page.unreadable.values()))))
+            on_unreadable(page.unreadable)
+        table = page_table(page.table, progress.fields, columns, source=source)
         progress = replace(
             progress,
             next_locator=page.next_locator,

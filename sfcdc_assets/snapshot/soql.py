@@ -38,6 +38,10 @@ class IdWindow:
         parts += [f"Id < '{self.upper}'"] if self.upper is not None else []
         return " AND ".join(parts)
 
+    def has(self, record_id: str) -> bool:
+        """Whether an Id lies in the window."""
+        return (self.lower is None or record_id >= self.lower) and (self.upper is None or record_id < self.upper)
+
 
 def snapshot_query(entity: str, fields: Sequence[str], window: IdWindow | None = None) -> str:
     """SELECT of these fields of all records, or of those in a window of Ids.

@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, arrow_schema
+from sfcdc_assets.state.distrust import in_doubt
 
 READ_COLUMNS = pa.schema(
     [
@@ -25,7 +26,7 @@ READ_COLUMNS = pa.schema(
 )
 """What a read tells beside the values: among it its pin and when it was begun, by our clock. `_system_modstamp` null:
 the org has no such record any more. `_unread`: columns that the read says nothing about, because the object had no such
-field then or hid it."""
+field then or hid it; in a snapshot also what `state.distrust` says."""
 
 
 def read_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -94,13 +95,17 @@ def apply_reads(base: pl.DataFrame, reads: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([others, present, kept]).sort("Id")
 
 
-def baseline(existing: pl.DataFrame, snapshot: pl.DataFrame, position: int) -> pl.DataFrame:
+def baseline(
+    existing: pl.DataFrame, snapshot: pl.DataFrame, position: int, distrusted: Sequence[str] = ()
+) -> pl.DataFrame:
     """The leaf's rows after a snapshot pinned at `position`, in `existing`'s columns, sorted by Id.
 
     A row of the table that the org no longer shows, not even in its recycle bin, was hard-deleted. One that stands for
-    a later position and is not in the snapshot was created after the pin and stays as it is.
+    a later position and is not in the snapshot was created after the pin and stays as it is. Of the `distrusted`
+    records the snapshot is not believed: their rows stay as they are, in doubt.
     """
-    rows = table_rows(snapshot, existing)
+    held = in_doubt(existing, distrusted, position)
+    rows = pl.concat([table_rows(snapshot, existing), held])
     missing = existing.join(rows.select("Id"), on="Id", how="anti")
     vanished = (pl.col("_position") <= position) & ~pl.col("_is_deleted")
     covered = pl.col("_position") <= position

@@ -15,6 +15,7 @@ import polars as pl
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.baseline import apply_reads, baseline, read_schema
 from sfcdc_assets.state.changes import CHANGES
+from sfcdc_assets.state.distrust import believed
 from sfcdc_assets.state.history import next_versions, versions_as_of
 from sfcdc_assets.state.merge import MergeCounts, empty_rows, merge
 from sfcdc_assets.state.silent_change import dated_by_reading, silently_changed
@@ -95,9 +96,11 @@ class Course:
         before = self.rows
         if reading.snapshot:
             kind, known = "snapshot", self._texts_known.snapshot >= reading.snapshot
-            vanished = _vanished(self.rows, reads, reading.position)
+            shown, (reads, doubts) = reads, believed(reads, reading.position)
+            self._doubts.append(doubts)
+            vanished = _vanished(self.rows, shown, reading.position)
             dated = dated_by_reading(reads, self._told(reading.position), held_too=True)
-            self.rows = baseline(self.rows, reads, reading.position)
+            self.rows = baseline(self.rows, reads, reading.position, doubts["record_id"].to_list())
             # What a row that is new pointed at before its snapshot does not matter.
             before = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
             seen = pl.concat([dated, vanished])

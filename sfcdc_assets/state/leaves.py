@@ -181,7 +181,22 @@ def closed_prefix(position: int) -> str:
 
 def closed_at(path: str) -> int:
     """The position in the name of a file of closed versions."""
-    return int(path.removeprefix(CLOSED_PREFIX).partition("-")[0])
+    return int(_name(path).removeprefix(CLOSED_PREFIX).partition("-")[0])
+
+
+def holds_open_versions(path: str) -> bool:
+    """Whether a file of `history` holds open versions."""
+    return _name(path).startswith(OPEN_PREFIX)
+
+
+def holds_closed_versions(path: str) -> bool:
+    """Whether a file of `history` holds closed versions."""
+    return _name(path).startswith(CLOSED_PREFIX)
+
+
+def _name(path: str) -> str:
+    """A file's name without the folder that it may lie in, as those of a rebuilt table do."""
+    return path.rpartition("/")[2]
 
 
 def write_table(table: pa.Table, filesystem: fs.FileSystem, prefix: str) -> WrittenLeaf:

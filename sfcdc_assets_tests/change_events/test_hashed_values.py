@@ -122,7 +122,7 @@ def by_page(values: dict[str, Any]) -> dict[str, Any]:
     fields = [field for field in DEFINITION.stored_fields if field.name in values]
     lines = [csv_line(["Id", *(field.name for field in fields)], ",")]
     lines.append(csv_line([RECORD_ID, *(csv_value(field, values[field.name]) for field in fields)], ","))
-    rows = read_page(io.BytesIO(("\n".join(lines) + "\n").encode()), csv_schema(COLUMNS), "a page")
+    rows = read_page(io.BytesIO(("\n".join(lines) + "\n").encode()), csv_schema(COLUMNS), "a page").table
     (row,) = page_table(rows, ["Id", *values], COLUMNS, source="a page").to_pylist()
     return {name: row[name] for name in values}
 

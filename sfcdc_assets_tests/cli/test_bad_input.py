@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.organization import connect_for
+from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
@@ -15,7 +20,8 @@ COMMANDS_THAT_ASK_THE_ORG = [("sync",), ("verify",)]
 
 
 def tables_with_rows(warehouse: Path) -> list[Path]:
-    return sorted(warehouse.rglob("*.parquet")) if warehouse.exists() else []
+    """Files of rows, but for the one that says whose the warehouse is."""
+    return sorted(path for path in warehouse.rglob("*.parquet") if path.parent.name != "organization")
 
 
 @pytest.fixture
@@ -63,6 +69,39 @@ def test_a_wrong_setting_is_named(
 def test_a_wrong_setting_in_a_dotenv_file_is_named_too(warehouse: Path) -> None:
     Path(".env").write_text("SFCDC_ENTITIES=Account\nSFCDC_PRIVATE_KEY_FILE=/no/such/key.pem\n")
     assert refusal(sfcdc("status")).startswith("sfcdc: SFCDC_PRIVATE_KEY_FILE: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("SFCDC_WAREHOUS", "Did you mean SFCDC_WAREHOUSE?"),
+        ("SFCDC_ENTITES", "Did you mean SFCDC_ENTITIES?"),
+        ("sfcdc_chanels", "Did you mean SFCDC_CHANNELS?"),
+        ("SFCDC_SPARK_CONF", "Did you mean"),
+        ("SFCDC_XYZ", "The README lists them all."),
+    ],
+)
+@pytest.mark.parametrize("where", ["environment", ".env"])
+@pytest.mark.parametrize("command", ["sync", "status"])
+def test_a_name_that_is_no_setting_is_told_with_the_nearest_one(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, command: str, where: str, name: str, told: str
+) -> None:
+    if where == ".env":
+        Path(".env").write_text(f"{name}=\n")
+    else:
+        monkeypatch.setenv(name, "secret-w0rd")
+    said = refusal(sfcdc(command))
+    assert said.startswith(f"sfcdc: {name}: is not a setting. ")
+    assert told in said
+    assert "secret-w0rd" not in said
+    assert not warehouse.exists()
+
+
+def test_options_of_spark_may_have_any_name_also_in_a_dotenv_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text("SFCDC_SPARK_CONF_SPARK__DRIVER__MEMORY=1g\nSFCDC_SPARK_CONF_SPARK__EXECUTOR__CORES=2\n")
+    monkeypatch.setenv("SFCDC_SPARK_CONF_SPARK__DRIVER__MEMORY", "3g")
+    conf = load_settings().spark_conf
+    assert (conf["spark.driver.memory"], conf["spark.executor.cores"]) == ("3g", "2")
 
 
 def test_an_org_id_that_is_none_is_named(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,10 +229,56 @@ def test_an_entity_without_permission_is_named_with_the_fix(org: EmulatedPipelin
     assert not (org.warehouse / "current_state").exists()
 
 
-def test_an_entity_filter_that_matches_nothing_is_told(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
+@pytest.mark.parametrize(
+    ("entities", "wrong", "told"),
+    [
+        ("Acount", "Acount", "Did you mean Account?"),
+        ("Account,contakt", "contakt", "Did you mean Contact?"),
+        ("Account,account", "account", "Did you mean Account?"),
+        ("Xyzzy__c", "Xyzzy__c", "Select it for Change Data Capture"),
+        ("Account,Opportunity", "Opportunity", "Select it for Change Data Capture"),
+    ],
+)
+def test_an_entity_that_no_channel_carries_is_told_with_the_nearest_name(
+    org: EmulatedPipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    entities: str,
+    wrong: str,
+    told: str,
+) -> None:
+    org.org.selected_entities = ["Account", "Contact"]
+    monkeypatch.setenv("SFCDC_ENTITIES", entities)
+    said = refusal(sfcdc(*command))
+    assert said.startswith("sfcdc: SFCDC_ENTITIES: ")
+    assert f"carries {wrong}." in said
+    assert told in said
+    assert not tables_with_rows(org.warehouse)
+    assert org.server.meter.total == 0
+
+
+def test_where_the_org_lists_no_members_its_objects_tell_which_names_are_wrong(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Org, "members", lambda *_: None)
     monkeypatch.setenv("SFCDC_ENTITIES", "Acount")
-    said = refusal(sfcdc("verify", "--entity", "Account"))
-    assert "Account" in said
+    assert "Did you mean Account?" in refusal(sfcdc("verify"))
+    monkeypatch.setenv("SFCDC_ENTITIES", "Account,Opportunity")
+    assert sfcdc("verify").exit_code == 0
+
+
+def test_an_object_that_is_copied_and_then_taken_off_the_channel_stops_nothing_and_costs_nothing(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_ENTITIES", "Account,Contact")
+    (org.warehouse / "snapshot" / "Account").mkdir(parents=True)
+    (org.warehouse / "snapshot" / "Contact").mkdir(parents=True)
+    settings, warehouse = load_settings(), Warehouse(str(org.warehouse))
+    with connect_for(warehouse, settings) as connected:
+        calls = connected.session.calls
+        check_wanted_entities(warehouse, settings, connected)
+        assert connected.session.calls == calls
 
 
 @pytest.mark.parametrize("command", ["sync", "verify"])

@@ -12,7 +12,7 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated
+from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated, wait_for
 
 PREFIX = "sfdc.platform.eventbus.grpc."
 
@@ -61,6 +61,70 @@ def test_schemas_may_be_refused_for_a_while(emulated: Emulated) -> None:
             emulated.stub.GetSchema(request, metadata=emulated.metadata)
         assert error_code(raised.value) == "schema.api.unavailable"
     assert emulated.stub.GetSchema(request, metadata=emulated.metadata).schema_id == event.event.schema_id
+
+
+def test_a_schema_may_be_one_that_the_user_may_not_read(emulated: Emulated) -> None:
+    emulated.create(1)
+    (event,) = emulated.subscribe(1).events(1)
+    emulated.service.faults.arm(Fault.SCHEMA_NOT_PERMITTED)
+    request = pb.SchemaRequest(schema_id=event.event.schema_id)
+    with pytest.raises(grpc.RpcError) as raised:
+        emulated.stub.GetSchema(request, metadata=emulated.metadata)
+    assert raised.value.code() == grpc.StatusCode.PERMISSION_DENIED
+    assert error_code(raised.value) == "schema.meta.permission"
+    assert emulated.stub.GetSchema(request, metadata=emulated.metadata).schema_id == event.event.schema_id
+
+
+def test_a_stream_may_pause_between_two_events_for_as_long_as_it_was_told(emulated: Emulated) -> None:
+    emulated.create(8)
+    emulated.service.faults.arm(Fault.STREAM_PAUSE, after=4, seconds=6)
+    stream = emulated.subscribe(100)
+    first = stream.next()
+    assert (len(first.events), first.pending_num_requested) == (4, 96)
+    assert first.latest_replay_id == first.events[-1].replay_id
+    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 6_000)
+    emulated.create(1)
+    emulated.clock.advance(6_000)
+    second = stream.next()
+    assert (len(second.events), emulated.service.meter.total) == (5, 9)
+
+
+def test_a_pause_may_be_longer_than_the_time_of_a_keepalive(emulated: Emulated) -> None:
+    emulated.create(2)
+    emulated.service.faults.arm(Fault.STREAM_PAUSE, seconds=1_000)
+    stream = emulated.subscribe(100)
+    stream.events(1)
+    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 1_000_000)
+    emulated.clock.advance(999_000)
+    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 1_000)
+    emulated.clock.advance(1_000)
+    assert len(stream.next().events) == 1
+
+
+def test_a_pause_waits_for_a_response_that_it_can_cut(emulated: Emulated) -> None:
+    emulated.create(1)
+    emulated.service.faults.arm(Fault.STREAM_PAUSE)
+    stream = emulated.subscribe(100)
+    assert len(stream.next().events) == 1
+    assert emulated.service.faults.armed(Fault.STREAM_PAUSE) == 1
+    with emulated.org.transaction() as work:
+        work.create("Account", {"Name": "a"})
+        work.create("Lead", {"LastName": "l", "Company": "c"})
+    assert len(stream.next().events) == 1
+    emulated.clock.advance(5_000)
+    assert len(stream.next().events) == 1
+    assert emulated.service.faults.armed(Fault.STREAM_PAUSE) == 0
+
+
+def test_the_first_answer_of_a_stream_may_be_late(emulated: Emulated) -> None:
+    emulated.create(3)
+    emulated.service.faults.arm(Fault.LATE_ANSWER, seconds=30)
+    stream = emulated.subscribe(100)
+    wait_for(lambda: emulated.service.subscribed_streams == 1)
+    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 30_000)
+    assert emulated.service.meter.total == 0
+    emulated.clock.advance(30_000)
+    assert len(stream.next().events) == 3
 
 
 def test_siblings_over_the_wire_share_a_replay_id_over_several_responses(emulated: Emulated) -> None:

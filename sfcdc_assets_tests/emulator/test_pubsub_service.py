@@ -272,30 +272,36 @@ def test_nothing_is_delivered_twice_over_a_chain_of_streams(emulated: Emulated) 
 # -- keepalive, idleness, end
 
 
-def test_a_quiet_stream_gets_keepalives_that_name_the_newest_id(serve: Callable[..., Emulated]) -> None:
-    emulated = serve(keepalive=0.05)
+def test_a_quiet_stream_gets_a_keepalive_that_names_the_newest_id_within_270_seconds(emulated: Emulated) -> None:
     emulated.create(1)
     stream = emulated.subscribe(5)
     stream.events(1)
     for _ in range(2):
+        wait_for(lambda: emulated.service.next_due() == emulated.clock() + 270_000)
+        emulated.clock.advance(270_000)
         keepalive = stream.next()
         assert len(keepalive.events) == 0
         assert keepalive.pending_num_requested == 4
         assert keepalive.latest_replay_id == emulated.bus.latest_replay_id()
 
 
-def test_a_stream_with_nothing_requested_any_more_is_closed_normally(serve: Callable[..., Emulated]) -> None:
-    emulated = serve(idle_close=0.05)
+def test_a_stream_with_nothing_requested_any_more_is_closed_normally_after_60_seconds(emulated: Emulated) -> None:
     emulated.create(1)
     stream = emulated.subscribe(1)
-    assert [len(response.events) for response in stream.responses] == [1]
+    stream.events(1)
+    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 60_000)
+    emulated.clock.advance(60_000)
+    assert list(stream.responses) == []
     assert stream.responses.code() == grpc.StatusCode.OK
 
 
 def test_the_idle_end_can_be_an_error(serve: Callable[..., Emulated]) -> None:
-    emulated = serve(idle_close=0.05, idle_is_error=True)
+    emulated = serve(idle_is_error=True)
     emulated.create(1)
-    assert emulated.subscribe(1).error().code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    stream = emulated.subscribe(1)
+    stream.events(1)
+    emulated.clock.advance(60_000)
+    assert stream.error().code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 def test_a_client_that_closes_its_side_ends_the_call(emulated: Emulated) -> None:
@@ -477,15 +483,17 @@ def test_an_unavailable_service_says_internal(emulated: Emulated) -> None:
     assert emulated.stub.GetTopic(pb.TopicRequest(topic_name=ALL), metadata=emulated.metadata).topic_name == ALL
 
 
-def test_a_silent_stream_sends_neither_events_nor_keepalives(serve: Callable[..., Emulated]) -> None:
-    emulated = serve(keepalive=0.02)
+def test_a_silent_stream_sends_neither_events_nor_keepalives(emulated: Emulated) -> None:
     stream = emulated.subscribe(5, preset=LATEST)
+    wait_for(lambda: emulated.service.subscribed_streams == 1)
+    emulated.clock.advance(270_000)
     stream.next()
     emulated.service.faults.arm(Fault.SILENT_STREAM)
     wait_for(lambda: emulated.service.faults.armed(Fault.SILENT_STREAM) == 0)
     emulated.create(1)
     other = emulated.subscribe(5)
     other.events(1)
+    emulated.clock.advance(270_000)
     other.next()
     assert emulated.service.meter.total == 1
     stream.cancel()

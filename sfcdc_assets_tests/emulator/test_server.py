@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import grpc
@@ -23,6 +23,7 @@ import requests
 from dotenv import dotenv_values
 
 from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.emulator import server as server_module
 from sfcdc_assets.emulator.client_settings import write_settings_file
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.org import Org
@@ -122,6 +123,32 @@ def test_a_shell_and_dotenv_read_the_settings_alike(org: Org, tmp_path: Path, fo
     with EmulatorServer(org, directory=tmp_path / folder) as server:
         assert settings_in(server.settings_file) == server.client_environment()
         assert dotenv_values(server.settings_file) == server.client_environment()
+
+
+def test_whoever_finds_the_settings_finds_the_org_listening(
+    org: Org, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also at a second start, where the first one's file would name ports that nobody listens on yet."""
+    (tmp_path / "org.env").write_text("SFCDC_INSTANCE_URL='https://localhost:1'")
+    written: list[Path] = []
+
+    def look(path: Path, settings: Mapping[str, str]) -> None:
+        assert not path.exists()
+        with org.transaction() as one:
+            one.create("Account", {"Name": "heard of"})
+        assert len(first_events(dict(settings), org.organization_id, token_of(dict(settings)), 1)) == 1
+        write_settings_file(path, settings)
+        written.append(path)
+
+    monkeypatch.setattr(server_module, "write_settings_file", look)
+    with EmulatorServer(org, directory=tmp_path) as server:
+        assert written == [server.settings_file]
+        assert not list(tmp_path.glob("org.env.*")), "it is replaced in one step"
+
+
+def test_the_settings_name_a_warehouse_of_the_orgs_own(org: Org, tmp_path: Path) -> None:
+    with EmulatorServer(org, directory=tmp_path) as server:
+        assert settings_in(server.settings_file)["SFCDC_WAREHOUSE"] == str(tmp_path / "warehouse")
 
 
 def test_a_value_that_shell_and_dotenv_read_differently_is_refused_without_naming_it(tmp_path: Path) -> None:

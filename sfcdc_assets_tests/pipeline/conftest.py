@@ -24,6 +24,10 @@ from sfcdc_assets_tests.pipeline.fixtures import (
 __all__ = ["make_pipeline", "no_settings_but_the_tests_own"]
 
 
+ENDED_AT = "ended_at_ms"
+"""A file in the folder of day zero. Its clock has jumped, and no clock goes back."""
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The project's own session, started once."""
@@ -45,6 +49,7 @@ def day_zero(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
             patch.setenv(name, value)
         patch.chdir(folder)
         pipeline.sync()
+        (folder / ENDED_AT).write_text(str(org.clock()))
     return folder
 
 
@@ -59,5 +64,6 @@ def synced(day_zero: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """A pipeline over two objects whose tables equal the org; the Dagster instance is new and knows nothing of it."""
     folder = tmp_path / "org"
     shutil.copytree(day_zero, folder)
-    with served(opened_org(folder, ("Account", "Contact")), folder, monkeypatch) as pipeline:
+    now = int((folder / ENDED_AT).read_text())
+    with served(opened_org(folder, ("Account", "Contact"), now=now), folder, monkeypatch) as pipeline:
         yield pipeline

@@ -6,6 +6,7 @@ What the tables should hold is told by `oracle`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,17 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 from deltalake import DeltaTable
 
-from sfcdc_assets.cli.ticks import TickOutcome, sync_channels
+from sfcdc_assets import clock
+from sfcdc_assets.cli.ticks import TickOutcome, sync_channels, tick_and_run
+from sfcdc_assets.config import load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import TICK, Patience, until_settled
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 
 __all__ = ["CHANNEL", "QUIET", "EmulatedPipeline", "Rows", "assert_same_rows", "expected_rows", "ids"]
@@ -45,9 +51,30 @@ class EmulatedPipeline:
         """`sfcdc sync --until-caught-up` in this process."""
         return sync_channels(self.instance, until_caught_up=True, tell=self.said.append)
 
-    def tick(self) -> list[TickOutcome]:
-        """One tick of the channel, and its runs."""
-        return sync_channels(self.instance, until_caught_up=False, tell=self.said.append)
+    def tick(self) -> TickOutcome:
+        """One tick that waits for the end of the last transaction, and its runs. The channel stays open, as between
+        the ticks of a sensor. Raises `RunFailed`."""
+        return self._tick(until_settled(load_settings().settle_seconds))
+
+    def quick_tick(self) -> TickOutcome:
+        """One tick of the sensor, which does not wait, and its runs. Raises `RunFailed`."""
+        return self._tick(TICK)
+
+    def settled_tick(self) -> TickOutcome:
+        """A quick tick that lands what there is, and one when the settling time is over."""
+        self.quick_tick()
+        clock.sleep(load_settings().settle_seconds)
+        return self.quick_tick()
+
+    def _tick(self, patience: Patience) -> TickOutcome:
+        settings = load_settings()
+        warehouse = Warehouse(settings.warehouse)
+        opened = OPEN_CHANNELS.of(CHANNEL, warehouse, settings, partial(OrgResource().connect, warehouse))
+        outcome = tick_and_run(self.instance, CHANNEL, opened, patience)
+        self.said.append(f"{CHANNEL}: {outcome.said}")
+        if outcome.failures:
+            raise outcome.failures[0]
+        return outcome
 
     def sensor_tick(self) -> SensorExecutionData:
         """One evaluation of the channel's sensor as Dagster's daemon makes it; no run is launched."""
@@ -55,7 +82,13 @@ class EmulatedPipeline:
         with dg.build_sensor_context(self.instance, definitions=defs, resources=resources) as context:
             return defs.resolve_sensor_def("poll_ChangeEvents").evaluate_tick(context)
 
-    def launch(self, job: str, *entities: str, tags: Mapping[str, str] | None = None) -> ExecuteInProcessResult:
+    def launch(
+        self,
+        job: str,
+        *entities: str,
+        tags: Mapping[str, str] | None = None,
+        run_config: Mapping[str, Any] | None = None,
+    ) -> ExecuteInProcessResult:
         """A run of a job as a person launches it from the UI: for one entity, or a range (first and last)."""
         chosen = dict(tags or {})
         if len(entities) > 1:
@@ -68,7 +101,7 @@ class EmulatedPipeline:
             partition_key=entities[0] if len(entities) == 1 else None,
             tags=chosen,
             raise_on_error=False,
-            run_config=QUIET,
+            run_config={**QUIET, **(run_config or {})},
         )
 
     # -- looking

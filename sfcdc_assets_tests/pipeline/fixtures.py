@@ -10,7 +10,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from sfcdc_assets.clock import using
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
@@ -54,9 +53,10 @@ def new_org(folder: Path, entities: Sequence[str], records: int, seed: int = SEE
     return org
 
 
-def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED) -> Org:
-    """The org of a folder. Its clock is its client's too, and jumps over what would be waited for."""
-    org = Org(folder, seed=seed, clock=SimulatedClock(runs=True))
+def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED, now: int | None = None) -> Org:
+    """The org of a folder. Its clock is its client's too, and jumps over what would be waited for; `now`: where it
+    begins (epoch ms), by default at the machine's time."""
+    org = Org(folder, seed=seed, clock=SimulatedClock(now, runs=True))
     if entities:
         org.selected_entities = list(entities)
     return org
@@ -67,8 +67,7 @@ def followed(org: Org, server: EmulatorServer) -> Iterator[None]:
     """The client has the org's clock, and no channel stays open at the end."""
     if not isinstance(org.clock, SimulatedClock):
         raise TypeError("the org of a test has a simulated clock")
-    org.clock.follow(lambda: server.service)
-    with using(org.clock):
+    with org.clock.followed(server):
         try:
             yield
         finally:

@@ -68,6 +68,7 @@ class SyncProcess:
         environment = {
             **os.environ,
             "PYTHONPATH": str(root),
+            "SFCDC_SETTLE_SECONDS": "1",
             "SFCDC_SPARK_MASTER": "local[2]",
             "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM,
         }

@@ -14,25 +14,27 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.emulator.first_change import make_first_change
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import Poller, until_settled
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import apply_entity
-from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL
-from sfcdc_assets_tests.pipeline.fixtures import QUICK_TIP, SPARK_OF_TESTS
+from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +73,8 @@ def run(changes: int, text: int, folder: Path) -> Figures:
         org.selected_entities = list(ENTITIES)
         org.populate(20)
         account = str(next(iter(org.records("Account")))["Id"])
-        server = EmulatorServer(org, directory=folder / "org", timing=QUICK_TIP)
+        server = EmulatorServer(org, directory=folder / "org")
+        make_first_change(org, server.bus)
         with server, (folder / "process.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "sfcdc_assets_tests.pipeline.large_transaction", "--watched"],
@@ -107,6 +110,7 @@ def _environment(server: EmulatorServer, folder: Path) -> dict[str, str]:
         **server.client_environment(),
         "PYTHONPATH": str(ROOT),
         "SFCDC_WAREHOUSE": str(folder / "warehouse"),
+        "SFCDC_SETTLE_SECONDS": "2",
         "SFCDC_VISIBILITY_SECONDS": "0",
         "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM,
     }
@@ -117,17 +121,18 @@ def watched() -> Figures:
     settings = load_settings()
     warehouse, channels = Warehouse(settings.warehouse), dict.fromkeys(ENTITIES, CHANNEL)
     spark = spark_session(settings)
-    with connect(settings) as org:
-        lander = Lander(warehouse, org)
+    with connect(settings) as org, Poller(warehouse, org, settings.settle_seconds) as poller:
 
         def apply() -> None:
-            now = int(time.time() * 1000)
-            position = lander.land(CHANNEL, settle=2.0, budget=600.0).complete_position
+            # Nothing that is older than what was read from the org may be missing.
+            patience = replace(until_settled(settings.settle_seconds), through_ms=clock.now_ms())
+            landed = poller.land(CHANNEL, patience)
+            position = landed.complete_position
             for entity in ENTITIES:
                 apply_entity(warehouse, spark, NOTHING_PRIVATE, entity, CHANNEL, "large transaction", position)
-            assert note_cut(warehouse, channels, CHANNEL, position, now, int(time.time() * 1000))
+            assert note_cut(warehouse, channels, CHANNEL, position, landed.complete_through_ms, clock.now_ms()).cut
 
-        pins = Pins(warehouse, lander, 0)
+        pins = Pins(warehouse, poller, 0)
         for entity in ENTITIES:
             take_snapshot(
                 warehouse, org, entity, CHANNEL, lambda position: pins.of(CHANNEL, position), spark=lambda: spark
@@ -136,7 +141,7 @@ def watched() -> Figures:
         print("day zero", flush=True)
         sys.stdin.readline()
         before = _status("self", "VmRSS")
-        landing_peak, landing_seconds = measured(lambda: lander.land(CHANNEL, settle=2.0, budget=600.0))
+        landing_peak, landing_seconds = measured(lambda: poller.land(CHANNEL))
         driver_peak, apply_seconds = measured(apply)
         java, workers = _peaks_of_spark()
     contacts = Path(settings.warehouse) / "current_state" / "Contact"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -17,29 +18,33 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.org_life import OrgLife
 from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.channel_reader import Poller, until_settled
+from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
-from sfcdc_assets.pipeline.landing import Lander, LandingReport
+from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import Org as ConnectedOrg
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport
-from sfcdc_assets.pipeline.rebuild import remove_layers
+from sfcdc_assets.pipeline.rebuild import rebuild_entity, remove_layers
 from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets_tests.pipeline.lives_plan import Plan
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 CHANNEL = "/data/ChangeEvents"
-SETTLE = 5.0
-"""Never waited for: the org says much earlier that there is nothing more."""
-TIMING = StreamTiming(keepalive=0.01)
+BEGUN = 1_735_689_600_000
+"""2025-01-01T00:00:00Z."""
+SETTLE = 0.3
+"""Seconds by the life's clock. The org sends at once what it has, and what REST shows late or may not be pinned to yet
+must not have become visible by waiting for the stream."""
 SYNCS = 12
 """The most it takes until nothing is open: a failed read pauses, and so does what waits for it."""
 PAUSE_MS = 4_000_000
@@ -83,9 +88,10 @@ class Life(Teller):
         self,
         plan: Plan,
         org: Org,
-        clock: ManualClock,
+        clock: SimulatedClock,
         server: EmulatorServer,
         connected: ConnectedOrg,
+        poller: Poller,
         warehouse: Warehouse,
         spark: SparkSession | None,
     ) -> None:
@@ -95,6 +101,7 @@ class Life(Teller):
         self.warehouse = warehouse
         self.diary = Diary()
         self._connected = connected
+        self._poller = poller
         self._spark = spark
         self._dice = Random(f"life and its pipeline:{plan.seed}")
         self._life = OrgLife(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
@@ -124,15 +131,26 @@ class Life(Teller):
             self._known = known.keys()
             self._open = False
             self._catch_up(known)
+            # A doubt whose pause is not over is no work, and nobody is told of it.
+            self._open |= any(each.doubts_open for each in entity_states(self.warehouse, known, self.clock()))
             if not self._open:
+                self._note_cut(known)
                 return
             self.clock.advance(self._dice.choice((0, PAUSE_MS)))
         raise AssertionError("it does not come to an end")
 
+    def _note_cut(self, known: dict[str, str]) -> None:
+        """As a tick without work does: rows that were read from the org just now may be ahead of the others until all
+        that is older has landed."""
+        report = self._poller.land(CHANNEL, replace(until_settled(SETTLE), through_ms=self.clock()))
+        note_cut(self.warehouse, known, CHANNEL, report.complete_position, report.complete_through_ms, self.clock())
+
     def rebuild(self) -> None:
-        """`sfcdc rebuild` of every entity."""
+        """`sfcdc rebuild` of every entity, of some after their layers were removed by hand."""
         for entity in self.warehouse.entities("current_state"):
-            remove_layers(self.warehouse, entity)
+            if self._dice.random() < 0.3:
+                remove_layers(self.warehouse, entity)
+            rebuild_entity(self.warehouse, entity, CHANNEL, partial(self._apply_to, entity))
         self._open = True
         self.sync()
 
@@ -169,8 +187,7 @@ class Life(Teller):
                     work.update(entity, ids[0], {"OwnerId": self.org.users.integration})
 
     def _take_snapshots(self, states: Iterable[EntityState]) -> None:
-        lander = Lander(self.warehouse, self._connected, clock_ms=self.clock)
-        pins = Pins(self.warehouse, lander, self.plan.visibility, settle=SETTLE, clock_ms=self.clock, sleep=self.sleep)
+        pins = Pins(self.warehouse, self._poller, self.plan.visibility)
         for state in [state for state in states if state.needs_snapshot]:
             begun, silent = self.clock(), len(self.org.silent_changes())
             report = take_snapshot(
@@ -180,8 +197,7 @@ class Life(Teller):
                 state.channel,
                 lambda position, channel=state.channel: pins.of(channel, position),
                 spark=self._session,
-                at_least=state.entity_doubt or 0,
-                clock_ms=self.clock,
+                lag_ms=longest_lag_ms(self.plan.visibility),
             )
             taken = Snapshots.open(self.warehouse, state.entity)
             progress = taken.progress() if taken else None
@@ -195,6 +211,7 @@ class Life(Teller):
         CatchUp(
             self.warehouse,
             self._connected,
+            self._poller,
             known,
             known,
             self._apply,
@@ -203,9 +220,6 @@ class Life(Teller):
             every_entity=False,
             visibility_seconds=self.plan.visibility,
             describe_seconds=0.0,
-            settle=SETTLE,
-            clock_ms=self.clock,
-            sleep=self.sleep,
         ).run()
 
     def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
@@ -213,12 +227,11 @@ class Life(Teller):
             self.warehouse, self._session(), NOTHING_PRIVATE, state.entity, state.channel, "life", up_to
         )
 
+    def _apply_to(self, entity: str, tables: Warehouse) -> ApplyReport:
+        return apply_entity(tables, self._session(), NOTHING_PRIVATE, entity, CHANNEL, "rebuild")
+
     def _session(self) -> SparkSession:
         return self._spark  # type: ignore[return-value]  # None where nothing uses it
-
-    def sleep(self, seconds: float) -> None:
-        """A pause of the client."""
-        self.clock.advance(max(1, round(seconds * 1_000)))
 
 
 def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
@@ -229,22 +242,16 @@ def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) ->
 @contextmanager
 def opened(plan: Plan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
     """A life that has not begun. `authority`: the folder of the servers' certificates."""
-    clock = ManualClock()
+    clock = SimulatedClock(BEGUN)
     org = Org(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
     try:
         org.populate(plan.records)
-        server = EmulatorServer(org, directory=authority, timing=TIMING)
-        with server, pytest.MonkeyPatch.context() as patch:
+        server = EmulatorServer(org, directory=authority)
+        with server, clock.followed(server), pytest.MonkeyPatch.context() as patch:
             for name, value in server.client_environment().items():
                 patch.setenv(name, value)
             warehouse = Warehouse(str(folder))
-            life: Life
-
-            def sleep(seconds: float) -> None:
-                life.sleep(seconds)
-
-            with connect(load_settings(), sleep=sleep) as connected:
-                life = Life(plan, org, clock, server, connected, warehouse, spark)
-                yield life
+            with connect(load_settings()) as connected, Poller(warehouse, connected, SETTLE) as poller:
+                yield Life(plan, org, clock, server, connected, poller, warehouse, spark)
     finally:
         org.close()

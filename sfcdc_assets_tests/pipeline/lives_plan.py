@@ -17,6 +17,8 @@ FAMILY = ("Lead", "Account", "Contact", "Opportunity")
 """What a converted lead becomes."""
 RETYPE = 2.0
 """Weight of changed types: 2 finds one life in a hundred (seed 76) whose history has a value dated too early."""
+LATE, LATE_MS = 0.2, 20_000
+"""Share of the lives in which REST lags by far more than reads of the org allow for."""
 _KEPT = ("Id", "IsDeleted", "MasterRecordId", "Name", "AccountId", "Amount", "Description")
 
 
@@ -41,6 +43,8 @@ def plan_of(seed: int) -> Plan:
     names = FAMILY if is_family else tuple(dice.sample(OBJECTS, dice.choice((1, 2, 2))))
     objects = _smaller([d for d in built_in_definitions() if d.name in names], dice, 2 if is_family else 4)
     delay = dice.choice((0, 0, 0, 1_500))
+    if Random(f"late:{seed}").random() < LATE:
+        delay = LATE_MS
     changes = dice.random() < 0.65
     return Plan(
         seed,

@@ -24,10 +24,10 @@ from random import Random
 import dagster as dg
 import pytest
 
+from sfcdc_assets.emulator.first_change import make_first_change
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
@@ -61,6 +61,7 @@ class Figures:
     transactions: int = 0
     events: int = 0
     landed: int = 0
+    delivered: int = 0
     holes: Counter[str] = field(default_factory=Counter)
     killed: int = 0
     killed_after: list[float] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Figures:
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"{self.transactions:,} transactions, {self.events:,} events published, {self.landed:,} landed"
+        yield f"{self.delivered:,} deliveries charged, {self.delivered / max(1, self.events):.3f} an event"
         yield f"holes made: {_told(self.holes)}"
         yield f"{self.killed} syncs killed, after " + ", ".join(f"{after:.1f}" for after in self.killed_after) + " s"
         yield f"doubts healed: {_told(self.healed)}"
@@ -136,7 +138,7 @@ def served(what: LongRun, folder: Path) -> Iterator[tuple[EmulatedPipeline, pyte
         if what.entities:
             org.selected_entities = list(what.entities)
         org.populate(what.records)
-        server = EmulatorServer(org, directory=folder / "org", timing=StreamTiming(keepalive=0.5))
+        server = EmulatorServer(org, directory=folder / "org")
         with pytest.MonkeyPatch.context() as patch, server, dg.DagsterInstance.ephemeral() as instance:
             for name in [name for name in os.environ if name.startswith(("SFCDC_", "DAGSTER_"))]:
                 patch.delenv(name)
@@ -144,8 +146,10 @@ def served(what: LongRun, folder: Path) -> Iterator[tuple[EmulatedPipeline, pyte
                 patch.setenv(name, value)
             patch.setenv("SFCDC_WAREHOUSE", str(folder / "warehouse"))
             patch.setenv("SFCDC_VISIBILITY_SECONDS", "0.5")
+            patch.setenv("SFCDC_SETTLE_SECONDS", "1")
             patch.setenv("SFCDC_SPARK_MASTER", "local[2]")
             patch.setenv("SFCDC_SPARK_CONF_spark.sql.shuffle.partitions", "2")
+            make_first_change(org, server.bus)
             yield EmulatedPipeline(org, server, folder / "warehouse", instance), patch
     finally:
         org.close()
@@ -206,6 +210,7 @@ def check(pipeline: EmulatedPipeline) -> None:
 def collect(figures: Figures, pipeline: EmulatedPipeline, requests: Requests) -> None:
     """Read the figures from the ledgers and from what the org was asked."""
     figures.events = pipeline.server.bus.last_number
+    figures.delivered = pipeline.server.meter.total
     figures.landed = len(pipeline.scan("raw_events"))
     entries = ledger(pipeline)
     figures.healed = Counter(entry["reason"] for entry in entries)

@@ -3,7 +3,7 @@
 A sync of a few hundred records then has as many steps as one of millions, so that it can be killed between any two.
 """
 
-from sfcdc_assets.cli.main import app
+from sfcdc_assets.cli.__main__ import main
 from sfcdc_assets.pipeline import landing
 from sfcdc_assets.snapshot import pages
 
@@ -13,4 +13,4 @@ COMMIT_EVENTS = 60
 if __name__ == "__main__":
     pages.MOST_ROWS_PER_PAGE = pages.FEWEST_ROWS_PER_PAGE = PAGE_ROWS
     landing.COMMIT_EVENTS = COMMIT_EVENTS
-    app()
+    main()

@@ -15,10 +15,15 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake import gap_reconciliation
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import POLL, Poller
+from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets_tests.pipeline.emulated_pipeline import (
+    CHANNEL,
     EmulatedPipeline,
     Rows,
     assert_same_rows,
@@ -87,6 +92,18 @@ def assert_equal_but_for(pipeline: EmulatedPipeline, entity: str, gone: Sequence
 def waits(rows: Rows) -> set[str]:
     """Ids of the rows that are marked as in doubt."""
     return {record_id for record_id, row in rows.items() if row["_in_doubt"]}
+
+
+def land_a_piece(pipeline: EmulatedPipeline, events: int, channel: str = CHANNEL) -> LandingReport:
+    """Land so many delivered events and no more: the stream falls silent after them, and the reading ends. The next
+    one is of another subscription, which begins at the durable place."""
+    settings = load_settings()
+    pipeline.server.faults.disarm()
+    pipeline.server.faults.arm(Fault.STREAM_PAUSE, after=events, seconds=60)
+    with connect(settings) as org, Poller(Warehouse(settings.warehouse), org, settings.settle_seconds, POLL) as poller:
+        report = poller.land(channel)
+    pipeline.server.faults.disarm()
+    return report
 
 
 def make_channel(name: str, members: Mapping[str, Sequence[str]]) -> None:

@@ -13,7 +13,6 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.landing import StreamPlace
-from sfcdc_assets.clock import using
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import Org
@@ -161,11 +160,10 @@ def stream(
         org.selected_entities = list(entities)
         org.populate(records)
         server = stack.enter_context(EmulatorServer(org, directory=folder / "org"))
-        clock.follow(lambda: server.service)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(folder / "warehouse")}.items():
             patch.setenv(name, value)
-        stack.enter_context(using(clock))
+        stack.enter_context(clock.followed(server))
         connected = stack.enter_context(connect(load_settings()))
         opened = Stream(org, clock, server, connected, folder / "warehouse")
         stack.callback(opened.close)

@@ -16,8 +16,8 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.explain import explain_record
-from sfcdc_assets.pipeline.landing import Lander
 from sfcdc_assets.pipeline.lost_place import lose_place
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
@@ -25,7 +25,7 @@ from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.story import BULK, go_on, ledger, make_channel, story, unhealed
+from sfcdc_assets_tests.pipeline.story import BULK, go_on, land_a_piece, ledger, make_channel, story, unhealed
 
 SEED = 61
 SALES = "/data/Sales__chn"
@@ -144,9 +144,8 @@ def test_what_befalls_a_channel_does_not_concern_an_object_that_another_one_feed
     with org.org.transaction() as one:
         one.update("Contact", ids(org.org, "Contact")[0], {"Title": "after it"})
     warehouse = Warehouse(load_settings().warehouse)
-    with connect(load_settings()) as connected:
-        lander = Lander(warehouse, connected)
-        assert lander.land(CHANNEL, settle=1.0, budget=20.0).quarantined == 1
+    with connect(load_settings()) as connected, Poller(warehouse, connected, 1.0) as poller:
+        assert poller.land(CHANNEL).quarantined == 1
         assert ledger(org, "Account", "Contact", "Case") == before
         raw_events = RawEvents.open(warehouse)
         lose_place(warehouse, raw_events, raw_events.place(CHANNEL), "a test", connected.session.organization_id, 1)
@@ -219,32 +218,27 @@ def test_single_object_channels_are_not_stuck_by_holes_in_their_sequences(
 def test_a_pin_that_must_be_higher_than_what_was_landed_is_landed_for(org: EmulatedPipeline) -> None:
     """Entities that change to one channel in one run ask for different positions of it."""
     warehouse = Warehouse(load_settings().warehouse)
-    with connect(load_settings()) as connected:
-        pins = Pins(warehouse, Lander(warehouse, connected), 0.0, settle=1.0, budget=20.0)
+    with connect(load_settings()) as connected, Poller(warehouse, connected, 1.0) as poller:
+        pins = Pins(warehouse, poller, 0.0)
         first = pins.of("/data/CaseChangeEvent")
         RawEvents.open(warehouse).skip_to("/data/CaseChangeEvent", first + 100)
         assert pins.of("/data/CaseChangeEvent", first + 100) == first + 100
 
 
-@pytest.mark.parametrize("stop_after", [2, 4])
-def test_a_poll_that_stops_inside_a_group_of_siblings_loses_and_doubles_none(
-    org: EmulatedPipeline, stop_after: int
-) -> None:
-    """On a custom channel: groups of two and three that share a replay id, read in pieces of another size."""
+@pytest.mark.parametrize("piece", [1, 2, 4])
+def test_a_poll_that_stops_inside_a_group_of_siblings_loses_and_doubles_none(org: EmulatedPipeline, piece: int) -> None:
+    """On a custom channel: groups of two and three that share a replay id, cut in another place."""
     records = ids(org.org, "Account")[:3]
     update(org, *records, Fax="0")  # the next change is by the same user, so one event
-    with connect(load_settings()) as connected:
-        lander = Lander(Warehouse(load_settings().warehouse), connected)
-        lander.land(SALES, settle=1.0, budget=20.0)
-        before = len(events_of(org, "Account", SALES))
-        for number in range(2):
-            update(org, *records[: 3 - number], Fax=f"{number} in pieces of {stop_after}")
-        if stop_after == 2:
-            # Nothing but a part of the first group comes, so nothing is known to be whole.
-            assert lander.land(SALES, settle=1.0, budget=20.0, stop_after=2).count == 0
-        else:
-            assert lander.land(SALES, settle=1.0, budget=20.0, stop_after=4).count == 3
-        lander.land(SALES, settle=1.0, budget=20.0)
-    found = events_of(org, "Account", SALES)[before:]
+    org.sync()
+    before = events_of(org, "Account", SALES)
+    open_group = [event for event in before if event["replay_id"] == before[-1]["replay_id"]]
+    for number in range(2):
+        update(org, *records[: 3 - number], Fax=f"{number} in pieces of {piece}")
+    # The last group of before comes again: no silence has shown that it was whole.
+    assert land_a_piece(org, len(open_group) + piece, SALES).count == piece
+    org.sync()
+    found = events_of(org, "Account", SALES)[len(before) :]
     assert [event["record_ids"] for event in found] == [[one] for one in (*records, *records[:2])]
     assert len({event["replay_id"] for event in found}) == 2
+    assert_equal(org)

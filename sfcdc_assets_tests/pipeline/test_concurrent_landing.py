@@ -9,10 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import dagster as dg
 import pytest
 
+from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline import landing
-from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets.pipeline.channel_reader import POLL, Poller
+from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 
 SEED = 8
 
@@ -28,12 +32,14 @@ def test_a_channel_landed_by_two_at_once_has_every_event_once(
 
     def poll() -> bool:
         """Whether it came to an end; the other may have been first too often."""
-        start.wait()
-        try:
-            pipeline.sensor_tick()
-        except ConcurrentCommit:
-            return False
-        return True
+        settings = load_settings()
+        with connect(settings) as org, Poller(Warehouse(settings.warehouse), org, settings.settle_seconds) as poller:
+            start.wait()
+            try:
+                poller.land(CHANNEL, POLL)
+            except ConcurrentCommit:
+                return False
+            return True
 
     with ThreadPoolExecutor(2) as pool:
         ended = [each.result(120) for each in (pool.submit(poll), pool.submit(poll))]
@@ -46,8 +52,9 @@ def test_a_channel_landed_by_two_at_once_has_every_event_once(
     assert [event["replay_id"] for event in in_order] == sorted(event["replay_id"] for event in events)
 
 
-def test_two_syncs_at_once_end_with_the_right_rows(synced: EmulatedPipeline) -> None:
+def test_two_syncs_at_once_end_with_the_right_rows(synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     print(f"seed {SEED}")
+    monkeypatch.setenv("SFCDC_SETTLE_SECONDS", "1")  # waited for: only the test's own thread lets time jump
     TrafficGenerator(synced.org, SEED, bus=synced.server.bus).run(events=60)
     start = threading.Barrier(2, timeout=30)
 

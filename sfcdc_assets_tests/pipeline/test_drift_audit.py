@@ -156,6 +156,8 @@ def test_a_budget_leaves_parts_out_and_says_how_many(org: EmulatedPipeline, monk
     assert report["skipped"] >= 1
     assert 0 < report["in_org"] < whole["in_org"]
     assert report["calls"] <= budget
+    assert report["compared"] == report["in_org"]
+    assert not report["equal"], "a part is not the whole"
     told = verify("--budget", str(budget)).stdout
     assert f"Account: {report['skipped']} of {parts} parts were not read: the budget is spent" in told
     nothing = json.loads(verify("--json", "--budget", "0").stdout)["entities"][0]

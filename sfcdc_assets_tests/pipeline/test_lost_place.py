@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
+from sfcdc_assets.pipeline.organization import WrongOrganization
+from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, go_on, ledger, story, unhealed, waits
 
@@ -79,7 +81,14 @@ def test_an_expired_replay_id_is_noted_told_and_bridged_by_reading_the_tables_ag
     assert {request.job_name for request in told.run_requests or ()} == {"snapshot", "sync"}
     (entry,) = unhealed(org)
     assert (entry["record_id"], entry["reason"], entry["opened_position"]) == ("*", "lost_place", landed + 1)
-    org.tick()
+    assert (lost_place(org)["bridged"], lost_place(org)["waiting"]) == (False, ["Account"])
+    assert "is not bridged yet: Account will be read again" in sfcdc("status").stdout
+    synced = sfcdc("sync")
+    assert f"the checkpoint was lost at position {landed + 1}" in synced.stderr
+    assert "every entity was read again since" in synced.stderr
+    assert lost_place(org)["bridged"] is True
+    assert "is bridged: every entity was read again since" in sfcdc("status").stdout
+    assert "checkpoint" not in sfcdc("sync").stderr, "it is said once"
     assert entry["detail"] in {each["detail"] for each in ledger(org) if each["status"] == "healed"}
     lost = lost_place(org)
     assert lost["position"] == landed + 1
@@ -121,7 +130,27 @@ def test_an_org_that_moved_and_whose_replay_ids_went_down_is_read_from_its_earli
     sync_and_check(org, updated)
     # The one that was applied before, and the one after the move, which only EARLIEST brings.
     assert org.server.meter.total == delivered + 2
-    assert "replay" in lost_place(org)["reason"]
+    assert "instance" in lost_place(org)["reason"]
+
+
+def test_an_org_on_another_instance_is_read_again_though_its_replay_ids_are_good(org: EmulatedPipeline) -> None:
+    """Ids are opaque: one of the old instance may be another place on the new one, and nobody refuses it."""
+    before = org.org.instance_name
+    updated = ids(org.org, "Account")[0]
+    org.sync()
+
+    def unheard() -> None:
+        org.org.selected_entities = []
+        with org.org.transaction() as one:
+            one.update("Account", updated, {"Name": "unheard of"})
+        org.org.selected_entities = ["Account"]
+
+    unheard()
+    org.org.change_instance()
+    sync_and_check(org, updated)
+    assert lost_place(org)["reason"] == f"the org moved from the instance {before} to {org.org.instance_name}"
+    (*_, last) = org.sync()
+    assert last.jobs == (), "it is lost once"
 
 
 def test_a_start_from_the_earliest_event_is_not_made_when_it_would_use_up_the_deliveries(
@@ -142,15 +171,30 @@ def test_a_start_from_the_earliest_event_is_not_made_when_it_would_use_up_the_de
     assert org.rows("Account")[updated]["Site"] == "between two polls"
 
 
-def test_a_refreshed_sandbox_is_known_by_its_organization_id(org: EmulatedPipeline) -> None:
+def test_a_refreshed_sandbox_is_taken_over_when_a_person_accepts_its_organization_id(org: EmulatedPipeline) -> None:
     before = org.org.organization_id
 
     def refresh() -> None:
         org.server.bus.move(new_organization_id=True)
         org.server.sessions.expire_all()
 
-    updated, _ = lose(org, refresh)
-    sync_and_check(org, updated)
-    assert lost_place(org)["reason"] == f"the organization changed from {before} to {org.org.organization_id}"
+    updated, purged = lose(org, refresh)
+    versions = org.versions()
+    with pytest.raises(WrongOrganization):
+        org.sync()
+    assert org.versions() == versions
+    command = ["rebuild", "--from-org", "--accept-organization", org.org.organization_id[:15]]
+    accepted = CliRunner().invoke(app, command)
+    assert accepted.exit_code == 0, accepted.output
+    assert org.rows("Account")[updated]["Name"] == "unheard of"
+    assert org.rows("Account")[purged]["_is_deleted"]
+    in_org = {str(record["Id"]) for record in org.org.records("Account", include_deleted=True)}
+    assert_equal_but_for(org, "Account", sorted(org.rows("Account").keys() - in_org))
+    assert unhealed(org) == []
+    assert lost_place(org)["reason"] == (
+        f"the organization changed from {before} to {org.org.organization_id}, which was accepted"
+    )
     assert [entry["reason"] for entry in ledger(org)] == ["lost_place"] * len(ledger(org))
     assert {event["channel"] for event in org.scan("raw_events")} == {CHANNEL}
+    (tick,) = org.sync()
+    assert tick.jobs == ()

@@ -1,7 +1,11 @@
-"""The channel's sensor: one request whatever was touched, reasons for skipping, failures that are failures, healing."""
+"""The channel's sensor: one request whatever was touched, reasons for skipping, failures that are failures, healing.
+
+Between its ticks the channel's subscription stays open; a transaction is asked a run for when it is complete.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,18 +13,40 @@ from contextlib import contextmanager
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
+from sfcdc_assets import clock
+from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.pubsub.subscription import SILENCE_SECONDS
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
+from sfcdc_assets.sensors.channel import LOOK_SECONDS, OPEN_CHANNELS
+from sfcdc_assets.sensors.open_channels import FORGOTTEN_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 SEED = 3
+KEEPALIVE_SECONDS = 270
 RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 
 
 def landed(pipeline: EmulatedPipeline) -> list[int]:
     return sorted(event["position"] for event in pipeline.scan("raw_events"))
+
+
+def tick_when_settled(pipeline: EmulatedPipeline) -> SensorExecutionData:
+    """A tick when nothing has come for as long as it takes until the last transaction counts as complete."""
+    clock.sleep(load_settings().settle_seconds)
+    return pipeline.sensor_tick()
+
+
+def tick_for(pipeline: EmulatedPipeline, seconds: float) -> None:
+    """Ticks for so long, often enough for the channel to stay open."""
+    often = FORGOTTEN_SECONDS / 2
+    for _ in range(math.ceil(seconds / often)):
+        clock.sleep(often)
+        pipeline.sensor_tick()
 
 
 def make_events(pipeline: EmulatedPipeline, count: int) -> None:
@@ -33,11 +59,8 @@ def test_one_run_is_asked_for_whatever_the_number_of_entities_touched(synced: Em
         both.update("Contact", ids(synced.org, "Contact")[0], {"Title": "x"})
         both.update("Account", ids(synced.org, "Account")[0], {"Name": "x"})
     told = synced.sensor_tick()
-    assert told.run_requests is not None
-    (request,) = told.run_requests
-    assert request.job_name == "sync"
-    assert [request.tags[name] for name in RANGE] == ["Account", "Contact"]
-    assert request.run_key is None
+    assert not told.run_requests
+    assert "the last transaction may not be complete yet" in str(told.skip_message)
     (added,) = told.dynamic_partitions_requests
     assert list(added.partition_keys) == ["Account", "Contact"]
     assert {event.partition for event in told.asset_events if isinstance(event, dg.AssetMaterialization)} == {
@@ -45,13 +68,21 @@ def test_one_run_is_asked_for_whatever_the_number_of_entities_touched(synced: Em
         "Contact",
     }
     assert landed(synced) == [1, 2]
+    told = tick_when_settled(synced)
+    assert told.run_requests is not None
+    (request,) = told.run_requests
+    assert request.job_name == "sync"
+    assert [request.tags[name] for name in RANGE] == ["Account", "Contact"]
+    assert request.run_key is None
+    assert synced.server.meter.total == 2
 
 
 def test_an_entity_that_was_not_touched_is_not_asked_for(synced: EmulatedPipeline) -> None:
     synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
     with synced.org.transaction() as one:
         one.update("Contact", ids(synced.org, "Contact")[0], {"Title": "x"})
-    told = synced.sensor_tick()
+    synced.sensor_tick()
+    told = tick_when_settled(synced)
     assert told.run_requests is not None
     assert [[request.tags[name] for name in RANGE] for request in told.run_requests] == [["Contact", "Contact"]]
     assert not told.dynamic_partitions_requests
@@ -76,29 +107,40 @@ def test_an_entity_that_the_stream_names_first_becomes_a_partition(synced: Emula
     assert [(request.job_name, request.tags[RANGE[0]]) for request in told.run_requests] == [("snapshot", "Case")]
 
 
-def test_nothing_new_is_a_skip_that_says_so(synced: EmulatedPipeline) -> None:
+def test_nothing_new_is_a_skip_that_says_whether_the_stream_has_answered(synced: EmulatedPipeline) -> None:
+    """That a call could be made says nothing about the stream: it is heard of with an event or a keepalive."""
     told = synced.sensor_tick()
     assert not told.run_requests
-    assert told.skip_message == f"0 events landed on {CHANNEL}, position 0; all 2 entities are up to date."
+    nothing = f"0 events landed on {CHANNEL}, position 0"
+    assert told.skip_message == f"{nothing} (the stream has not answered yet); all 2 entities are up to date."
+    tick_for(synced, KEEPALIVE_SECONDS)
+    clock.sleep(LOOK_SECONDS)
+    assert synced.sensor_tick().skip_message == f"{nothing}; all 2 entities are up to date."
+    assert synced.sensor_tick().skip_message == f"{nothing}; nothing has changed."
 
 
-def test_a_run_at_work_is_a_skip_that_names_it_and_reads_nothing(synced: EmulatedPipeline) -> None:
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTED])
+def test_a_run_that_is_queued_or_at_work_is_named_and_the_tick_lands_all_the_same(
+    synced: EmulatedPipeline, status: dg.DagsterRunStatus
+) -> None:
     make_events(synced, 3)
     told = synced.sensor_tick()
     assert told.run_requests is not None
-    with dg.DagsterInstance.ephemeral() as instance:
-        synced.instance = instance
-        run = instance.create_run_for_job(
-            job_def=_a_job_of_the_same_name,
-            tags=dict(told.run_requests[0].tags),
-            status=dg.DagsterRunStatus.STARTED,
-        )
-        position = landed(synced)
-        make_events(synced, 3)
-        again = synced.sensor_tick()
-    assert again.skip_message is not None
-    assert run.run_id in again.skip_message
-    assert landed(synced) == position
+    run = synced.instance.create_run_for_job(
+        job_def=_a_job_of_the_same_name,
+        tags=dict(told.run_requests[0].tags),
+        status=status,
+        remote_job_origin=RemoteJobOrigin(
+            RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("of the test"), "of the test"), "sync"
+        ),
+    )
+    make_events(synced, 3)
+    again = synced.sensor_tick()
+    assert not again.run_requests
+    assert run.run_id in str(again.skip_message)
+    assert landed(synced) == list(range(1, synced.server.bus.last_number + 1))
+    synced.instance.delete_run(run.run_id)
+    assert tick_when_settled(synced).run_requests
 
 
 @dg.job(name="sync")
@@ -142,16 +184,56 @@ def test_a_stream_that_breaks_in_its_midst_heals_within_the_tick(synced: Emulate
 
 
 def test_a_stream_that_falls_silent_in_its_midst_loses_nothing(synced: EmulatedPipeline) -> None:
-    """Silence is taken for the tip, so it ends the tick; the next one goes on after the last event that was landed."""
+    """One that sends no keepalive either is dead; the next tick begins it again after the last event it brought."""
     make_events(synced, 1000)
     with armed_once_events_flow(synced, Fault.SILENT_STREAM):
         synced.sensor_tick()
     assert synced.server.faults.armed(Fault.SILENT_STREAM) == 0
     first = landed(synced)
     assert first == list(range(1, len(first) + 1))
+    assert len(first) < synced.server.bus.last_number
     synced.sensor_tick()
+    assert landed(synced) == first
+    tick_for(synced, SILENCE_SECONDS + 1)
     assert landed(synced) == list(range(1, synced.server.bus.last_number + 1))
-    assert synced.server.meter.more_than_once() == {}
+    assert synced.server.meter.more_than_once() == {first[-1]: 2}
+
+
+def test_a_first_answer_that_comes_late_is_landed_by_the_tick_that_hears_it_and_paid_for_once(
+    synced: EmulatedPipeline,
+) -> None:
+    make_events(synced, 30)
+    published = synced.server.bus.last_number
+    synced.server.faults.arm(Fault.LATE_ANSWER, seconds=30)
+    for _ in range(3):
+        told = synced.sensor_tick()
+        assert "the stream has not answered yet" in str(told.skip_message)
+        assert not told.run_requests
+    clock.sleep(30)
+    assert synced.sensor_tick().run_requests
+    assert landed(synced) == list(range(1, published + 1))
+    assert synced.server.meter.total == published
+
+
+def test_the_events_of_one_replay_id_between_which_the_stream_pauses_are_all_landed(synced: EmulatedPipeline) -> None:
+    """The stream says nothing for as long as it likes, and the process that reads it may be another one then."""
+    with synced.org.transaction() as one:
+        for record_id in ids(synced.org, "Account")[:8]:
+            one.update("Account", record_id, {"Site": "one save of eight records"})
+    before = synced.server.bus.last_number
+    synced.server.faults.arm(Fault.ENRICHED)
+    with synced.org.transaction() as one:
+        for record_id in ids(synced.org, "Account")[:8]:
+            one.update("Account", record_id, {"Site": "and another"})
+    assert synced.server.bus.last_number == before + 8
+    synced.server.faults.arm(Fault.STREAM_PAUSE, after=before + 4, seconds=60)
+    synced.sensor_tick()
+    assert landed(synced) == list(range(1, before + 5))
+    tick_when_settled(synced)
+    OPEN_CHANNELS.close()
+    synced.sync()
+    assert landed(synced) == list(range(1, before + 9))
+    synced.assert_equal_to_the_org()
 
 
 @contextmanager

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,9 +14,11 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.cli.ticks import sync_channels
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.lead_conversion import ConvertedLead
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.errors import CutGone
@@ -27,11 +27,9 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import apply_entity
-from sfcdc_assets.pipeline.landing import Lander, LandingReport
-from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.story import go_on, story
+from sfcdc_assets_tests.pipeline.story import go_on, land_a_piece, story
 
 ENTITIES = ("Account", "Contact", "Lead", "Opportunity")
 TABLES = ROOT / "docs" / "tables.md"
@@ -76,18 +74,11 @@ class Conversions:
 
     # -- the pipeline, step by step
 
-    @contextmanager
-    def landing(self) -> Iterator[Callable[[int], LandingReport]]:
-        """Lands so many events more, and no further; a poll keeps back its last event, so it is sent one more."""
-        with connect(load_settings()) as org:
-            lander = Lander(self.warehouse, org)
-            yield lambda count: lander.land(CHANNEL, settle=5.0, budget=30.0, stop_after=count + 1)
-
     def apply(self, spark: SparkSession, entity: str) -> None:
         """Bring one entity's tables as far as they may go, and note the cut if that completes one."""
         apply_entity(self.warehouse, spark, NOTHING_PRIVATE, entity, CHANNEL, "test")
         position = RawEvents.open(self.warehouse).complete_position(CHANNEL)
-        now = int(time.time() * 1000)
+        now = clock.now_ms()
         note_cut(self.warehouse, dict.fromkeys(ENTITIES, CHANNEL), CHANNEL, position, now, now)
 
 
@@ -104,21 +95,41 @@ def test_lead_conversion_is_never_seen_half_wherever_a_poll_or_a_run_ends(
     go_on(told, monkeypatch)
     conversions = Conversions(told)
     shown = [conversions.seen_in_cut()]
-    with conversions.landing() as land:
-        for number in range(1, 4 * CONVERSIONS):
-            report = land(1)
-            assert (report.count, report.at_tip) == (1, False)
-            assert report.complete_position == (number - 1) // 4 * 4, "whole once the next one has begun"
-            # Another entity is the last in each round: the run may have ended after any of them.
-            order = [ENTITIES[(number + later) % 4] for later in range(4)]
-            for entity in order:
-                conversions.apply(spark, entity)
-                shown.append(conversions.seen_in_cut())
-                assert set(shown[-1]) <= {0, 4}, (number, entity, shown[-1])
-                assert entity == order[-1] or shown[-1] == shown[-2], "there is a cut when all have arrived, not sooner"
-            assert conversions.seen() == shown[-1] == [4 if number > 4 else 0, 0]
+    for number in range(1, 4 * CONVERSIONS):
+        # The event before comes again: nothing has shown yet that all of its replay id were delivered.
+        report = land_a_piece(told, events=1 if number == 1 else 2)
+        assert (report.count, report.is_complete) == (1, False)
+        assert report.complete_position == (number - 1) // 4 * 4, "whole once the next one has begun"
+        # Another entity is the last in each round: the run may have ended after any of them.
+        order = [ENTITIES[(number + later) % 4] for later in range(4)]
+        for entity in order:
+            conversions.apply(spark, entity)
+            shown.append(conversions.seen_in_cut())
+            assert set(shown[-1]) <= {0, 4}, (number, entity, shown[-1])
+            assert entity == order[-1] or shown[-1] == shown[-2], "there is a cut when all have arrived, not sooner"
+        assert conversions.seen() == shown[-1] == [4 if number > 4 else 0, 0]
     assert [4, 0] in shown
     told.sync()
+    assert conversions.seen() == conversions.seen_in_cut() == [4, 4]
+    told.assert_equal_to_the_org()
+
+
+def test_a_stream_that_pauses_in_midst_of_a_transaction_shows_none_of_it_until_it_goes_on(
+    told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For less than the settling time: a shorter silence ends a poll, and completes nothing."""
+    go_on(told, monkeypatch)
+    told.sync()
+    conversions = Conversions(told)
+    told.server.faults.arm(Fault.STREAM_PAUSE, after=2, seconds=9)
+    outcomes = sync_channels(told.instance, until_caught_up=False, tell=told.said.append)
+    assert [outcome.jobs for outcome in outcomes] == [()]
+    assert "the last transaction may not be complete yet" in outcomes[-1].said
+    assert "is left for the next time; --until-caught-up waits for it" in told.said[-1]
+    assert conversions.seen() == conversions.seen_in_cut() == [0, 0]
+    told.server.faults.arm(Fault.STREAM_PAUSE, after=2, seconds=9)
+    told.sync()
+    assert told.server.faults.armed(Fault.STREAM_PAUSE) == 0
     assert conversions.seen() == conversions.seen_in_cut() == [4, 4]
     told.assert_equal_to_the_org()
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import pytest
 from typer.testing import CliRunner, Result
 
+from sfcdc_assets.cli import verify as verify_command
 from sfcdc_assets.cli.main import app
+from sfcdc_assets.pipeline.audit import ROUNDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
 
@@ -21,6 +25,7 @@ def test_tables_that_equal_the_org_are_said_to_be_equal(synced: EmulatedPipeline
     by_entity = {report["entity"]: report for report in told["entities"]}
     assert by_entity.keys() == {"Account", "Contact"}
     assert by_entity["Account"]["in_org"] == by_entity["Account"]["in_table"] == synced.org.count("Account")
+    assert by_entity["Account"]["compared"] == synced.org.count("Account")
     assert by_entity["Account"]["values_compared"] > 40 * synced.org.count("Account")
 
 
@@ -54,14 +59,70 @@ def test_a_record_that_only_one_side_has_is_named(synced: EmulatedPipeline) -> N
     assert f"Contact {created}: missing in the table" in result.stdout
 
 
-def test_a_record_with_an_event_that_is_not_applied_yet_is_in_motion_and_no_drift(synced: EmulatedPipeline) -> None:
+def test_records_that_changed_meanwhile_are_compared_again_until_all_are(synced: EmulatedPipeline) -> None:
+    """Most of the table: it is not equal before these were compared as well."""
     org = synced.org
+    changed = ids(org, "Account")[:25]
     with org.transaction() as one:
-        one.update("Account", ids(org, "Account")[0], {"Name": "on its way"})
+        for number, record in enumerate(changed[1:]):
+            one.update("Account", record, {"Name": f"on its way {number}"})
         one.create("Account", {"Name": "on its way too"})
+        one.delete("Account", changed[0])
     result = verify("--json", "--entity", "Account")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["entities"][0]["in_motion"] == 2
+    (told,) = json.loads(result.stdout)["entities"]
+    assert (result.exit_code, told["equal"]) == (0, True)
+    # Those of day 0, the deleted one among them, and the new one.
+    assert (told["compared"], told["compared_again"]) == (31, 26)
+    assert (told["in_motion"], told["in_doubt"]) == (0, 0)
+    synced.assert_equal_to_the_org()
+
+
+def test_a_record_that_differs_is_found_though_it_changed_meanwhile(synced: EmulatedPipeline) -> None:
+    org, record = synced.org, ids(synced.org, "Account")[3]
+    with org.database.transaction():
+        org.store.update(org.definitions["Account"], record, {"Site": "nobody heard of it"})
+    with org.transaction() as one:
+        one.update("Account", record, {"Name": "heard of"})
+    result = verify("--json", "--entity", "Account")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["equal"]) == (3, False)
+    (difference,) = told["entities"][0]["differences"]
+    assert (difference["record_id"], difference["field"]) == (record, "Site")
+
+
+def test_records_that_change_each_time_are_counted_and_not_said_to_be_equal(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on an org that never rests, or where nothing is applied any more."""
+    org = synced.org
+    synced_again: list[int] = []
+    monkeypatch.setattr(verify_command, "_sync", lambda *_: synced_again.append(1))
+    monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.1")
+    with org.transaction() as one:
+        for record in ids(org, "Account")[:20]:
+            one.update("Account", record, {"Name": "never applied"})
+    result = verify("--json", "--entity", "Account")
+    (told,) = json.loads(result.stdout)["entities"]
+    assert (result.exit_code, told["equal"], told["differences"]) == (1, False, [])
+    assert (told["compared"], told["in_motion"], len(synced_again)) == (10, 20, ROUNDS)
+    shown = verify("--entity", "Account")
+    assert "20 records could not be compared: 20 changed each time" in shown.stdout
+    assert shown.exit_code == 1
+
+
+def test_what_rest_may_show_late_is_not_taken_for_drift(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is ahead of what REST shows; it is compared again when REST has caught up."""
+    org, record = synced.org, ids(synced.org, "Account")[3]
+    monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "3")
+    org.settings = replace(org.settings, rest_delay=3000)
+    with org.transaction() as one:
+        one.update("Account", record, {"Name": "ahead of REST"})
+    synced.sync()
+    result = verify("--json", "--entity", "Account")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["entities"][0]["compared"] == 30
 
 
 def test_an_entity_that_no_channel_carries_cannot_be_verified(synced: EmulatedPipeline) -> None:

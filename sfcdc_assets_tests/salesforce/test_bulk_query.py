@@ -155,9 +155,6 @@ def test_one_record_beyond_the_byte_limit_is_read_all_the_same(org, session, job
         (Answer(200, b'"Id","N"\n', {"Content-Type": "text/csv"}), "without a page of results"),
         (page([["a", "1"]], Sforce_NumberOfRecords="2"), "1 records that says it has 2"),
         (page([["a", "1"]], locator="MTAw"), "names itself"),
-        (page([["a", "not a number"]]), "column N holds a value that is no"),
-        (page([["a", "1.5"]]), "does not fit its type"),
-        (page([["a", "3000000000"]]), "does not fit its type"),
         (Answer(200, b'"Id","N"\n"a"\n', {"Sforce-NumberOfRecords": "1"}), "not CSV"),
         (Answer(200, b"<html>\n1,2\n</html>", {"Sforce-NumberOfRecords": "2"}), "not CSV"),
     ],
@@ -167,6 +164,31 @@ def test_a_page_that_is_no_page_is_told_without_quoting_values(org, session, job
     with pytest.raises(UnexpectedAnswer, match=problem) as caught:
         list(pages(session, job, SCHEMA, locator="MTAw", max_records=2))
     assert "not a number" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("not a number", "column N holds a value that is no"),
+        ("1.5", "a column holds a number that does not fit its type"),
+        ("3000000000", "a column holds a number that does not fit its type"),
+    ],
+)
+def test_a_value_that_does_not_convert_costs_its_row_alone(org, session, job, value, problem):
+    rows = [[f"{n:03}", value if n in (7, 200) else str(n)] for n in range(300)]
+    org.on("GET", RESULTS, page([*rows, ['quo"ted,\nId', ""]]))
+    (only,) = pages(session, job, SCHEMA, max_records=500)
+    assert only.unreadable.keys() == {"007", "200"}
+    assert all(told.startswith(problem) and value not in told for told in only.unreadable.values())
+    assert only.number_of_records == 301
+    expected = {f"{n:03}": n for n in range(300) if n not in (7, 200)} | {'quo"ted,\nId': None}
+    assert dict(zip(*only.table.to_pydict().values(), strict=True)) == expected
+
+
+def test_a_page_of_which_no_value_converts_is_refused_as_a_whole(org, session, job):
+    org.on("GET", RESULTS, page([[f"{n:03}", "not a number"] for n in range(300)]))
+    with pytest.raises(UnexpectedAnswer, match="column N holds a value that is no"):
+        list(pages(session, job, SCHEMA, max_records=500))
 
 
 @pytest.mark.parametrize("body", [b'"Id","N"\n', b'"Id","N"', b""])
@@ -207,7 +229,7 @@ def test_every_type_is_read_as_itself():
         '"","","","","","",""\n'
         '"true","1.0E3","12345678901234.56","4000-12-31","4000-12-31T23:59:59.999Z","é漢😀","x"\n'
     )
-    rows = read_page(io.BytesIO(content.encode()), schema, "a page").to_pylist()
+    rows = read_page(io.BytesIO(content.encode()), schema, "a page").table.to_pylist()
     assert rows[0] == {
         "B": True,
         "I": 7,
@@ -234,5 +256,5 @@ def test_any_text_comes_through_and_empty_is_null(rows):
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("A", "B"), *rows])
     schema = pa.schema({"A": pa.string(), "B": pa.string()})
-    table = read_page(io.BytesIO(text.getvalue().encode()), schema, "a page")
+    table = read_page(io.BytesIO(text.getvalue().encode()), schema, "a page").table
     assert [tuple(row.values()) for row in table.to_pylist()] == [(a or None, b or None) for a, b in rows]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.salesforce.channel_members import channel_members, entity_of_change_event
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members, entity_of_change_event
 from sfcdc_assets.salesforce.describe import ObjectDescription, describe
 from sfcdc_assets.salesforce.errors import (
     EntityNotReadable,
@@ -128,7 +128,7 @@ def test_missing_records_are_none_and_repeated_ids_cost_nothing(org, session):
     here, gone = ids(2)
     org.on("POST", "composite/sobjects/Account", Answer(200, [{**RECORD, "Id": here, "Name": "Acme"}, None]))
     found = retrieve(session, "Account", [here, gone, here], ["Name"])
-    assert found == {here: {"Id": here, "Name": "Acme"}, gone: None}
+    assert found.rows == {here: {"Id": here, "Name": "Acme"}, gone: None}
     assert org.requests("POST", "composite/sobjects/Account")[0].json == {"ids": [here, gone], "fields": ["Name"]}
 
 
@@ -141,7 +141,7 @@ def test_ids_are_sent_two_thousand_at_a_time(org, session):
         Answer(200, [None] * 2000),
         Answer(200, [None]),
     )
-    assert set(retrieve(session, "Account", wanted, ["Name"])) == set(wanted)
+    assert set(retrieve(session, "Account", wanted, ["Name"]).rows) == set(wanted)
     assert [len(seen.json["ids"]) for seen in org.requests("POST", "composite/sobjects/Account")] == [2000, 2000, 1]
 
 
@@ -154,29 +154,36 @@ def test_ids_are_sent_two_thousand_at_a_time(org, session):
 )
 def test_a_call_that_is_too_much_for_the_org_is_split_in_halves(org, session, too_much):
     org.on("POST", "composite/sobjects/Account", too_much, Answer(200, [None]), Answer(200, [None, None]))
-    assert retrieve(session, "Account", ids(3), ["Name"]) == dict.fromkeys(ids(3))
+    assert retrieve(session, "Account", ids(3), ["Name"]).rows == dict.fromkeys(ids(3))
     assert [len(seen.json["ids"]) for seen in org.requests("POST", "composite/sobjects/Account")] == [3, 1, 2]
 
 
 def test_a_call_that_is_too_slow_is_split_after_two_tries(org, session, slept):
     slow = [Answer(504, b"")] * 2
     org.on("POST", "composite/sobjects/Account", *slow, Answer(200, [None]), Answer(200, [None]))
-    assert retrieve(session, "Account", ids(2), ["Name"]) == dict.fromkeys(ids(2))
+    assert retrieve(session, "Account", ids(2), ["Name"]).rows == dict.fromkeys(ids(2))
     assert len(slept) == 1
 
 
-def test_one_record_that_is_too_slow_alone_is_an_outage(org, session, slept):
+def test_one_record_that_is_too_slow_alone_is_refused_alone(org, session, slept):
     org.on("POST", "composite/sobjects/Account", Answer(504, b""))
-    with pytest.raises(OrgUnavailable):
-        retrieve(session, "Account", ids(1), ["Name"])
+    found = retrieve(session, "Account", ids(1), ["Name"])
+    assert isinstance(found.refused[ids(1)[0]], OrgUnavailable)
     assert len(slept) == 1
+
+
+def test_an_outage_is_not_mistaken_for_a_records_fault(org, session, slept):
+    org.on("POST", "composite/sobjects/Account", Answer(503, b""))
+    with pytest.raises(OrgUnavailable):
+        retrieve(session, "Account", ids(9), ["Name"])
+    assert len(org.requests("POST", "composite/sobjects/Account")) == 2
 
 
 @pytest.mark.parametrize("body", [{}, [], [None, None], ["x"], [{"Id": "001000000000000AAA"}]])
 def test_an_answer_that_does_not_fit_the_ids_is_told(org, session, body):
     org.on("POST", "composite/sobjects/Account", Answer(200, body))
-    with pytest.raises(UnexpectedAnswer):
-        retrieve(session, "Account", ids(1), ["Name"])
+    found = retrieve(session, "Account", ids(1), ["Name"])
+    assert isinstance(found.refused[ids(1)[0]], UnexpectedAnswer)
 
 
 def test_one_unknown_field_refuses_the_retrieve(org, session):
@@ -207,7 +214,7 @@ def test_limits_may_be_below_zero_and_nested_ones_are_left_out(org, session):
     ],
 )
 def test_a_single_entity_channel_names_its_entity_without_a_request(org, session, channel, entity):
-    assert channel_members(session, channel) == (entity,)
+    assert channel_members(session, channel) == ChannelMembers((entity,))
     assert org.seen == []
 
 
@@ -224,16 +231,33 @@ def test_the_standard_channel_is_read_from_the_orgs_setup(org, session):
     org.on(
         "GET", "tooling/query/", Answer(200, {"records": [{"SelectedEntity": name} for name in names], "done": True})
     )
-    assert channel_members(session, "/data/ChangeEvents") == ("Account", "InvoiceStatement__c", "Lead")
+    told = channel_members(session, "/data/ChangeEvents")
+    assert told == ChannelMembers(("Account", "InvoiceStatement__c", "Lead"))
     assert "EventChannel = 'ChangeEvents'" in org.requests("GET", "tooling/query/")[0].query["q"]
 
 
 def test_a_custom_channel_is_found_by_its_id_when_not_by_its_name(org, session):
     answers = [[], [{"Id": "0YLAb0000000001MAA"}], [{"SelectedEntity": "AccountChangeEvent"}]]
     org.on("GET", "tooling/query/", *(Answer(200, {"records": records, "done": True}) for records in answers))
-    assert channel_members(session, "/data/Sales__chn") == ("Account",)
+    assert channel_members(session, "/data/Sales__chn") == ChannelMembers(("Account",))
     asked = [seen.query["q"] for seen in org.requests("GET", "tooling/query/")]
     assert [query.rpartition("= ")[2] for query in asked] == ["'Sales__chn'", "'Sales'", "'0YLAb0000000001MAA'"]
+
+
+def test_the_filters_of_members_are_told(org, session):
+    records = [
+        {"SelectedEntity": "AccountChangeEvent", "FilterExpression": "Industry = 'Energy'"},
+        {"SelectedEntity": "LeadChangeEvent", "FilterExpression": None},
+    ]
+    org.on("GET", "tooling/query/", Answer(200, {"records": records, "done": True}))
+    told = channel_members(session, "/data/Sales__chn")
+    assert told == ChannelMembers(("Account", "Lead"), {"Account": "Industry = 'Energy'"})
+
+
+def test_an_org_that_does_not_know_filters_tells_its_members_all_the_same(org, session):
+    members = Answer(200, {"records": [{"SelectedEntity": "AccountChangeEvent"}], "done": True})
+    org.on("GET", "tooling/query/", refusal(400, "INVALID_FIELD"), members)
+    assert channel_members(session, "/data/ChangeEvents") == ChannelMembers(("Account",))
 
 
 @pytest.mark.parametrize(("status", "code"), [(403, "INSUFFICIENT_ACCESS"), (404, "NOT_FOUND"), (400, "INVALID_TYPE")])

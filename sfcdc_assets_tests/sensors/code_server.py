@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
@@ -29,10 +30,10 @@ class CodeServer:
         self.channels = OpenChannels()
         self._readers: list[Any] = []
 
-    def open(self) -> OpenChannel:
+    def open(self, channel: str = CHANNEL) -> OpenChannel:
         """The channel as the sensor asks for it."""
         warehouse = Warehouse(os.environ["SFCDC_WAREHOUSE"])
-        opened = self.channels.of(CHANNEL, warehouse, load_settings(), OrgResource().connect)
+        opened = self.channels.of(channel, warehouse, load_settings(), partial(OrgResource().connect, warehouse))
         if opened.reader not in self._readers:
             self._readers.append(self.stream.adopt(opened.reader))
         return opened

@@ -12,10 +12,12 @@ import pytest
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.channel_reader import TICK, ChannelReader
 from sfcdc_assets.pipeline.org import Org as ConnectedOrg
 from sfcdc_assets.pubsub.errors import AuthenticationRefused, PubSubUnavailable
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import LoginRefused
 from sfcdc_assets.sensors import open_channels
 from sfcdc_assets.sensors.channel import tick
@@ -96,7 +98,7 @@ def test_one_channel_that_cannot_be_closed_does_not_keep_the_others_open(
     server = start()
     bad = server.open()
     server.tick()
-    good = server.channels.of("/data/AccountChangeEvent", weather.warehouse, load_settings(), OrgResource().connect)
+    good = server.open("/data/AccountChangeEvent")
     good.reader.land(TICK)
     assert weather.server.service.subscribed_streams == 2
     with monkeypatch.context() as patch:
@@ -337,7 +339,13 @@ def test_the_members_of_a_channel_are_asked_for_every_ten_minutes_and_not_at_eac
     weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(ConnectedOrg, "members", lambda org, channel: (asked.append(weather.clock()), ("Account",))[1])
+    members = ConnectedOrg.members
+
+    def counted(org: ConnectedOrg, channel: str) -> ChannelMembers | None:
+        asked.append(weather.clock())
+        return members(org, channel)
+
+    monkeypatch.setattr(ConnectedOrg, "members", counted)
     for number in range(36):
         weather.update(number)
         server.ticks(100, every=100)
@@ -383,6 +391,33 @@ def test_a_connection_that_cannot_be_made_leaves_nothing_open(weather: Stream, s
             channels.of(CHANNEL, weather.warehouse, load_settings(), Session)
     assert closed == ["session"]
     assert channels.names == ()
+
+
+def test_a_channel_that_waits_for_its_login_holds_up_no_other_channel_and_no_thread(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_the_door, answered = threading.Event(), threading.Event()
+    connect = OrgResource.connect
+
+    def slow(resource: OrgResource, warehouse: Warehouse) -> AbstractContextManager[ConnectedOrg]:
+        at_the_door.set()
+        assert answered.wait(20)
+        return connect(resource, warehouse)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OrgResource, "connect", slow)
+        thread = threading.Thread(target=server.open, daemon=True)
+        thread.start()
+        assert at_the_door.wait(10)
+        patch.setattr(OrgResource, "connect", connect)
+        server.open("/data/AccountChangeEvent").reader.land(TICK)
+        with pytest.raises(ChannelInUse, match="still connecting"):
+            server.open()
+        answered.set()
+        joined(thread, clock=weather.clock)
+    assert sorted(server.channels.names) == ["/data/AccountChangeEvent", CHANNEL]
+    server.tick()
+    assert weather.server.service.open_streams == 2
 
 
 def test_an_org_that_is_down_fails_the_ticks_and_is_read_on_when_it_is_back(

@@ -18,9 +18,9 @@ def bus_routes(org: Org, bus: EventBus, service: PubSubService, sessions: Sessio
     """`GET /emulator/events` counts.
 
     `POST /emulator/replay-ids/expire` purges all retained events. `POST /emulator/replay-ids/move
-    {"new_organization_id": true|false}` moves the org: replay ids begin anew and lower; with a new organization id
-    (a refreshed sandbox) all tokens are worthless and open streams end with an authentication error. After either, all
-    replay ids given out before are refused as corrupted.
+    {"new_organization_id": true|false}` moves the org to an instance of another name: replay ids begin anew and lower;
+    with a new organization id (a refreshed sandbox) all tokens are worthless and open streams end with an
+    authentication error. After either, all replay ids given out before are refused as corrupted.
     """
 
     def events(parameters: Parameters) -> Any:
@@ -44,7 +44,11 @@ def bus_routes(org: Org, bus: EventBus, service: PubSubService, sessions: Sessio
             sessions.expire_all()
             if service.open_streams:
                 service.faults.arm(Fault.STREAM_AUTH_ERROR, service.open_streams)
-        return {"organization_id": org.organization_id, "latest_replay_id": bus.latest_replay_id().hex()}
+        return {
+            "organization_id": org.organization_id,
+            "instance": org.instance_name,
+            "latest_replay_id": bus.latest_replay_id().hex(),
+        }
 
     return [
         control_route("/events", "GET", events),

@@ -23,6 +23,7 @@ from sfcdc_assets.emulator.rest.limits import Limits, add_limits
 from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
 from sfcdc_assets.emulator.rest.replication import add_replication
+from sfcdc_assets.emulator.rest.request_size import RequestSizeMiddleware
 from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, error_response
 from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
 from sfcdc_assets.emulator.rest.soap import soap_routes
@@ -62,6 +63,7 @@ def build_app(
     return Starlette(
         routes=[*oauth, *versions, *context.routes, *soap_routes(context), *control, *control_routes(context)],
         middleware=[
+            Middleware(RequestSizeMiddleware, org=org),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
         ],

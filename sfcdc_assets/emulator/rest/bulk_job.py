@@ -17,6 +17,7 @@ from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.csv_form import csv_line, csv_value
 from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.spoiled_records import NO_VALUE, spoiled_fields
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery
 
 _BLOCK = 500
@@ -138,9 +139,12 @@ class BulkJobs:
         first = 0
         for rows in self._org.rest_view.stream(compiled.sql, compiled.parameters, _BLOCK):
             for row in rows:
-                block.append(
-                    csv_line([csv_value(item.field, row[item.first]) for item in compiled.selected], job.delimiter)
-                )
+                no_value = spoiled_fields(self._org.settings, row[0])
+                values = [
+                    NO_VALUE if item.field.name in no_value else csv_value(item.field, row[item.first])
+                    for item in compiled.selected
+                ]
+                block.append(csv_line(values, job.delimiter))
                 if len(block) == _BLOCK:
                     first = self._store(job, first, block)
                     block = []

@@ -11,11 +11,18 @@ from starlette.responses import JSONResponse, Response
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.computed_objects import query_computed
+from sfcdc_assets.emulator.rest.organization import ORGANIZATION, organization_rows
+from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.spoiled_records import spoiled
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
+from sfcdc_assets.emulator.soql.parser import parse_query
 
 _DEFAULT_BATCH = 2000
+_COMPUTED = {ORGANIZATION.name: ORGANIZATION, **PERMISSION_OBJECTS}
+_COMPUTED_NAMES = frozenset(name.lower() for name in _COMPUTED)
 _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
 _BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
 
@@ -37,6 +44,7 @@ def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> Co
         now=org.clock(),
         include_deleted=include_deleted,
         hidden=org.hidden_objects,
+        shared=org.view_all.condition,
     )
     context.check_readable(compiled.definition)
     for parent in compiled.parents:
@@ -84,6 +92,8 @@ class _QueryResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
+        if parse_query(text).entity.text.lower() in _COMPUTED_NAMES:
+            return self._computed(request, text)
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
             if compiled.query.is_count:
@@ -91,16 +101,36 @@ class _QueryResource:
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
             return self._first_page(request, compiled)
 
+    def _computed(self, request: ApiRequest, text: str) -> Response:
+        """What the org is, and what the client's user may do; the rows are few."""
+        org = self._context.org
+        compiled, rows = query_computed(
+            org,
+            text,
+            _COMPUTED,
+            lambda each: list(organization_rows(org)) if each is ORGANIZATION else permission_rows(org, each),
+            org.hidden_objects,
+        )
+        self._context.check_readable(compiled.definition)
+        if compiled.query.is_count:
+            return JSONResponse({"totalSize": rows[0][0], "done": True, "records": []})
+        return _page(request, len(rows), [record_json(compiled, row, request.data_path) for row in rows], "", None)
+
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
         size = _batch_size(request)
         blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
-        first = [record_json(compiled, row, request.data_path) for row in next(blocks, [])]
+
+        def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
+            record = record_json(compiled, row, request.data_path)
+            return record if compiled.counts else spoiled(self._context.org.settings, row[0], record)
+
+        first = [as_json(row) for row in next(blocks, [])]
         total = len(first)
         locator: str | None = None
         for block in blocks:
             if locator is None:
                 locator = self._new_locator()
-            records = [record_json(compiled, row, request.data_path) for row in block]
+            records = [as_json(row) for row in block]
             self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(records)))
             total += len(records)
         if locator is None:

@@ -1,0 +1,54 @@
+"""Which tables of an entity are damaged: a log that cannot be read, files that are gone, cut off or not Parquet.
+
+Files are compared with what the log says of them, by one listing a table; only `thorough` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from pyarrow import fs
+
+from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS
+from sfcdc_assets.lake.store_errors import unreadable
+from sfcdc_assets.lake.table import DataFile, Table
+from sfcdc_assets.lake.warehouse import Warehouse
+
+LAYERS = ("snapshot", "text_fields", "gap_reconciliation", "history", "current_state")
+
+
+def damage_of(warehouse: Warehouse, entity: str, *, thorough: bool = False) -> list[TableDamaged]:
+    """The first damage of each of the entity's tables, and of its part of `raw_events`, in the order of the flow."""
+    names = [RAW_EVENTS, *(f"{layer}/{entity}" for layer in LAYERS)]
+    found = (next(_damages(warehouse, name, entity, thorough), None) for name in names)
+    return [damage for damage in found if damage is not None]
+
+
+def _damages(warehouse: Warehouse, name: str, entity: str, thorough: bool) -> Iterator[TableDamaged]:
+    try:
+        table = Table.open(warehouse, name)
+        if table is None:
+            return
+        files = [file for file in table.files() if _is_of(file, name, entity)]
+    except TableDamaged as damage:
+        yield damage
+        return
+    filesystem = warehouse.filesystem(name)
+    part = f"entity_name={entity}" if name == RAW_EVENTS else ""
+    listed = filesystem.get_file_info(fs.FileSelector(part, recursive=True, allow_not_found=True))
+    sizes = {info.path.lstrip("/"): info.size for info in listed if info.type is fs.FileType.File}
+    for file in files:
+        size = sizes.get(unquote(file.path))
+        if size is None:
+            yield TableDamaged(name, entity, file.path, "is missing")
+        elif size != file.size:
+            yield TableDamaged(name, entity, file.path, f"has {size:,} bytes instead of {file.size:,}")
+    found = unreadable(filesystem, (file.path for file in files)) if thorough else None
+    if found is not None:
+        yield TableDamaged(name, entity, found[0], f"cannot be read ({found[1]})")
+
+
+def _is_of(file: DataFile, name: str, entity: str) -> bool:
+    return name != RAW_EVENTS or file.statistics["partition.entity_name"] == entity

@@ -1,0 +1,66 @@
+"""What the store and the Parquet readers raise, told as the damage or the refusal that it is.
+
+delta-rs raises `DeltaError`, `OSError` and, where its rows come through Arrow, `ArrowException`; their text is what
+distinguishes a file that is gone from a disk that is full.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
+from pyarrow import fs
+
+FROM_STORE = (DeltaError, OSError, pa.ArrowException)
+
+_OF_STORE = re.compile(r"os error \d+|Object Store error|Generic \w+ error|\[Errno \d+\]", re.IGNORECASE)
+_NO_ROOM = re.compile(r"no space left on device|file too large|disk quota exceeded|\bENOSPC\b", re.IGNORECASE)
+_FILE = re.compile(r"[\w.=%-]+(?:/[\w.=%-]+)*\.parquet")
+
+
+def is_of_the_store(error: BaseException) -> bool:
+    """Whether the store refused, rather than what was asked of it being wrong."""
+    return isinstance(error, OSError) or _OF_STORE.search(str(error)) is not None
+
+
+def no_room(text: str) -> str | None:
+    """What the store said when it has no room; None when that is not the reason."""
+    found = _NO_ROOM.search(text)
+    return found.group().lower() if found else None
+
+
+def reason_of(error: BaseException) -> str:
+    """The cause in a few words: the innermost message, without the frames and the marks of its chain."""
+    text = str(error)
+    if (full := no_room(text)) is not None:
+        return full
+    lines = [re.sub(r"\x1b\[\d+m|↳", "", line).strip() for line in text.splitlines()]
+    said = [line for line in lines if line and not re.match(r"\d+: |at ", line)]
+    last = said[-1] if "↳" in text else said[0] if said else type(error).__name__
+    return last.rpartition("error: ")[2].rstrip(". ") if len(last) > 200 else last.rstrip(". ")
+
+
+def file_in(error: BaseException, table: str) -> str | None:
+    """The data file that an error names, as a path below the table's root."""
+    found = _FILE.search(str(error))
+    if found is None:
+        return None
+    path = found.group()
+    return path.rpartition(f"{table}/")[2] if f"{table}/" in path else path.rpartition("/")[2]
+
+
+def unreadable(filesystem: fs.FileSystem, paths: Iterable[str]) -> tuple[str, str] | None:
+    """The first of the Parquet files that cannot be read, and why. Reads them: for when something failed."""
+    for path in paths:
+        try:
+            with filesystem.open_input_file(unquote(path)) as source:
+                parquet = pq.ParquetFile(source)
+                for number in range(parquet.num_row_groups):
+                    parquet.read_row_group(number)
+        except (OSError, pa.ArrowException) as error:
+            return path, reason_of(error)
+    return None

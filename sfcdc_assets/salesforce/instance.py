@@ -1,0 +1,42 @@
+"""On which instance of Salesforce an org lives.
+
+An org that is moved keeps its organization id and its My Domain; only `Organization.InstanceName` tells:
+https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/object_reference/sforce_api_objects_organization.htm
+"""
+
+from __future__ import annotations
+
+from sfcdc_assets import clock
+from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused
+from sfcdc_assets.salesforce.query import query_rows
+from sfcdc_assets.salesforce.session import OrgSession
+
+ASKED_EVERY_SECONDS = 600.0
+"""A move takes Salesforce longer, and each question is a request of the day's allowance."""
+
+
+def instance_name(session: OrgSession) -> str | None:
+    """`USA224`; None when the org does not tell it to this user."""
+    try:
+        rows = list(query_rows(session, "SELECT InstanceName FROM Organization"))
+    except (RequestRefused, ApiLimitReached):
+        return None
+    name = rows[0].get("InstanceName") if rows else None
+    return str(name) if name else None
+
+
+class InstanceName:
+    """The name of a session's instance, asked at the first call and then at most every ten minutes."""
+
+    def __init__(self, session: OrgSession) -> None:
+        self._session = session
+        self._asked_at: float | None = None
+        self._name: str | None = None
+
+    def __call__(self) -> str | None:
+        """The name; None when the org does not tell it."""
+        now = clock.current().monotonic()
+        if self._asked_at is None or now - self._asked_at >= ASKED_EVERY_SECONDS:
+            self._name = instance_name(self._session)
+            self._asked_at = now
+        return self._name

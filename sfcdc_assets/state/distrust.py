@@ -1,0 +1,58 @@
+"""Records that a snapshot asked for and whose rows are not believed.
+
+They stand in the snapshot's own partition, in the commit that completes it, so that a rebuild finds them as the first
+application did. Such a row has its Id, and in `_unread` first `SAYS_NOTHING`, then the reason and its detail: whatever
+another row of the snapshot tells about the record, and that there is none, counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from sfcdc_assets.state.doubt import DOUBTS, Doubt
+
+SAYS_NOTHING = "*"
+"""In the place of a column's name: the row says nothing about its record at all."""
+
+
+@dataclass(frozen=True)
+class Distrusted:
+    """A record of which a snapshot's row, or its absence, is not believed, and why."""
+
+    record_id: str
+    reason: Doubt
+    detail: str
+
+    @property
+    def unread(self) -> list[str]:
+        """What stands in `_unread` for it."""
+        return [SAYS_NOTHING, self.reason.value, self.detail]
+
+
+def believed(reads: pl.DataFrame, position: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of a snapshot pinned at `position` that count, and the doubts (`DOUBTS`) about its other records."""
+    marks = reads.filter(pl.col("_unread").list.first() == SAYS_NOTHING).unique("Id", keep="first", maintain_order=True)
+    doubts = marks.select(
+        pl.col("Id").alias("record_id"),
+        pl.col("_unread").list.get(1, null_on_oob=True).alias("reason"),
+        pl.lit(position, pl.Int64).alias("position"),
+        pl.lit(None, pl.Datetime("us", "UTC")).alias("commit_timestamp"),
+        pl.col("_unread").list.get(2, null_on_oob=True).alias("detail"),
+    )
+    return reads.join(marks.select("Id"), on="Id", how="anti"), doubts.cast(DOUBTS)
+
+
+def in_doubt(base: pl.DataFrame, record_ids: Sequence[str], position: int) -> pl.DataFrame:
+    """Rows of `base` for these records, marked as in doubt; a record that has none gets one with its Id alone, as of
+    `position`: its fields are unknown, not null."""
+    wanted = pl.DataFrame({"Id": pl.Series(record_ids, dtype=pl.String)})
+    known = base.join(wanted, on="Id", how="semi").with_columns(pl.lit(True).alias("_in_doubt"))
+    unknown = wanted.join(base, on="Id", how="anti").with_columns(
+        pl.lit(False).alias("_is_deleted"),
+        pl.lit(True).alias("_in_doubt"),
+        pl.lit(position, pl.Int64).alias("_position"),
+    )
+    return pl.concat([known, unknown], how="diagonal").select(base.columns)

@@ -1,0 +1,142 @@
+"""An org in which nothing happens but what a test does, and the pipeline that follows it step by step: the real
+sockets, client and tables, one simulated clock, and neither Spark nor Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.channel_reader import Poller
+from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.entities import EntityState
+from sfcdc_assets.pipeline.rebuild import remove_layers
+from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
+from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.lives_tables import rows_of
+from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
+
+VISIBILITY = 5.0
+LONGEST_LAG_MS = longest_lag_ms(VISIBILITY)
+ENTITY = "Account"
+STATE = f"current_state/{ENTITY}"
+LEDGER = f"gap_reconciliation/{ENTITY}"
+
+
+class QuietLife:
+    """The pipeline over one object."""
+
+    def __init__(self, of: Stream) -> None:
+        self._stream = of
+        self.org, self.server, self.clock, self.warehouse = of.org, of.server, of.clock, of.warehouse
+
+    def settings(self, **changed: object) -> None:
+        """Change settings of the org."""
+        self.org.settings = replace(self.org.settings, **changed)
+
+    def sync(self) -> None:
+        """Day 0."""
+        self.snapshot()
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """A run; no snapshot."""
+        with Poller(self.warehouse, self._stream.connected, SETTLE) as poller:
+            CatchUp(
+                self.warehouse,
+                self._stream.connected,
+                poller,
+                {ENTITY: CHANNEL},
+                {ENTITY: CHANNEL},
+                self._apply,
+                Teller(),
+                _each,
+                every_entity=False,
+                visibility_seconds=VISIBILITY,
+                describe_seconds=0.0,
+            ).run()
+
+    def snapshot(self) -> SnapshotReport:
+        """Take one, pinned to all that has landed."""
+        landed = self._stream.poll_until_settled().position
+        return take_snapshot(
+            self.warehouse,
+            self._stream.connected,
+            ENTITY,
+            CHANNEL,
+            lambda _: landed,
+            spark=_no_spark,
+            lag_ms=LONGEST_LAG_MS,
+        )
+
+    def rebuild(self) -> None:
+        """`sfcdc rebuild`."""
+        remove_layers(self.warehouse, ENTITY)
+        self.catch_up()
+
+    def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
+        return apply_entity(self.warehouse, _no_spark, NOTHING_PRIVATE, state.entity, state.channel, "a test", up_to)
+
+    def ids(self) -> list[str]:
+        """Ids of the live records."""
+        return [str(record["Id"]) for record in self.org.records(ENTITY)]
+
+    def update(self, record_id: str, **values: object) -> None:
+        """One record in a transaction of its own."""
+        with self.org.transaction() as work:
+            work.update(ENTITY, record_id, values)
+
+    def rows(self) -> Rows:
+        """`current_state` by Id."""
+        return {row["Id"]: row for row in rows_of(self.warehouse, STATE)}
+
+    def version(self) -> int:
+        """Of `current_state`."""
+        return DeltaTable(self.warehouse.uri(STATE)).version()
+
+    def rows_since(self, version: int) -> Iterator[Rows]:
+        """The rows of each later version of `current_state`: what a reader could have seen."""
+        for number in range(version + 1, self.version() + 1):
+            yield {row["Id"]: row for row in rows_of(self.warehouse, STATE, number)}
+
+    def in_doubt(self) -> set[str]:
+        """Ids of the rows that are marked."""
+        return {record_id for record_id, row in self.rows().items() if row["_in_doubt"]}
+
+    def open_doubts(self) -> dict[str, dict[str, Any]]:
+        """Those of the ledger, by record id."""
+        return {row["record_id"]: row for row in rows_of(self.warehouse, LEDGER) if row["status"] == "open"}
+
+    def assert_equal(self) -> None:
+        """Nothing is in doubt and the table is the org."""
+        assert (self.open_doubts(), self.in_doubt()) == ({}, set())
+        assert_same_rows(ENTITY, self.rows(), expected_rows(self.org, ENTITY))
+
+
+def _no_spark() -> Any:
+    raise AssertionError("no file has to be written anew")
+
+
+def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
+    for state in states:
+        work(state)
+
+
+@contextmanager
+def quiet(folder: Path, patch: pytest.MonkeyPatch, records: int = 6) -> Iterator[QuietLife]:
+    """One with so many accounts that was never synced."""
+    with_roots_read_once(patch)
+    Handles().install(patch)
+    without_spark(patch, Random(1))
+    with stream(folder, records=records, entities=[ENTITY]) as of:
+        yield QuietLife(of)

@@ -1,0 +1,62 @@
+"""The name of the org's instance: asked seldom, and not needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sfcdc_assets import clock
+from sfcdc_assets.salesforce.errors import OrganizationReplaced
+from sfcdc_assets.salesforce.instance import ASKED_EVERY_SECONDS, InstanceName
+from sfcdc_assets.salesforce.login import Login
+from sfcdc_assets.salesforce.oauth import ClientCredentials
+from sfcdc_assets_tests.salesforce.scripted_org import ORGANIZATION_ID, Answer, refusal
+
+
+class MovedByHand(clock.Clock):
+    """Time that the test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def named(name: str) -> Answer:
+    return Answer(200, {"totalSize": 1, "done": True, "records": [{"InstanceName": name}]})
+
+
+def test_the_instance_is_asked_at_most_every_ten_minutes(org, session):
+    org.on("GET", "query/", named("USA1"), named("USA2"))
+    time = MovedByHand()
+    with clock.using(time):
+        name = InstanceName(session)
+        told = []
+        for _ in range(240):  # ticks of 5 s, for 20 minutes
+            told.append(name())
+            time.seconds += 5
+    assert ASKED_EVERY_SECONDS == 600
+    assert told == ["USA1"] * 120 + ["USA2"] * 120
+    assert len(org.requests("GET", "query/")) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(400, "INVALID_TYPE"),
+        refusal(403, "REQUEST_LIMIT_EXCEEDED"),
+        Answer(200, {"totalSize": 0, "done": True, "records": []}),
+    ],
+)
+def test_an_org_that_does_not_tell_it_stops_nothing(org, session, answer):
+    org.on("GET", "query/", answer)
+    assert InstanceName(session)() is None
+
+
+def test_a_session_does_not_go_on_with_another_org_that_answers_the_login(org, session, monkeypatch):
+    """A sandbox was refreshed while the session was open."""
+    assert session.organization_id == ORGANIZATION_ID
+    other = Login("another-token", org.url, "00DAb0000000002MAA")
+    monkeypatch.setattr(ClientCredentials, "login", lambda *_: other)
+    with pytest.raises(OrganizationReplaced, match="00DAb0000000002MAA"):
+        session.token(refresh=True)
