@@ -18,12 +18,13 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.header import HeaderError, read_header
 from sfcdc_assets.change_events.landing import EARLIEST, LATEST, StreamPlace
 from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing import Landing, LandingReport, is_enough
 from sfcdc_assets.pipeline.lost_place import lose_place
 from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.organization import follow_instance
+from sfcdc_assets.pipeline.organization import claim_warehouse, follow_instance
 from sfcdc_assets.pubsub.errors import PubSubError, ReplayIdRefused
 from sfcdc_assets.pubsub.place import DeliveredEvent, Place
 from sfcdc_assets.pubsub.replay import ReplayStart
@@ -250,6 +251,9 @@ class ChannelReader:
             self._committed_ms = clock.now_ms()
 
     def _open(self, report: LandingReport) -> Subscription:
+        # Whoever gives the warehouse to another organization breaks the channel's order, so that no commit of a reader
+        # that is open succeeds: it comes back here.
+        claim_warehouse(self._warehouse, self._org.session.organization_id, clock.now_ms())
         self._place, self._committed_ms = self._landing.place()
         place = self._place
         if place.resume.replay_id is None and place.begun_at_ms and clock.now_ms() - place.begun_at_ms > RETENTION_MS:
@@ -310,7 +314,9 @@ class ChannelReader:
                 if received is None:
                     break
                 taken.extend(received.events)
-        self._commit(taken, False, LandingReport(self._channel))
+        # Another process that committed first has landed them, or will be sent them.
+        with contextlib.suppress(ConcurrentCommit):
+            self._commit(taken, False, LandingReport(self._channel))
 
     def _close(self) -> None:
         subscription, self._subscription = self._subscription, None
@@ -345,11 +351,9 @@ class Poller:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         readers, self._readers = self._readers, {}
-        for reader in readers.values():
-            if kind is None:
-                reader.close()
-            else:
-                reader.drop()
+        with contextlib.ExitStack() as stack:
+            for reader in readers.values():
+                stack.callback(reader.close if kind is None else reader.drop)
 
 
 class LandedOnly:

@@ -98,6 +98,8 @@ class Subscription:
             except TokenExpired as error:
                 self.close()
                 if self._refreshed:
+                    # The caller may read on; by then this token too may be out of date, so a fresh one is due again.
+                    self._refreshed = False
                     raise AuthenticationRefused(error.refusal) from None
                 self._refreshed = True
                 self._connection.refresh_credentials()

@@ -78,23 +78,25 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
 
     `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
     """
-    with opened.in_use:
-        # The session is kept open for long, and another process may have given the warehouse to another organization.
-        claim_warehouse(opened.warehouse, opened.org.session.organization_id, clock.now_ms())
+    with opened.in_use():
         report = opened.reader.land(patience)
         looked = opened.looked
         now = clock.current().monotonic()
         is_unchanged = not report.count and report.complete_position == looked.complete_position
         if patience is TICK and is_unchanged and not looked.was_busy and now - looked.at < LOOK_SECONDS:
             return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
+        looked.at = float("-inf")  # should the look fail, the next tick looks again
+        result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
         looked.at, looked.complete_position = now, report.complete_position
-        return _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
+        return result
 
 
 def _look(
     instance: dg.DagsterInstance, channel: str, opened: OpenChannel, report: LandingReport, *, retries_at_once: bool
 ) -> dg.SensorResult:
     warehouse, settings, looked = opened.warehouse, opened.settings, opened.looked
+    # The session is kept open for long, and another process may have given the warehouse to another organization.
+    claim_warehouse(warehouse, opened.org.session.organization_id, clock.now_ms())
     known = entity_channels(warehouse, settings.channels, settings.entities, opened.members)
     mine = {entity: of for entity, of in known.items() if of == channel}
     keys = list(instance.get_dynamic_partitions(_name()))

@@ -6,23 +6,36 @@ opens none. When this process ends or is replaced, the next one resumes from the
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
 from sfcdc_assets import clock
 from sfcdc_assets.config import Settings
+from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 
+log = logging.getLogger(__name__)
+
 FORGOTTEN_SECONDS = 120.0
 """A channel that no tick has asked for is closed: its sensor was switched off, or another process has it now."""
 MEMBERS_SECONDS = 600.0
 """How long the members of a channel are believed: Salesforce itself takes that long until a change counts."""
+
+
+class ChannelInUse(SfcdcError):
+    """A tick came while the one before it was still at work (Dagster gives a tick up after 60 s, but cannot end it), or
+    to a channel that was closed since. It is not kept waiting: that would hold a thread of the code server."""
+
+    def __init__(self, channel: str, reason: str) -> None:
+        self.channel = channel
+        super().__init__(f"{channel}: {reason}. The next tick tries again.")
 
 
 @dataclass
@@ -41,15 +54,44 @@ class OpenChannel:
     def __init__(
         self, channel: str, warehouse: Warehouse, settings: Settings, connect: Callable[[], AbstractContextManager[Org]]
     ) -> None:
+        self.channel = channel
         self.settings = settings
         self.warehouse = warehouse
         self.looked = Looked()
-        self.used_at = clock.current().monotonic()
-        self.in_use = threading.Lock()
-        self._stack = ExitStack()
-        self.org = self._stack.enter_context(connect())
-        self.reader = ChannelReader(warehouse, self.org, channel, settings.settle_seconds)
+        self._used_at = self._tick_began = clock.current().monotonic()
+        self._in_use = threading.Lock()
+        self._is_ending = False
         self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
+        with ExitStack() as stack:
+            self.org = stack.enter_context(connect())
+            self.reader = ChannelReader(warehouse, self.org, channel, settings.settle_seconds)
+            self._stack = stack.pop_all()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """For the length of one tick: nobody closes the channel meanwhile. Raises `ChannelInUse`."""
+        now = clock.current().monotonic()
+        if not self._in_use.acquire(blocking=False):
+            reason = f"the tick that began {now - self._tick_began:.0f} s ago is still at work"
+            raise ChannelInUse(self.channel, reason)
+        self._tick_began = now
+        try:
+            if self._is_ending:
+                raise ChannelInUse(self.channel, "it was closed between two ticks")
+            yield
+        finally:
+            self.touch()
+            self._in_use.release()
+            if self._is_ending:
+                self.end()
+
+    def touch(self) -> None:
+        """Somebody wants the channel now."""
+        self._used_at = clock.current().monotonic()
+
+    def is_forgotten(self, seconds: float) -> bool:
+        """Whether nobody has wanted the channel for so long."""
+        return not self._in_use.locked() and clock.current().monotonic() - self._used_at > seconds
 
     def members(self, channel: str) -> ChannelMembers | None:
         """As `Org.members`, asked anew every ten minutes."""
@@ -60,13 +102,26 @@ class OpenChannel:
             self._members[channel] = (now, members)
         return members
 
-    def close(self, *, lands: bool) -> None:
-        """End the subscription and the session; `lands`: what is on its way is landed first."""
-        with self._stack:
+    def end(self, *, lands: bool = False) -> None:
+        """Close the subscription and the session, now or when the tick in progress is over; no other tick begins.
+
+        `lands`: what is on its way is landed first, and what fails then is raised. Otherwise nothing is.
+        """
+        self._is_ending = True
+        if not self._in_use.acquire(blocking=False):
+            return  # the tick that has it sees the mark when it is done
+        try:
+            with self._stack:
+                if lands:
+                    self.reader.close()
+                else:
+                    self.reader.drop()
+        except Exception:
             if lands:
-                self.reader.close()
-            else:
-                self.reader.drop()
+                raise
+            log.warning("%s could not be closed in order", self.channel, exc_info=True)
+        finally:
+            self._in_use.release()
 
 
 class OpenChannels:
@@ -75,6 +130,7 @@ class OpenChannels:
     def __init__(self, forgotten_seconds: float = FORGOTTEN_SECONDS) -> None:
         self._forgotten_seconds = forgotten_seconds
         self._open: dict[str, OpenChannel] = {}
+        self._opening: set[str] = set()
         self._changed = threading.Condition()
         self._watcher: threading.Thread | None = None
 
@@ -85,27 +141,37 @@ class OpenChannels:
         settings: Settings,
         connect: Callable[[], AbstractContextManager[Org]],
     ) -> OpenChannel:
-        """The open channel; opened anew when the settings or the warehouse are not those it was opened with."""
+        """The open channel; opened anew when the settings or the warehouse are not those it was opened with.
+
+        Raises `ChannelInUse` and what `connect` raises; nothing is open then.
+        """
         with self._changed:
             found = self._open.get(channel)
-            if found is not None and (found.settings, found.warehouse) != (settings, warehouse):
-                del self._open[channel]
-                found.close(lands=False)
-                found = None
-            if found is None:
-                found = self._open[channel] = OpenChannel(channel, warehouse, settings, connect)
-            found.used_at = clock.current().monotonic()
-            if self._watcher is None and self._forgotten_seconds < float("inf"):
-                self._watcher = threading.Thread(target=self._watch, name="forgotten channels", daemon=True)
-                self._watcher.start()
-            return found
+            if found is not None and (found.settings, found.warehouse) == (settings, warehouse):
+                found.touch()
+                return found
+            if channel in self._opening:
+                raise ChannelInUse(channel, "the tick before is still connecting to the org")
+            self._opening.add(channel)
+        # Not while others wait for us: to close a call, or to log in to an org that does not answer, takes long.
+        opened: OpenChannel | None = None
+        try:
+            self.drop(channel)
+            opened = OpenChannel(channel, warehouse, settings, connect)
+            return opened
+        finally:
+            with self._changed:
+                self._opening.remove(channel)
+                if opened is not None:
+                    self._open[channel] = opened
+                    self._watch_them()
 
     def drop(self, channel: str) -> None:
-        """Close a channel that failed in a way its reader does not mend: the next tick opens it anew."""
+        """End a channel that is not to be read on as it is: the next tick opens it anew."""
         with self._changed:
             found = self._open.pop(channel, None)
         if found is not None:
-            found.close(lands=False)
+            found.end()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,12 +180,13 @@ class OpenChannels:
             return tuple(self._open)
 
     def close(self, *, lands: bool = False) -> None:
-        """Close all."""
+        """End all. Raises what `OpenChannel.end` raises, after the others are ended too."""
         with self._changed:
             opened, self._open = self._open, {}
             self._changed.notify_all()
-        for each in opened.values():
-            each.close(lands=lands)
+        with ExitStack() as stack:
+            for each in opened.values():
+                stack.callback(each.end, lands=lands)
 
     def __enter__(self) -> OpenChannels:
         return self
@@ -129,21 +196,24 @@ class OpenChannels:
     ) -> None:
         self.close(lands=kind is None)
 
+    def _watch_them(self) -> None:
+        """Have a thread that ends what is forgotten. The caller holds the lock."""
+        if self._watcher is None and self._forgotten_seconds < float("inf"):
+            self._watcher = threading.Thread(target=self._watch, name="forgotten channels", daemon=True)
+            self._watcher.start()
+
     def _watch(self) -> None:
-        """Close what is forgotten, until nothing is open."""
+        """End what is forgotten, until nothing is open."""
         while True:
             with self._changed:
-                if not self._open:
-                    self._watcher = None
-                    return
                 at_most = self._forgotten_seconds / 4
                 clock.current().wait_for(self._changed, lambda: not self._open, at_most)
-                now = clock.current().monotonic()
-                forgotten = [
-                    name
-                    for name, each in self._open.items()
-                    if now - each.used_at > self._forgotten_seconds and not each.in_use.locked()
-                ]
-                closing = [self._open.pop(name) for name in forgotten]
-            for each in closing:
-                each.close(lands=False)
+                names = [name for name, each in self._open.items() if each.is_forgotten(self._forgotten_seconds)]
+                ending = [self._open.pop(name) for name in names]
+                is_over = not self._open
+                if is_over:
+                    self._watcher = None  # the next channel that is opened has a watcher of its own
+            for each in ending:
+                each.end()
+            if is_over:
+                return

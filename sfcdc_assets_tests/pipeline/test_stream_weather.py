@@ -282,6 +282,25 @@ def test_two_readers_of_one_channel_land_each_event_once(weather: Stream) -> Non
     assert weather.records_landed() == [each for number in range(12) for each in weather.ids(number, 20, 21, 22)]
 
 
+def test_what_another_reader_has_landed_does_not_fail_the_one_that_closes(weather: Stream) -> None:
+    first, second = weather.reader(), weather.reader()
+    weather.tick(second)
+    weather.update(1)
+    weather.tick(first)
+    weather.tick(second)
+    weather.update(2)
+    weather.tick(first)
+    weather.update(3)
+    weather.wait_until_the_org_is_idle()
+    second.land(TICK_NOW)  # as one that reopened its stream and has not heard of it yet
+    weather.wait_until_the_org_is_idle()
+    second.land(TICK_NOW)
+    assert weather.records_landed() == weather.ids(1, 2, 3)
+    first.close()
+    weather.tick(second)
+    assert weather.records_landed() == weather.ids(1, 2, 3)
+
+
 def test_a_reader_goes_on_from_where_another_process_moved_the_place_though_nothing_comes(weather: Stream) -> None:
     """Positions that were skipped change nothing about the stream; events that another process landed do."""
     reader = weather.reader()

@@ -1,0 +1,84 @@
+"""What Dagster does with the sensor in one process, without Dagster: ticks over channels that stay open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import monotonic, sleep
+from typing import Any
+
+import dagster as dg
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.channel_reader import TICK
+from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.sensors.channel import tick
+from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
+from sfcdc_assets_tests.pipeline.stream import BOUND_SECONDS, CHANNEL, Stream
+
+
+class CodeServer:
+    """A process that evaluates the sensor of one channel; two of them may have one warehouse."""
+
+    def __init__(self, stream: Stream, instance: dg.DagsterInstance) -> None:
+        self.stream = stream
+        self.instance = instance
+        self.channels = OpenChannels()
+        self._readers: list[Any] = []
+
+    def open(self, channel: str = CHANNEL) -> OpenChannel:
+        """The channel as the sensor asks for it."""
+        warehouse = Warehouse(os.environ["SFCDC_WAREHOUSE"])
+        opened = self.channels.of(channel, warehouse, load_settings(), partial(OrgResource().connect, warehouse))
+        if opened.reader not in self._readers:
+            self._readers.append(self.stream.adopt(opened.reader))
+        return opened
+
+    def tick(self) -> dg.SensorResult:
+        """A tick that meets all that was sent before it; Dagster adds the partitions it asks for."""
+        self.stream.wait_until_the_org_is_idle()
+        result = tick(self.instance, CHANNEL, self.open(), TICK)
+        for added in result.dynamic_partitions_requests or ():
+            self.instance.add_dynamic_partitions(ENTITY.name or "", list(added.partition_keys))
+        return result
+
+    def ticks(self, seconds: float, every: float = 5.0) -> list[dg.SensorResult]:
+        """Ticks while so much time passes."""
+        results = []
+        for _ in range(round(seconds / every)):
+            self.stream.pass_time(every)
+            results.append(self.tick())
+        return results
+
+    def die(self) -> None:
+        """The process is gone, and its connections with it."""
+        self.channels.close()
+
+
+@contextmanager
+def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
+    """Starts code servers of one Dagster instance; all are gone at the end."""
+    started: list[CodeServer] = []
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def start() -> CodeServer:
+            started.append(CodeServer(stream, instance))
+            return started[-1]
+
+        try:
+            yield start
+        finally:
+            for each in started:
+                each.die()
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what another thread does, by the machine's clock."""
+    deadline = monotonic() + BOUND_SECONDS
+    while not condition():
+        assert monotonic() < deadline, f"waited {BOUND_SECONDS:.0f} s for {what}"
+        sleep(0.002)
