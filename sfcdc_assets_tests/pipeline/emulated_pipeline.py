@@ -6,6 +6,7 @@ What the tables should hold is told by `oracle`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ class EmulatedPipeline:
 
     def _tick(self, patience: Patience) -> TickOutcome:
         settings = load_settings()
-        opened = OPEN_CHANNELS.of(CHANNEL, Warehouse(settings.warehouse), settings, OrgResource().connect)
+        warehouse = Warehouse(settings.warehouse)
+        opened = OPEN_CHANNELS.of(CHANNEL, warehouse, settings, partial(OrgResource().connect, warehouse))
         outcome = tick_and_run(self.instance, CHANNEL, opened, patience)
         self.said.append(f"{CHANNEL}: {outcome.said}")
         if outcome.failures:
