@@ -78,6 +78,11 @@ class Settings(BaseSettings):
     """How often an object with changes is described anew: some changes of fields show nowhere else. Each costs one API
     request."""
 
+    vanish_percent: float = Field(default=10.0, ge=0, le=100)
+    vanish_rows: int = Field(default=20, ge=0)
+    """A read of the org after which more than this share and this number of an entity's living rows would be gone is
+    not applied until a person accepts it."""
+
     spark_master: str = "local[*]"
     spark_remote: str | None = None
     """URL of a Spark Connect server (`sc://host:15002`); replaces `spark_master`."""

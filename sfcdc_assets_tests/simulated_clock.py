@@ -54,7 +54,8 @@ class SimulatedClock(Clock):
         begin = FetchStream.__init__
 
         def known(stream: FetchStream, *arguments: Any) -> None:
-            self._streams.append(stream)
+            if self in arguments:
+                self._streams.append(stream)
             begin(stream, *arguments)
 
         with pytest.MonkeyPatch.context() as patch, using(self):

@@ -113,7 +113,8 @@ def test_checks_run_in_the_audit_and_are_not_planned_with_every_sync() -> None:
         job: {check.name for check in defs.resolve_job_def(job).asset_layer.asset_graph.asset_check_keys}
         for job in ("sync", "snapshot", "audit")
     }
-    assert planned == {"sync": set(), "snapshot": set(), "audit": {"equals_the_org", "schema_follows_the_org"}}
+    checks = {"equals_the_org", "reads_are_applied", "schema_follows_the_org"}
+    assert planned == {"sync": set(), "snapshot": set(), "audit": checks}
 
 
 def test_the_layers_hang_together_from_the_channel_to_the_tables() -> None:
@@ -143,7 +144,7 @@ def test_sensors_are_on_and_the_schedule_is_off() -> None:
     assert [sensor.name for sensor in defs.sensors or []] == ["poll_ChangeEvents"]
     sensor = defs.resolve_sensor_def("poll_ChangeEvents")
     assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
-    assert sensor.minimum_interval_seconds == 30
+    assert sensor.minimum_interval_seconds == 5
     assert {target.job_name for target in sensor.targets} == {"sync", "snapshot"}
     schedule = defs.resolve_schedule_def("sync_every_ten_minutes")
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
@@ -170,8 +171,10 @@ def test_the_instance_of_make_dev_sends_nothing_and_runs_one_run_a_lane() -> Non
     instance = yaml.safe_load((ROOT / "dagster.yaml").read_text())
     assert instance["telemetry"] == {"enabled": False}
     assert instance["run_monitoring"]["enabled"]
-    (limit,) = instance["concurrency"]["runs"]["tag_concurrency_limits"]
-    assert (limit["key"], limit["limit"]) == ("sfcdc/lane", 1)
+    runs = instance["concurrency"]["runs"]
+    limits = {limit["key"]: limit["limit"] for limit in runs["tag_concurrency_limits"]}
+    assert limits == {"sfcdc/lane": 1, "sfcdc/work": 2}
+    assert limits["sfcdc/work"] < runs["max_concurrent_runs"], "a slot is left for applying events"
 
 
 def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(

@@ -20,6 +20,8 @@ from sfcdc_assets.cli.emulator import open_org
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.lake.audits import AUDITS
+from sfcdc_assets.lake.channel_filters import FILTERS
 from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.lost_places import LOST_PLACES
@@ -59,6 +61,8 @@ SCHEMAS_OF_TABLES = {
     "`history/<Entity>`": VERSION_COLUMNS,
     "`organization`": ORGANIZATION,
     "`consistent_cuts`": CONSISTENT_CUTS,
+    "`audits`": AUDITS,
+    "`channel_filters`": FILTERS,
 }
 
 

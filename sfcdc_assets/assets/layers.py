@@ -32,6 +32,7 @@ from sfcdc_assets.assets.layer_metadata import (
     text_fields_metadata,
 )
 from sfcdc_assets.assets.run_scope import RunScope, lander, run_scope
+from sfcdc_assets.checks.refused_reads import report_refused_reads
 from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
@@ -44,6 +45,7 @@ from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.read_back import ReadBackReport
+from sfcdc_assets.pipeline.refused_reads import refused_reads, sentences
 from sfcdc_assets.pipeline.schema_changes import schema_changes
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
@@ -171,6 +173,17 @@ class LayerRun(Teller):
 
     def run(self) -> None:
         """Catch up. Raises `dg.Failure` naming the entities that failed."""
+        refused_before = refused_reads(self._warehouse, self._scope.entities)
+        try:
+            self._catch_up()
+        finally:
+            refused = refused_reads(self._warehouse, self._scope.entities)
+            for sentence in sentences(refused):
+                self._context.log.warning(sentence)
+            if refused or refused_before:
+                report_refused_reads(self._context.instance, self._warehouse)
+
+    def _catch_up(self) -> None:
         CatchUp(
             self._warehouse,
             self._org,

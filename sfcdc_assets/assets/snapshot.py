@@ -11,6 +11,7 @@ from sfcdc_assets.assets.channels import OWNERS
 from sfcdc_assets.assets.each_entity import each_entity, log_materialization
 from sfcdc_assets.assets.keys import SNAPSHOT_KEY
 from sfcdc_assets.assets.run_scope import lander, run_scope
+from sfcdc_assets.checks.refused_reads import report_refused_reads
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -20,16 +21,23 @@ from sfcdc_assets.pipeline.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.refused_reads import refused_reads
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
+from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.table_metadata import Metadata, table_metadata
 
 PROGRESS_SECONDS = 5.0
 SAMPLE_ROWS = 5
+_UNKNOWN_SIGHT = (
+    "{entity}: the org does not tell whether the user sees all of its records, so only the thresholds "
+    "SFCDC_VANISH_PERCENT and SFCDC_VANISH_ROWS protect its rows. Let the user read permission "
+    "sets (View Setup and Configuration)."
+)
 
 
 @dg.multi_asset(
@@ -70,16 +78,23 @@ def snapshot(
                 state.channel,
                 lambda position: pins.of(state.channel, position),
                 spark=lambda: spark.spark_session,
-                at_least=max(first, state.entity_doubt or 0),
+                at_least=first,
                 on_page=_Progress(context.log.info),
                 lag_ms=longest_lag_ms(settings.visibility_seconds),
             )
+            if report.sight is Sight.UNKNOWN:
+                context.log.warning(_UNKNOWN_SIGHT.format(entity=state.entity))
             context.log.info(_told(report))
             log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))
 
         states = entity_states(warehouse, scope.entities)
         states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
-        each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
+        refused = refused_reads(warehouse, scope.entities)
+        try:
+            each_entity(context, [state for state in states if state.needs_snapshot or not scope.touched_only], take)
+        finally:
+            if refused or refused_reads(warehouse, scope.entities):
+                report_refused_reads(context.instance, warehouse)
     yield from ()
 
 
@@ -88,10 +103,11 @@ def snapshot_metadata(warehouse: Warehouse, report: SnapshotReport) -> Metadata:
     name = snapshots.name_of(report.entity)
     table = Snapshots.open(warehouse, report.entity)
     assert table is not None
-    told = {key: value for key, value in asdict(report).items() if key not in ("rows", "entity", "seconds")}
+    told = {key: value for key, value in asdict(report).items() if key not in ("rows", "entity", "seconds", "sight")}
     return {
         **told,
         "seconds": round(report.seconds, 3),
+        "user_sees": report.sight.value,
         **table_metadata(warehouse.uri(name), name, report.rows, table.table.schema, table.sample(SAMPLE_ROWS)),
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sfcdc_assets.cli.accept import accept
 from sfcdc_assets.cli.cuts import cut
 from sfcdc_assets.cli.demo import demo
 from sfcdc_assets.cli.dev import dev
@@ -44,6 +45,7 @@ app.command()(sync)
 app.command()(status)
 app.command()(verify)
 app.command()(explain)
+app.command()(accept)
 app.command()(rebuild)
 app.command()(cut)
 app.command()(demo)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
 
 LOST_PLACES_SHOWN = 5
@@ -52,7 +53,7 @@ def _show(told: dict) -> None:
             f"{entity['deleted']:,}",
             f"{entity['in_doubt']:,}",
             "-" if entity["applied"] is None else str(entity["applied"]),
-            _state(entity),
+            _state(entity) + (", a read is not applied" if entity["entity"] in told["refused_reads"] else ""),
         )
     console.print(channels, entities)
     for channel in told["channels"]:
@@ -62,11 +63,24 @@ def _show(told: dict) -> None:
             console.print(f"{channel['channel']}: --json lists all {len(channel['lost_places'])} lost checkpoints.")
     for damage in told["damaged"]:
         console.print(damage["message"], markup=False, highlight=False, soft_wrap=True)
+    for line in sentences(told["refused_reads"]):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for entity in told["entities"]:
+        if entity.get("filter_expression"):
+            console.print(_filtered(entity), markup=False, highlight=False, soft_wrap=True)
     for line in _privacy(told["privacy"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}, a copy of "
         f"{told['organization'] or 'no organization yet'}."
+    )
+
+
+def _filtered(entity: dict) -> str:
+    audited = f"last audited {entity['last_audit']}" if entity["last_audit"] else "never audited"
+    return (
+        f"{entity['entity']}: {entity['channel']} filters its events ({entity['filter_expression']}); changes outside "
+        f"the filter are found by the audit only, {audited}."
     )
 
 
@@ -99,6 +113,8 @@ def _state(entity: dict) -> str:
     snapshot = entity["snapshot"]
     if snapshot is not None and not snapshot["complete"]:
         return f"snapshot {snapshot['number']} at {snapshot['rows']:,} rows"
+    if entity["applied"] is None and snapshot is None:
+        return "not copied yet"
     if entity["applied"] is None:
         return "snapshot taken, not built yet"
     if entity["new_channel"]:

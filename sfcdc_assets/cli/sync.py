@@ -12,6 +12,7 @@ from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.lost_place import KnownLoss, known_losses
+from sfcdc_assets.pipeline.refused_reads import ReadsRefused, refused_reads
 
 
 @stops_at_once
@@ -45,6 +46,9 @@ def sync(
     if as_json:
         ticks = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]
         typer.echo(json.dumps({"ticks": ticks}))
+    refused = refused_reads(warehouse, settings.entities or None)
+    if refused:
+        raise ReadsRefused(refused)
 
 
 def _losses(warehouse: Warehouse, channels: Sequence[str]) -> list[KnownLoss]:

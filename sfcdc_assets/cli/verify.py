@@ -71,9 +71,12 @@ def verify(
         typer.echo(json.dumps({"equal": equal, "entities": [report.to_json() for report in reports]}))
     else:
         show(reports)
+    refused = [report.refused for report in reports if report.refused]
+    for sentence in refused:
+        typer.echo(sentence, err=True)
     if any(report.differences for report in reports):
         raise typer.Exit(DRIFT)
-    if damaged or any(report.left for report in reports):
+    if damaged or refused or any(report.left for report in reports):
         raise typer.Exit(NOT_COMPARED)
 
 

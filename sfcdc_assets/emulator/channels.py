@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.avro.event_schema import change_event_name
-from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.errors import QueryError, RecordError
+from sfcdc_assets.emulator.event_filter import check_filter, filtered_fields
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ class Channel:
 
 @dataclass(frozen=True)
 class ChannelMember:
-    """An object on a channel. `enriched_fields` are flat API names, or those of compounds."""
+    """An object on a channel. `enriched_fields` are flat API names, or those of compounds; `filter_expression`: only
+    events of records that fulfil it are on the channel."""
 
     id: str
     channel: str
     entity: str
     enriched_fields: tuple[str, ...]
+    filter_expression: str | None
     created: int
 
     @property
@@ -66,7 +69,10 @@ class Channels:
             "channel TEXT NOT NULL, entity TEXT NOT NULL, enriched TEXT NOT NULL, created INTEGER NOT NULL, "
             "UNIQUE (channel, entity))"
         )
+        if "filter" not in {row[1] for row in self._database.rows("PRAGMA table_info(_channel_member)")}:
+            self._database.execute("ALTER TABLE _channel_member ADD COLUMN filter TEXT")
         self._enriched: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._filters: dict[tuple[str, str], str] = {}
         self._of_entity: dict[str, tuple[str, ...]] = {}
         self._read()
 
@@ -80,12 +86,19 @@ class Channels:
         return self._of_entity.get(entity, ())
 
     def enriched_fields(self, channel: str, entity: str) -> tuple[str, ...]:
-        """Stored fields that the object's events carry on a channel beside what changed; compounds are their parts."""
+        """Stored fields that the object's events carry on a channel beside what changed, those that its filter names
+        among them; compounds are their parts."""
         definition = self._org.definitions[entity]
         names: dict[str, None] = {}
-        for name in self._enriched.get((channel, entity), ()):
+        expression = self.filter_expression(channel, entity)
+        filtered = filtered_fields(expression, definition) if expression else ()
+        for name in (*self._enriched.get((channel, entity), ()), *filtered):
             names.update(dict.fromkeys(part.name for part in definition.components.get(name, ())) or {name: None})
         return tuple(names)
+
+    def filter_expression(self, channel: str, entity: str) -> str | None:
+        """What the object's records have to fulfil for their events to be on a channel; None: nothing."""
+        return self._filters.get((channel, entity))
 
     def all(self) -> list[Channel]:
         """The custom channels, the oldest first."""
@@ -101,11 +114,11 @@ class Channels:
                 [(CHANGE_EVENTS, entity, self._org.clock()) for entity in selected],
             )
             rows = self._database.rows(
-                "SELECT number, channel, entity, enriched, created FROM _channel_member ORDER BY number"
+                "SELECT number, channel, entity, enriched, filter, created FROM _channel_member ORDER BY number"
             )
         members = [
-            ChannelMember(self._id("0v8", number), channel, entity, tuple(json.loads(enriched)), created)
-            for number, channel, entity, enriched, created in rows
+            ChannelMember(self._id("0v8", number), channel, entity, tuple(json.loads(enriched)), expression, created)
+            for number, channel, entity, enriched, expression, created in rows
             if channel != CHANGE_EVENTS or entity in selected
         ]
         places = {entity: place for place, entity in enumerate(selected)}
@@ -137,8 +150,11 @@ class Channels:
             raise RecordError("DEPENDENCY_EXISTS", f"{channel.name} has members; delete them first")
         self._database.execute("DELETE FROM _channel WHERE name = ?", (channel.name,))
 
-    def add_member(self, channel: str, entity: str, enriched_fields: Sequence[str] = ()) -> ChannelMember:
-        """Put an object on a channel, custom or ChangeEvents: its events are there from the next commit on."""
+    def add_member(
+        self, channel: str, entity: str, enriched_fields: Sequence[str] = (), filter_expression: str | None = None
+    ) -> ChannelMember:
+        """Put an object on a channel, custom or ChangeEvents: its events are there from the next commit on, those of
+        records that fulfil the filter."""
         if channel != CHANGE_EVENTS and channel not in {one.name for one in self.all()}:
             raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no channel {channel}", ("EventChannel",))
         if entity not in self._org.definitions:
@@ -146,13 +162,14 @@ class Channels:
         if any((one.channel, one.entity) == (channel, entity) for one in self.members()):
             raise RecordError("DUPLICATE_VALUE", f"{entity} is on {channel} already", ("SelectedEntity",))
         names = self._checked(entity, enriched_fields)
+        self._check_filter(channel, entity, filter_expression)
         with self._database.transaction():
             if channel == CHANGE_EVENTS:
                 self._org.selected_entities.append(entity)
             self._database.execute(
-                "INSERT INTO _channel_member (channel, entity, enriched, created) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (channel, entity) DO UPDATE SET enriched = excluded.enriched",
-                (channel, entity, json.dumps(names), self._org.clock()),
+                "INSERT INTO _channel_member (channel, entity, enriched, filter, created) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (channel, entity) DO UPDATE SET enriched = excluded.enriched, filter = excluded.filter",
+                (channel, entity, json.dumps(names), filter_expression, self._org.clock()),
             )
             self._read()
         return next(one for one in self.members() if (one.channel, one.entity) == (channel, entity))
@@ -164,6 +181,16 @@ class Channels:
         self._database.execute(
             "UPDATE _channel_member SET enriched = ? WHERE channel = ? AND entity = ?",
             (json.dumps(names), member.channel, member.entity),
+        )
+        self._read()
+
+    def filter_events(self, member_id: str, filter_expression: str | None) -> None:
+        """Replace a member's filter; None: all events from now on."""
+        member = self.member(member_id)
+        self._check_filter(member.channel, member.entity, filter_expression)
+        self._database.execute(
+            "UPDATE _channel_member SET filter = ? WHERE channel = ? AND entity = ?",
+            (filter_expression, member.channel, member.entity),
         )
         self._read()
 
@@ -212,11 +239,24 @@ class Channels:
             checked[field.name] = None
         return list(checked)
 
+    def _check_filter(self, channel: str, entity: str, expression: str | None) -> None:
+        if expression is None:
+            return
+        if channel == CHANGE_EVENTS:
+            raise RecordError(
+                "FIELD_INTEGRITY_EXCEPTION", "events of ChangeEvents cannot be filtered", ("FilterExpression",)
+            )
+        try:
+            check_filter(expression, self._org.definitions[entity])
+        except QueryError as error:
+            raise RecordError("FIELD_INTEGRITY_EXCEPTION", str(error), ("FilterExpression",)) from error
+
     def _read(self) -> None:
-        rows = self._database.rows("SELECT channel, entity, enriched FROM _channel_member ORDER BY number")
-        self._enriched = {(channel, entity): tuple(json.loads(enriched)) for channel, entity, enriched in rows}
+        rows = self._database.rows("SELECT channel, entity, enriched, filter FROM _channel_member ORDER BY number")
+        self._enriched = {(channel, entity): tuple(json.loads(enriched)) for channel, entity, enriched, _ in rows}
+        self._filters = {(channel, entity): expression for channel, entity, _, expression in rows if expression}
         of_entity: dict[str, tuple[str, ...]] = {}
-        for channel, entity, _ in rows:
+        for channel, entity, _, _ in rows:
             if channel != CHANGE_EVENTS:
                 of_entity[entity] = (*of_entity.get(entity, ()), channel)
         self._of_entity = of_entity

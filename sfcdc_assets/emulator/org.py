@@ -21,6 +21,7 @@ from sfcdc_assets.emulator.object_file import built_in_definitions
 from sfcdc_assets.emulator.org_setup import Setup
 from sfcdc_assets.emulator.population import populate
 from sfcdc_assets.emulator.record_history import undo_since
+from sfcdc_assets.emulator.record_visibility import ViewAll
 from sfcdc_assets.emulator.rest_view import RestView
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.settings import OrgSettings
@@ -87,6 +88,7 @@ class Org:
             next commit and when the org is closed."""
             self.channels = Channels(self)
             self.field_security = FieldSecurity(self)
+            self.view_all = ViewAll(self)
 
     @property
     def settings(self) -> OrgSettings:

@@ -73,6 +73,18 @@ class CurrentState:
             found |= zip(rows["Id"].to_pylist(), rows["_position"].to_pylist(), strict=True)
         return found
 
+    def living_of(self, record_ids: Sequence[str]) -> set[str]:
+        """Those of the records that have a row that is not deleted."""
+        found: set[str] = set()
+        for start in range(0, len(record_ids), IDS_PER_SCAN):
+            listed = ", ".join("'" + each.replace("'", "''") + "'" for each in record_ids[start : start + IDS_PER_SCAN])
+            found |= set(self.table.scan(["Id"], f"Id in ({listed}) and not _is_deleted")["Id"].to_pylist())
+        return found
+
+    def living(self) -> int:
+        """Rows that are not deleted."""
+        return self.table.scan(["Id"], "not _is_deleted").num_rows
+
     def files(self) -> dict[str, DataFile]:
         """The table's files by path."""
         return {file.path: file for file in self.table.files()}

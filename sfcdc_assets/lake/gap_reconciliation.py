@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.doubt import OF_A_SNAPSHOT, Doubt
+from sfcdc_assets.state.doubt import OF_A_SNAPSHOT, REFUSED_READS, Doubt
 
 LAYER = "gap_reconciliation"
 
@@ -22,6 +22,17 @@ ENTITY = "*"
 FIRST_PAUSE_MS = 30_000
 LONGEST_PAUSE_MS = 3_600_000
 """Pauses between reads of the org that fail, in milliseconds."""
+PAUSES_MS: Mapping[str, tuple[int, int]] = {
+    Doubt.VANISHED: (600_000, 86_400_000),
+    Doubt.VIEW_ALL_MISSING: (FIRST_PAUSE_MS, 300_000),
+}
+"""Where they differ: a snapshot that was not believed costs the most, to ask for a permission the least."""
+
+NOT_BELIEVED = "not believed: "
+"""How `last_error` begins where the org does not show a record and too many others with it."""
+
+_ACCEPTED = "accepted"
+"""The ledger's transaction version that says until when records that are gone were accepted, epoch ms."""
 
 _TIME = pa.timestamp("us", "UTC")
 
@@ -76,7 +87,18 @@ class OpenDoubt:
         """When the org may be asked (again), epoch ms: at once at first, then after pauses that double."""
         if self.last_attempt_at is None:
             return 0
-        return self.last_attempt_at + min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** min(self.attempts - 1, 30))
+        first, longest = PAUSES_MS.get(self.reason, (FIRST_PAUSE_MS, LONGEST_PAUSE_MS))
+        return self.last_attempt_at + min(longest, first * 2 ** max(0, min(self.attempts - 1, 30)))
+
+    @property
+    def refuses_a_read(self) -> bool:
+        """It speaks of a read of the entity that was refused or not believed."""
+        return self.record_id == ENTITY and self.reason in REFUSED_READS
+
+    @property
+    def not_believed(self) -> bool:
+        """The org did not show the record, and too many others with it."""
+        return (self.last_error or "").startswith(NOT_BELIEVED)
 
 
 def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
@@ -86,7 +108,8 @@ def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
 
 def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, pin: int) -> list[int]:
     """Positions of the open doubts about the entity that a snapshot pinned at `pin` of `channel` does not answer."""
-    opened = [doubt.position_on(channel) for doubt in doubts if doubt.record_id == ENTITY]
+    of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY and not doubt.refuses_a_read]
+    opened = [doubt.position_on(channel) for doubt in of_entity]
     return [position for position in opened if position > pin]
 
 
@@ -184,14 +207,15 @@ class Ledger:
             key
             for doubt in doubts
             if ((key := (doubt["record_id"], doubt["position"], doubt["reason"]))[:2] in opened and key[0] != ENTITY)
-            or ((*key, _which(key[2], doubt["detail"])) in noted and key[2] != Doubt.DRIFT)
+            or ((*key, _which(key[2], doubt["detail"])) in noted and key[2] not in {Doubt.DRIFT, *REFUSED_READS})
         }
 
     def holding_positions(self, channel: str) -> list[int]:
         """Positions on a channel of all doubts about the entity there ever were that events waited for, in order."""
         quoted = channel.replace("'", "''")
         of_entity = f"record_id = '{ENTITY}' and channel = '{quoted}'"
-        rows = self.table.scan(["opened_position"], f"{of_entity} and reason <> '{Doubt.NEW_FIELD}'")
+        others = ", ".join(f"'{reason}'" for reason in sorted({Doubt.NEW_FIELD, *REFUSED_READS}))
+        rows = self.table.scan(["opened_position"], f"{of_entity} and reason not in ({others})")
         return sorted(set(rows["opened_position"].to_pylist()))
 
     def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:
@@ -215,6 +239,32 @@ class Ledger:
                 "last_error": [error if isinstance(error, str) else error[doubt.record_id] for doubt in doubts],
             },
         )
+
+    def refuse_read(self, reason: Doubt, channel: str, position: int, why: str, now_ms: int, *, whole: bool) -> None:
+        """Note that a read was refused, or was not believed: once, and, if it was one of the `whole` entity, how often
+        and when, which pauses the next."""
+        found = [doubt for doubt in self.open_doubts() if doubt.record_id == ENTITY and doubt.reason == reason]
+        if not found:
+            doubt = {"record_id": ENTITY, "reason": reason, "position": position, "detail": why}
+            self.note([doubt], channel, position, now_ms)
+            found = [doubt for doubt in self.open_doubts() if doubt.record_id == ENTITY and doubt.reason == reason]
+        if whole:
+            self.failed(found, why, now_ms)
+
+    def end_refusal(self, reason: Doubt, position: int, now_ms: int) -> None:
+        """Reads of the entity are no longer refused for this reason."""
+        found = [doubt for doubt in self.open_doubts() if doubt.record_id == ENTITY and doubt.reason == reason]
+        self.heal(found, {ENTITY: position}, now_ms)
+
+    def accepted_at(self) -> int:
+        """Records whose doubts were opened until then, epoch ms, are believed to be gone if the org does not show
+        them."""
+        return self.table.transaction_version(_ACCEPTED) or 0
+
+    def accept_gone(self, doubts: Sequence[OpenDoubt], now_ms: int) -> None:
+        """Let these records be read again at once, and believe it if they are gone."""
+        self._update(doubts, {"last_attempt_at": [None] * len(doubts), "last_error": [None] * len(doubts)})
+        self.table.append(LEDGER.empty_table(), {_ACCEPTED: now_ms}, {})
 
     def counts(self) -> dict[str, int]:
         """Open doubts by reason."""

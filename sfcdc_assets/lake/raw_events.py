@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.landing import EARLIEST, RAW_EVENTS, StreamPlace
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pubsub.place import DeliveredEvent, ResumePoint
@@ -255,16 +257,27 @@ class RawEvents:
         return self.table.scan(told, f"entity_name = '{name}' and position in ({listed})")
 
     def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
-        """Newest commit time among the channel's last events up to a position; None when there are none."""
-        quoted = channel.replace("'", "''")
-        for reach in (1_000, 100_000, position):
-            rows = self.table.scan(
-                ["commit_timestamp"],
-                f"channel = '{quoted}' and position > {position - reach} and position <= {position}",
-            )
-            if rows.num_rows:
-                return pc.max(rows["commit_timestamp"]).as_py()
-        return None
+        """Newest commit time among the channel's last events up to a position; None when there are none.
+
+        Told by the log but for files that go on beyond the position: a damaged file of one entity, which a cut of all
+        must not depend on, is left out.
+        """
+        of_channel = [
+            file.statistics
+            for file in self.table.files()
+            if file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
+            and file.statistics["min.position"] <= position
+        ]
+        whole = [told for told in of_channel if told["max.position"] <= position]
+        last = max((told["max.position"] for told in whole), default=0)
+        times = [told["max.commit_timestamp"] for told in whole if told["max.position"] > last - 1_000]
+        beyond = [told["min.position"] for told in of_channel if told["max.position"] > position]
+        if beyond:
+            quoted = channel.replace("'", "''")
+            within = f"channel = '{quoted}' and position >= {min(beyond)} and position <= {position}"
+            with suppress(TableDamaged):
+                times += self.table.scan(["commit_timestamp"], within)["commit_timestamp"].to_pylist()
+        return max((time for time in times if time is not None), default=None)
 
     def record_ids_after(self, entity: str, channel: str, position: int) -> set[str]:
         """Record ids that the entity's events after a position name."""

@@ -17,6 +17,7 @@ from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX, Column
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.state.baseline import READ_COLUMNS, read_schema
 from sfcdc_assets.state.distrust import Distrusted
 
@@ -27,6 +28,8 @@ PLACE_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32())])
 their reading in `_refetch`."""
 
 REFETCHED = 0
+REFUSED = "refused"
+"""Number of the last snapshot that was not believed."""
 FIRST = "first"
 """Number of the first snapshot that is pinned to a position of the channel of today."""
 
@@ -114,10 +117,17 @@ class Snapshots:
         self._commit(self.table.schema.empty_table(), progress, progress.started_at_ms)
 
     def add_page(
-        self, page: pa.Table, progress: SnapshotProgress, now_ms: int, distrusted: Sequence[Distrusted] = ()
+        self,
+        page: pa.Table,
+        progress: SnapshotProgress,
+        now_ms: int,
+        distrusted: Sequence[Distrusted] = (),
+        *,
+        believed: bool = True,
     ) -> None:
         """One page, read up to `now_ms`, and the progress after it, in one commit; with the records whose rows, in this
-        page or an earlier one, are not believed."""
+        page or an earlier one, are not believed. With the last one the snapshot counts, unless it is not `believed` as
+        a whole: then it waits for `accept`."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
         started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -137,7 +147,27 @@ class Snapshots:
         ]
         if marks:
             rows = pa.concat_tables([rows, pa.Table.from_pylist(marks, schema=rows.schema)]).sort_by("Id")
-        self._commit(rows, progress, now_ms)
+        self._commit(rows, progress, now_ms, believed)
+
+    def accept(self, channel: str, now_ms: int) -> CompleteSnapshot | None:
+        """Let the snapshot that was not believed, pinned to a position of `channel`, count; None when there is none."""
+        number = self.refused()
+        if number is None:
+            return None
+        position = self.table.transaction_version(_refused_pin_of(number)) or 0
+        self.table.append(self.table.schema.empty_table(), self._counts(number, position, channel, now_ms), {})
+        return self.complete()
+
+    def refused(self) -> int | None:
+        """Number of the snapshot that was read whole and not believed; None for none, or when a newer one counts."""
+        number = self.table.transaction_version(REFUSED)
+        complete = self.table.transaction_version("complete") or 0
+        return number if number is not None and number > complete else None
+
+    def ids_of(self, number: int, window: IdWindow) -> pa.Table:
+        """The Ids in a window that the landed pages of a snapshot hold, deleted records' too."""
+        within = f" and {window.condition}" if window.condition else ""
+        return self.table.scan(["Id"], f"_snapshot = {number}{within}")
 
     def modified(self, number: int, record_ids: Collection[str]) -> pa.Table:
         """`Id` and `_system_modstamp` of the rows that the pages of a snapshot, so far, have of these records; they
@@ -232,24 +262,39 @@ class Snapshots:
     def _columns(self) -> set[str]:
         return {name for name in self.table.schema.names if not name.startswith(SYSTEM_COLUMN_PREFIX)}
 
-    def _commit(self, rows: pa.Table, progress: SnapshotProgress, now_ms: int) -> None:
-        versions = {"snapshot": progress.snapshot_number}
-        if progress.complete:
-            if not self.pinned_on(progress.channel):
-                versions[FIRST] = progress.snapshot_number
+    def _commit(self, rows: pa.Table, progress: SnapshotProgress, now_ms: int, believed: bool = True) -> None:
+        number, position, channel = progress.snapshot_number, progress.position, progress.channel
+        versions = {"snapshot": number}
+        if progress.complete and believed:
+            versions |= self._counts(number, position, channel, now_ms)
+        elif progress.complete:
             versions |= {
-                "complete": progress.snapshot_number,
-                "pin": progress.position,
-                _pin_of(progress.snapshot_number): progress.position,
-                _after_refetch(progress.snapshot_number): self.last_refetch(),
-                _pinned_on(progress.channel): progress.snapshot_number,
-                "read_at": now_ms,
+                REFUSED: number,
+                _refused_pin_of(number): position,
+                _after_refetch(number): self.last_refetch(),
             }
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
+
+    def _counts(self, number: int, position: int, channel: str, now_ms: int) -> dict[str, int]:
+        """The transaction versions with which a snapshot counts from now on."""
+        read_before = self.table.transaction_version(_after_refetch(number))
+        versions = {
+            "complete": number,
+            "pin": position,
+            _pin_of(number): position,
+            _after_refetch(number): self.last_refetch() if read_before is None else read_before,
+            _pinned_on(channel): number,
+            "read_at": now_ms,
+        }
+        return versions if self.pinned_on(channel) else {FIRST: number, **versions}
 
 
 def _pin_of(number: int) -> str:
     return f"pin#{number}"
+
+
+def _refused_pin_of(number: int) -> str:
+    return f"refused pin#{number}"
 
 
 def _after_refetch(number: int) -> str:

@@ -42,7 +42,7 @@ OLD_MS = 12 * 3_600_000
 RETENTION_MS = 70 * 3_600_000
 """Events are kept for 72 hours; a channel that was begun longer ago and never told a replay id may have lost some."""
 
-LOOK_SECONDS = 30.0
+LOOK_SECONDS = 300.0
 """How often a reader that goes on looks whether another process has moved the channel's place."""
 
 _CLOSING_SECONDS = 5.0
@@ -212,9 +212,9 @@ class ChannelReader:
         if self._subscription is None or (patience.goes_on and now - self._looked_at < LOOK_SECONDS):
             return
         self._looked_at = now
-        durable, _ = self._landing.place()
-        if (durable.position, durable.begun) == (self._place.position, self._place.begun):
+        if self._landing.position() == self._place.position:
             return
+        durable, _ = self._landing.place()
         if durable.resume == self._place.resume:
             self._place = durable
         else:

@@ -36,7 +36,7 @@ def note_cut(
     ahead = False
     mine = {entity: of for entity, of in channels.items() if of == channel}
     for state in entity_states(warehouse, mine, now_ms):
-        if state.needs_snapshot or state.has_events_up_to(position) or state.pending_reads:
+        if state.lacks_snapshot or state.has_events_up_to(position) or state.pending_reads:
             return CutNoted(None)
         table = CurrentState.open(warehouse, state.entity)
         if table is None or (table.applied(channel) or 0) > position:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,8 +23,9 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
 from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT
 from sfcdc_assets.lake.decide_anew import decide_anew
-from sfcdc_assets.lake.gap_reconciliation import ENTITY
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, OpenDoubt
 from sfcdc_assets.lake.quarantine import quarantine
+from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import NewFile
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entity_tables import EntityTables
@@ -241,7 +242,11 @@ class _Commit:
         ledger, pin = self._tables.ledger, self._tables.snapshot.position
         channel = self._tables.channel
         doubts = ledger.open_doubts()
-        answered = [doubt for doubt in doubts if doubt.record_id == ENTITY and doubt.position_on(channel) <= pin]
+        of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY]
+        answered = [each for each in of_entity if not each.refuses_a_read and each.position_on(channel) <= pin]
+        vanished = [each for each in of_entity if each.reason == Doubt.VANISHED]
+        if vanished and not self._waits_to_be_accepted(doubts):
+            answered += vanished
         positions = {ENTITY: pin}
         of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
         if of_records:
@@ -256,6 +261,11 @@ class _Commit:
             ]
         ledger.heal(answered, positions, clock.now_ms())
         return len(answered)
+
+    def _waits_to_be_accepted(self, doubts: Sequence[OpenDoubt]) -> bool:
+        """A snapshot, or records that were read back, are still not believed."""
+        taken = Snapshots.open(self._tables.warehouse, self._tables.entity)
+        return (taken is not None and taken.refused() is not None) or any(doubt.not_believed for doubt in doubts)
 
 
 def _new_file(file: Mapping) -> NewFile:

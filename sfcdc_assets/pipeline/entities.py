@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import history, text_fields
+from sfcdc_assets.lake.channel_filters import note_filters
 from sfcdc_assets.lake.current_state import DOUBTED, LAYER, REFETCH, SNAPSHOT, CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -20,28 +21,36 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
 
 
 def entity_channels(
     warehouse: Warehouse,
     channels: Sequence[str],
     wanted: Sequence[str],
-    members: Callable[[str], Sequence[str] | None],
+    members: Callable[[str], ChannelMembers | None],
 ) -> dict[str, str]:
     """Entity -> the channel whose events are applied to it.
 
     A channel's entities are those the org lists as its members or, if it does not tell, those the stream has named.
     Where two channels carry an entity the first in `channels` counts, so that each event is applied once; an entity
     that none lists any more stays with the first that has named it. `wanted` filters, if not empty. When an entity has
-    another channel than before, see `change_of_channel`.
+    another channel than before, see `change_of_channel`. Filters of the members are noted.
     """
     raw_events = RawEvents.open(warehouse)
     named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
     listed = {channel: members(channel) for channel in channels}
+    for channel, told in listed.items():
+        if told is not None:
+            note_filters(warehouse, channel, told.filters)
     found: dict[str, str] = {}
     for channel in channels:
         present = listed[channel]
-        found |= {entity: channel for entity in (named[channel] if present is None else present) if entity not in found}
+        found |= {
+            entity: channel
+            for entity in (named[channel] if present is None else present.entities)
+            if entity not in found
+        }
     for channel in channels:
         found |= {entity: channel for entity in named[channel] if entity not in found}
     return {entity: channel for entity, channel in found.items() if not wanted or entity in wanted}
@@ -74,15 +83,26 @@ class EntityState:
     entity_doubt: int | None
     held_from: int | None
     doubt_marked: int
+    refused: str | None = None
+    """Why the last read of the entity was refused or is not believed; None when nothing is."""
+    snapshot_refused: bool = False
+    """That read was a snapshot."""
+    paused: bool = False
+    """It is too early to read the entity again."""
     layout_changed: bool = False
     privacy_changed: bool = False
     payloads_overdue: bool = False
 
     @property
-    def needs_snapshot(self) -> bool:
+    def lacks_snapshot(self) -> bool:
         """No complete snapshot answers for the entity, or a newer one is due."""
         due = self.channel_changed or self.payloads_overdue
         return self.snapshot_complete == 0 or self.entity_doubt is not None or due
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """One is to be taken now: it is lacking, or the last one was refused, and no pause after that one is left."""
+        return (self.lacks_snapshot or self.snapshot_refused) and not self.paused
 
     @property
     def has_work(self) -> bool:
@@ -136,6 +156,7 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
     copied = (taken.table.transaction_version("complete") or 0) if taken else 0
     pin = (taken.table.transaction_version("pin") or 0) if taken else 0
     doubts = ledger.open_doubts() if ledger else []
+    refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
     return EntityState(
         entity,
         channel,
@@ -153,6 +174,9 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         entity_doubt=max(entity_doubts(doubts, channel, pin), default=None),
         held_from=max(holding_doubts(doubts, channel, pin), default=None),
         doubt_marked=table.has(DOUBTED) if table else 0,
+        refused=refusals[-1].detail if refusals else None,
+        snapshot_refused=any(doubt.attempts for doubt in refusals),
+        paused=any(doubt.due_at > now_ms for doubt in refusals),
     )
 
 

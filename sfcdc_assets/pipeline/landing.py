@@ -83,6 +83,10 @@ class Landing:
         raw_events = RawEvents.open(self._warehouse)
         return raw_events.place(self._channel), raw_events.landed_at_ms(self._channel)
 
+    def position(self) -> int:
+        """The last position given out, by anybody; quicker to ask for than the whole place."""
+        return RawEvents.open(self._warehouse).table.transaction_version(self._channel) or 0
+
     def commit(
         self,
         before: StreamPlace,

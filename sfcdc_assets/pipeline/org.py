@@ -12,12 +12,14 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
-from sfcdc_assets.salesforce.channel_members import channel_members
+from sfcdc_assets.reconciliation.vanish import VanishLimits
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
 from sfcdc_assets.salesforce.describe import describe, object_names
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.salesforce.view_all import ViewAll
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,17 @@ class Org:
     pubsub: PubSubConnection
     privacy: Privacy
     """What of it may be kept."""
+    view_all: ViewAll
+    """Whether the user is shown all of it."""
+    vanish_limits: VanishLimits
+    """How much of it may be gone at once."""
     instance_name: Callable[[], str | None]
     """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
     new_pubsub: Callable[[], PubSubConnection]
     """Another connection like `pubsub`, for a subscription of its own; whoever makes one closes it."""
 
-    def members(self, channel: str) -> tuple[str, ...] | None:
-        """Entities of a channel as the org's setup lists them; None when it does not tell."""
+    def members(self, channel: str) -> ChannelMembers | None:
+        """Entities of a channel, and their filters, as the org's setup lists them; None when it does not tell."""
         return channel_members(self.session, channel)
 
     def describe_json(self, entity: str) -> str | None:
@@ -85,4 +91,6 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
             return PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep)
 
         with new_pubsub() as pubsub:
-            yield Org(session, pubsub, Privacy.of(settings), InstanceName(session), new_pubsub)
+            limits = VanishLimits(settings.vanish_percent, settings.vanish_rows)
+            privacy, view_all, instance = Privacy.of(settings), ViewAll(session), InstanceName(session)
+            yield Org(session, pubsub, privacy, view_all, limits, instance, new_pubsub)

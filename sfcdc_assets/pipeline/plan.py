@@ -60,7 +60,9 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
     new = tuple(snapshot for snapshot in complete if snapshot.number > tables.built_from)
     applied = tables.applied
     rolls_back = bool(new) and not tables.anew and new[0].position < applied
-    refetches = tables.taken.refetches(tables.refetched, new[0].position if rolls_back else None)
+    # A snapshot that was accepted late is older than records read back since: they come on top of it again.
+    read_back = min([tables.refetched, *(snapshot.after_refetch for snapshot in new)])
+    refetches = tables.taken.refetches(read_back, new[0].position if rolls_back else None)
     if tables.anew:
         refetches = tuple(refetch for refetch in refetches if refetch.position >= new[0].position)
     pins = {snapshot.number: snapshot.position for snapshot in complete}

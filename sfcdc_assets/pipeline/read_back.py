@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfcdc_assets import clock
 from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
-from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, due
+from sfcdc_assets.lake.gap_reconciliation import NOT_BELIEVED, Ledger, OpenDoubt, due
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -27,9 +28,12 @@ from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.stale_reads import events_of_records, longest_lag_ms, older_than_events, said_alive, settled
+from sfcdc_assets.pipeline.vanished import TELL_OF_DELETES, remedy
 from sfcdc_assets.reconciliation.compare import EXTRA
 from sfcdc_assets.reconciliation.read_back import read_back
 from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.view_all import Sight
+from sfcdc_assets.state.doubt import Doubt
 
 RECORDS = 10_000
 """The most records of one reading: what is held in memory, and what a failure costs. The next one takes the rest."""
@@ -39,8 +43,9 @@ READS = 3
 
 @dataclass(frozen=True)
 class ReadBackReport:
-    """Records in doubt that were asked for, found, gone; those whose read was older than their last event, and those
-    that could not be read though others were; API requests spent; and why the reading failed, if it did."""
+    """Records in doubt that were asked for, found, gone; those whose read was older than their last event, those that
+    could not be read though others were, and those that are not shown and not believed to be gone, with the reason; API
+    requests spent; and why the reading failed, if it did."""
 
     entity: str
     asked: int
@@ -48,6 +53,8 @@ class ReadBackReport:
     gone: int = 0
     stale: int = 0
     refused: int = 0
+    not_believed: int = 0
+    not_believed_why: str | None = None
     calls: int = 0
     oldest_opened_at: int | None = None
     error: str | None = None
@@ -78,7 +85,8 @@ def read_back_doubts(
     if not doubts or ledger is None or table is None or taken is None:
         return None
     calls = org.session.calls
-    record_ids = list(dict.fromkeys(doubt.record_id for doubt in doubts))[:RECORDS]
+    every_id = list(dict.fromkeys(doubt.record_id for doubt in doubts))
+    record_ids = every_id[:RECORDS]
     chosen = set(record_ids)
     doubts = [doubt for doubt in doubts if doubt.record_id in chosen]
     oldest = min(doubt.opened_at for doubt in doubts)
@@ -106,27 +114,71 @@ def read_back_doubts(
             wanted = sorted(stale)
             if not wanted:
                 break
+        rows = pa.concat_tables(fresh)
+        believed, why = _believed(org, table, ledger, entity, rows, events, doubts, len(every_id) / len(record_ids))
     except SfcdcError as error:
         ledger.failed(doubts, str(error), clock_ms())
         spent = org.session.calls - calls
         return ReadBackReport(entity, len(record_ids), calls=spent, oldest_opened_at=oldest, error=str(error))
-    rows = pa.concat_tables(fresh)
-    if rows.num_rows:
-        taken.add_refetch(rows, clock_ms())
+    if believed.num_rows:
+        taken.add_refetch(believed, clock_ms())
+    not_believed = set(rows["Id"].to_pylist()) - set(believed["Id"].to_pylist())
     refused = len(failed)
     failed |= dict.fromkeys(wanted, "the org's row was older than the record's last event, or not there yet")
+    failed |= dict.fromkeys(not_believed, NOT_BELIEVED + (why or ""))
     ledger.failed([doubt for doubt in doubts if doubt.record_id in failed], failed, clock_ms())
-    gone = rows["_system_modstamp"].null_count
+    if why is not None:
+        ledger.refuse_read(Doubt.VANISHED, channel, position, f"{why} {remedy(entity)}", clock_ms(), whole=False)
+    gone = believed["_system_modstamp"].null_count
     return ReadBackReport(
         entity,
         asked=len(record_ids),
-        found=rows.num_rows - gone,
+        found=believed.num_rows - gone,
         gone=gone,
         stale=len(wanted),
         refused=refused,
+        not_believed=len(not_believed),
+        not_believed_why=why,
         calls=org.session.calls - calls,
         oldest_opened_at=oldest,
     )
+
+
+def _believed(
+    org: Org,
+    table: CurrentState,
+    ledger: Ledger,
+    entity: str,
+    rows: pa.Table,
+    events: pl.DataFrame,
+    doubts: Sequence[OpenDoubt],
+    of_all: float,
+) -> tuple[pa.Table, str | None]:
+    """The rows that may be applied, and why others may not: too many living rows would be gone by them.
+
+    What an event told to be deleted, or a person has accepted, is believed. `of_all`: how many times more records are
+    in doubt than were read now.
+    """
+    gone = set(rows.filter(pc.is_null(rows["_system_modstamp"]))["Id"].to_pylist())
+    accepted = {doubt.record_id for doubt in doubts if doubt.opened_at <= ledger.accepted_at()}
+    last = events.unique("record_id", keep="last", maintain_order=True)
+    told = set(last.filter(pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
+    vanished = table.living_of(sorted(gone - accepted - told))
+    if not vanished:
+        return rows, None
+    why = None
+    if org.view_all.of(entity) is Sight.SHARED:
+        why = f"{len(vanished):,} records are not shown, and the user lacks View All on {entity}; they are not deleted."
+    elif org.vanish_limits.exceeded(len(vanished), rows.num_rows):
+        living = table.living()
+        if org.vanish_limits.exceeded(len(vanished) * of_all, living):
+            why = (
+                f"{len(vanished):,} of {rows.num_rows:,} records that were read back are not in the org any more, of "
+                f"{living:,} living rows; they are not deleted."
+            )
+    if why is None:
+        return rows, None
+    return rows.filter(pa.array([record_id not in vanished for record_id in rows["Id"].to_pylist()])), why
 
 
 def _events(

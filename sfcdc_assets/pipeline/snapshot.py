@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets import clock
 from sfcdc_assets.config import VISIBILITY_SECONDS
-from sfcdc_assets.lake.gap_reconciliation import Ledger, entity_doubts
+from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, entity_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots, name_of
@@ -20,14 +21,18 @@ from sfcdc_assets.pipeline.columns import check_privacy
 from sfcdc_assets.pipeline.layout import follow_layout
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms, stale_records, unreadable_records
+from sfcdc_assets.pipeline.vanished import RowsVanished, vanished_rows, why
 from sfcdc_assets.salesforce.errors import BulkJobGone
+from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.state.doubt import CHANGED_COLUMNS, Doubt
 
 
 @dataclass(frozen=True)
 class SnapshotReport:
-    """A snapshot that is complete: its number, pin, rows, pages and the API requests it took."""
+    """A snapshot that is complete: its number, pin, rows, pages and the API requests it took; `sight`: whether the org
+    says that the user is shown all records."""
 
     entity: str
     channel: str
@@ -38,6 +43,7 @@ class SnapshotReport:
     calls: int
     resumed: bool
     seconds: float
+    sight: Sight = Sight.ALL
 
 
 def take_snapshot(
@@ -60,14 +66,20 @@ def take_snapshot(
     Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
     doubt instead of being believed.
     `pin` gives the position that a read begun now stands for, which must be `at_least` so far along (an unfinished
-    snapshot pinned earlier is given up). The snapshots and refetches of a new table are
-    `numbered_after` these. `spark` is asked for where a field's type was changed and what was read before has to be
-    written anew. `on_page` is told the progress. A job that the org has forgotten (results are kept for 7 days) is
-    begun anew with a new pin. Raises `EntityNotReadable`, `BulkJobFailed`,
-    `PrivacyChanged`, and what `pin` raises.
+    snapshot pinned earlier is given up). A doubt about the entity that is newer than an unfinished snapshot does not
+    stop it: it counts at its own pin and leaves that doubt to the next one, or doubts that come faster than a large
+    object can be read would starve it. Only where columns have changed it is begun again. `spark` is asked for where a
+    field's type was changed and what was read before has to be written anew. The snapshots and refetches of a new
+    table are `numbered_after` these. `on_page` is told the progress. A job that
+    the org has forgotten (results are kept for 7 days) is begun anew with a new pin.
+
+    Raises `ViewAllMissing` before anything is read, `RowsVanished` where the snapshot is not believed (the doubt ledger
+    has both then, and they pause the next attempt), `EntityNotReadable`, `BulkJobFailed`, `PrivacyChanged`, and what
+    `pin` raises.
     """
+    sight = _sight(warehouse, org, entity, channel, clock_ms)
     take = partial(
-        _take, warehouse, org, entity, channel, pin, spark, at_least, numbered_after, on_page, clock_ms, lag_ms
+        _take, warehouse, org, entity, channel, pin, spark, at_least, numbered_after, on_page, clock_ms, lag_ms, sight
     )
     try:
         return take(resume=True)
@@ -87,6 +99,7 @@ def _take(
     on_page: Callable[[SnapshotProgress], None],
     clock_ms: Callable[[], int],
     lag_ms: int,
+    sight: Sight,
     *,
     resume: bool,
 ) -> SnapshotReport:
@@ -108,14 +121,12 @@ def _take(
     complete = snapshots.complete()
     doubts = ledger.open_doubts() if ledger else []
     held = entity_doubts(doubts, channel, complete.position if complete else 0)
-    at_least = max([at_least, *held])
     progress = snapshots.progress()
-    unfinished = progress is not None and not progress.complete and progress.channel == channel
-    resumed = resume and unfinished and progress is not None and progress.position >= at_least
+    resumed = resume and progress is not None and _goes_on(progress, channel, at_least, doubts)
     if not resumed:
         if held:
             # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
-            at_least = max(at_least, RawEvents.open(warehouse).place(channel).position)
+            at_least = max(at_least, *held, RawEvents.open(warehouse).place(channel).position)
         position = pin(at_least)
         number = snapshots.last_number() + 1
         progress = start(
@@ -130,14 +141,21 @@ def _take(
         snapshots.begin(progress)
     assert progress is not None
     unreadable: dict[str, str] = {}
+    vanished = None
     for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
         distrusted = unreadable_records(after, unreadable)
         unreadable.clear()
         if after.complete:
             distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms)
-        snapshots.add_page(page, after, clock_ms(), distrusted)
+            doubted = {each.record_id for each in distrusted}
+            vanished = vanished_rows(warehouse, snapshots, after, page, doubted, org.vanish_limits)
+        snapshots.add_page(page, after, clock_ms(), distrusted, believed=vanished is None)
         on_page(after)
         progress = after
+        if vanished is not None:
+            told = why(after.snapshot_number, vanished)
+            _refuse(warehouse, entity, Doubt.VANISHED, channel, after.position, told, clock_ms())
+            raise RowsVanished(entity, after.snapshot_number, vanished)
     return SnapshotReport(
         entity=entity,
         channel=channel,
@@ -148,4 +166,39 @@ def _take(
         calls=org.session.calls - calls,
         resumed=resumed,
         seconds=time.monotonic() - started,
+        sight=sight,
     )
+
+
+def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, doubts: Sequence[OpenDoubt]) -> bool:
+    """Whether a snapshot is to be finished: its positions are the channel's, and its columns still the table's."""
+    changed = [doubt for doubt in doubts if doubt.reason in CHANGED_COLUMNS]
+    first = max([at_least, *entity_doubts(changed, channel, progress.position)])
+    return not progress.complete and progress.channel == channel and progress.position >= first
+
+
+def _sight(warehouse: Warehouse, org: Org, entity: str, channel: str, clock_ms: Callable[[], int]) -> Sight:
+    """What the user is shown; a refusal is noted, and ended where the permission is there again. Raises
+    `ViewAllMissing`."""
+    position = RawEvents.open(warehouse).place(channel).position
+    try:
+        sight = org.view_all.check(entity, "a snapshot")
+    except ViewAllMissing as missing:
+        _refuse(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), clock_ms())
+        raise
+    _end_refusal(warehouse, entity, position, clock_ms())
+    return sight
+
+
+@decide_anew
+def _refuse(
+    warehouse: Warehouse, entity: str, reason: Doubt, channel: str, position: int, told: str, now_ms: int
+) -> None:
+    Ledger.open_or_create(warehouse, entity).refuse_read(reason, channel, position, told, now_ms, whole=True)
+
+
+@decide_anew
+def _end_refusal(warehouse: Warehouse, entity: str, position: int, now_ms: int) -> None:
+    ledger = Ledger.open(warehouse, entity)
+    if ledger is not None:
+        ledger.end_refusal(Doubt.VIEW_ALL_MISSING, position, now_ms)

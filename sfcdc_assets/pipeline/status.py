@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.audits import last_audits
+from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.damage import damage_of
 from sfcdc_assets.lake.errors import TableDamaged
@@ -23,6 +25,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
 from sfcdc_assets.pipeline.lost_place import KnownLoss, known_losses
 from sfcdc_assets.pipeline.organization import owner_of
+from sfcdc_assets.pipeline.refused_reads import refused_reads
 
 Found = TypeVar("Found")
 NO_PRIVACY: Mapping[str, Any] = {"left_out": {}, "hashed": {}, "rules_without_column": [], "conflicts": {}}
@@ -38,7 +41,10 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
     raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
     events = RawEvents(raw) if raw else None
     landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
-    names = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
+    layers = ("current_state", "snapshot", "gap_reconciliation")
+    names = sorted({name for layer in layers for name in warehouse.entities(layer)})
+    filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in settings.channels}) or {}
+    audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
     of_entities = {name: damage_of(warehouse, name) for name in names}
     entities = [_entity_or_damage(warehouse, landed, name, of_entities[name]) for name in names]
     sound = [name for name in names if not of_entities[name]]
@@ -47,8 +53,9 @@ def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
         "warehouse": warehouse.root,
         "organization": owner_of(warehouse),
         "channels": [_channel(warehouse, events, channel, damaged) for channel in settings.channels],
-        "entities": entities,
+        "entities": [_and_filter(each, filters, audits) for each in entities],
         "privacy": _unless_damaged(damaged, lambda: _privacy(warehouse, Privacy.of(settings), sound)) or NO_PRIVACY,
+        "refused_reads": _unless_damaged(damaged, lambda: _refused(warehouse, settings, sound)) or {},
         "quarantined": _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
         "damaged": [
             {"table": each.table, "entity": each.entity, "file": each.file, "message": str(each)} for each in damaged
@@ -169,6 +176,22 @@ def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entit
         "new_channel": carrying if carrying != channel else None,
         "version": table.table.version,
         "open_doubts": ledger.counts() if ledger else {},
+    }
+
+
+def _refused(warehouse: Warehouse, settings: Settings, sound: list[str]) -> dict[str, str]:
+    return refused_reads(warehouse, [name for name in sound if not settings.entities or name in settings.entities])
+
+
+def _and_filter(
+    told: dict[str, Any], filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
+) -> dict[str, Any]:
+    """With the filter of the events that feed the entity, None for none, and when its table was last compared whole."""
+    audited = audits.get(told["entity"])
+    return {
+        **told,
+        "filter_expression": filters.get(told.get("channel") or "", {}).get(told["entity"]),
+        "last_audit": audited.isoformat(timespec="seconds") if audited else None,
     }
 
 

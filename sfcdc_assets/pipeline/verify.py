@@ -64,13 +64,15 @@ class VerifyReport:
     skipped: int = 0
     calls: int = 0
     seconds: float = 0.0
+    refused: str | None = None
+    """Why nothing was compared."""
     left: frozenset[str] = frozenset()
     """Ids of the records that were not compared."""
 
     @property
     def is_equal(self) -> bool:
         """Whether every record of the entity was compared, and none differs."""
-        return not (self.differences or self.cut_off or self.left or self.skipped)
+        return not (self.refused or self.differences or self.cut_off or self.left or self.skipped)
 
     def to_json(self) -> dict[str, Any]:
         """JSON-able values, without the ids of what is left."""

@@ -35,7 +35,7 @@ def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: Org) ->
     if not unknown:
         return
     listed = [org.members(channel) for channel in settings.channels]
-    known = {entity for members in listed for entity in members or ()}
+    known = {entity for members in listed for entity in (members.entities if members else ())}
     if any(members is None for members in listed):
         objects = org.object_names()
         if objects is None:

@@ -1,7 +1,12 @@
-"""Which entities a channel carries, from the org's own setup (facts section 8, Tooling)."""
+"""Which entities a channel carries, and with which filters, from the org's own setup: PlatformEventChannelMember.
+
+See https://developer.salesforce.com/docs/atlas.en-us.api_tooling.meta/api_tooling/tooling_api_objects_platformeventchannelmember.htm
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
@@ -12,6 +17,15 @@ STANDARD_CHANNEL = "/data/ChangeEvents"
 _STANDARD_SUFFIX = "ChangeEvent"
 _CUSTOM_SUFFIX = "__ChangeEvent"
 _CUSTOM_CHANNEL_SUFFIX = "__chn"
+
+
+@dataclass(frozen=True)
+class ChannelMembers:
+    """API names of a channel's entities, sorted, and the filter expressions of those that have one: a record that is
+    outside it raises no event."""
+
+    entities: tuple[str, ...]
+    filters: Mapping[str, str] = field(default_factory=dict)
 
 
 def entity_of_change_event(name: str) -> str:
@@ -26,8 +40,8 @@ def entity_of_change_event(name: str) -> str:
     raise ValueError(f"{name!r} is not the name of a change event")
 
 
-def channel_members(session: OrgSession, channel: str) -> tuple[str, ...] | None:
-    """API names of the channel's entities, sorted; None when the org does not tell them to this user.
+def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
+    """The channel's members; None when the org does not tell them to this user.
 
     A single-entity channel names its entity itself and costs no request. For the others the user needs 'View Setup
     and Configuration'; without it the entities become known as the stream names them.
@@ -37,7 +51,7 @@ def channel_members(session: OrgSession, channel: str) -> tuple[str, ...] | None
     if name == channel or not name:
         raise ValueError(f"{channel!r} is not a channel of change events; they start with /data/")
     if channel != STANDARD_CHANNEL and not name.endswith(_CUSTOM_CHANNEL_SUFFIX):
-        return (entity_of_change_event(name),)
+        return ChannelMembers((entity_of_change_event(name),))
     try:
         selected = _selected_entities(session, name)
         if not selected and name.endswith(_CUSTOM_CHANNEL_SUFFIX):
@@ -51,23 +65,29 @@ def channel_members(session: OrgSession, channel: str) -> tuple[str, ...] | None
         # because names such as LeadChangeEvent have the 15 characters of an id.
         return None
     try:
-        return tuple(sorted({entity_of_change_event(name) for name in selected}))
+        filters = {entity_of_change_event(name): expression for name, expression in selected.items() if expression}
+        return ChannelMembers(tuple(sorted({entity_of_change_event(name) for name in selected})), filters)
     except ValueError as error:
         raise UnexpectedAnswer(session.url_of("tooling/query/"), str(error)) from error
 
 
-def _selected_entities(session: OrgSession, event_channel: str) -> list[str]:
-    rows = _rows(
-        session, f"SELECT SelectedEntity FROM PlatformEventChannelMember WHERE EventChannel = '{event_channel}'"
-    )
-    return [str(row["SelectedEntity"]) for row in rows]
+def _selected_entities(session: OrgSession, event_channel: str) -> dict[str, str | None]:
+    """Change event -> filter expression. An org whose Tooling API does not know filters yet has none."""
+    members = f"FROM PlatformEventChannelMember WHERE EventChannel = '{event_channel}'"
+    try:
+        rows = _rows(session, f"SELECT SelectedEntity, FilterExpression {members}")
+    except RequestRefused as refusal:
+        if refusal.error_code != "INVALID_FIELD":
+            raise
+        rows = _rows(session, f"SELECT SelectedEntity {members}")
+    return {str(row["SelectedEntity"]): row.get("FilterExpression") or None for row in rows}
 
 
-def _selected_by_channel_id(session: OrgSession, name: str) -> list[str]:
+def _selected_by_channel_id(session: OrgSession, name: str) -> dict[str, str | None]:
     """Members refer to a custom channel by its name or by its id (0YL...); the docs show both."""
     developer_name = name.removesuffix(_CUSTOM_CHANNEL_SUFFIX)
     channels = _rows(session, f"SELECT Id FROM PlatformEventChannel WHERE DeveloperName = '{developer_name}'")
-    return [entity for row in channels for entity in _selected_entities(session, str(row["Id"]))]
+    return {name: told for row in channels for name, told in _selected_entities(session, str(row["Id"])).items()}
 
 
 def _rows(session: OrgSession, soql: str) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.organization import WrongOrganization, claim_warehouse
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
+from sfcdc_assets.pipeline.refused_reads import sentences
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.errors import OrganizationReplaced
@@ -184,6 +185,9 @@ def _landed(report: LandingReport) -> str:
 
 def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
     told = _landed(report)
+    refused = {state.entity: state.refused for state in states if state.refused is not None}
+    if refused:
+        return f"{told}; {' '.join(sentences(refused))}"
     waiting = [state.entity for state in states if state.needs_snapshot]
     if waiting and snapshot_run:
         return f"{told}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."

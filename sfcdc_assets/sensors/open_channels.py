@@ -7,7 +7,7 @@ opens none. When this process ends or is replaced, the next one resumes from the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,6 +17,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
 
 FORGOTTEN_SECONDS = 120.0
 """A channel that no tick has asked for is closed: its sensor was switched off, or another process has it now."""
@@ -48,9 +49,9 @@ class OpenChannel:
         self._stack = ExitStack()
         self.org = self._stack.enter_context(connect())
         self.reader = ChannelReader(warehouse, self.org, channel, settings.settle_seconds)
-        self._members: dict[str, tuple[float, Sequence[str] | None]] = {}
+        self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
 
-    def members(self, channel: str) -> Sequence[str] | None:
+    def members(self, channel: str) -> ChannelMembers | None:
         """As `Org.members`, asked anew every ten minutes."""
         now = clock.current().monotonic()
         asked_at, members = self._members.get(channel, (float("-inf"), None))

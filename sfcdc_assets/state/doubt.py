@@ -52,6 +52,12 @@ class Doubt(StrEnum):
     """A snapshot showed the record as it was before its last event, or not at all though the event says it is there."""
     UNREADABLE_ROW = "unreadable_row"
     """A snapshot's row of the record holds a value that is none of its field's type."""
+    VANISHED = "vanished"
+    """A read of the org shows so many fewer records that it is not believed; speaks of the entity, whose events go on.
+    A person accepts it, or a later read is believed."""
+    VIEW_ALL_MISSING = "view_all_missing"
+    """The entity is to be read, and the user is known not to be shown all its records; speaks of the entity, whose
+    events go on until a snapshot is needed for them."""
     DRIFT = "drift"
     """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 
@@ -61,6 +67,12 @@ OF_A_SNAPSHOT = frozenset({Doubt.STALE_SNAPSHOT, Doubt.UNREADABLE_ROW})
 
 UNMARKED = frozenset({Doubt.DRIFT, Doubt.SILENT_CHANGE})
 """Doubts that do not hold their record's row, because no event of its own opened them: only a reading ends them."""
+
+REFUSED_READS = frozenset({Doubt.VANISHED, Doubt.VIEW_ALL_MISSING})
+"""Doubts about a read of the entity, not about its rows: no pin answers them."""
+
+CHANGED_COLUMNS = frozenset({Doubt.NEW_FIELD, Doubt.RETYPED_FIELD})
+"""Doubts after which pages that were read before have other columns than the table."""
 
 REASON_OF_CHANGE_TYPE: dict[str, Doubt] = {
     "GAP_CREATE": Doubt.GAP_CREATE,

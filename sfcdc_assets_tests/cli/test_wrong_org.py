@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets import clock
 from sfcdc_assets.cli.dev import followed
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.organization import WrongOrganization, owner_of
+from sfcdc_assets.pipeline.organization import WrongOrganization, accept_organization, owner_of
+from sfcdc_assets.salesforce.errors import OrganizationReplaced
+from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.documentation import ROOT
-from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 
 
 class TwoOrgs:
@@ -133,6 +138,41 @@ def test_a_refreshed_sandbox_is_refused_too(two_orgs: TwoOrgs, monkeypatch: pyte
     said = refusal(sfcdc("sync"))
     assert f"is a copy of the organization {before}" in said
     assert f"--accept-organization {theirs.org.organization_id}" in said
+
+
+def test_a_sensor_whose_session_is_open_stops_when_its_warehouse_is_given_to_another_org(
+    make_pipeline: Callable[..., EmulatedPipeline],
+) -> None:
+    ours = make_pipeline("Account", records=3)
+    ours.sensor_tick()
+    warehouse = Warehouse(str(ours.warehouse))
+    accept_organization(warehouse, "00D000000000002EAA", [CHANNEL], clock.now_ms())
+    with ours.org.transaction() as one:
+        one.create("Account", {"Name": "of the org of before"})
+    for _ in range(2):
+        with pytest.raises(WrongOrganization):
+            ours.sensor_tick()
+        assert OPEN_CHANNELS.names == ()
+    assert RawEvents.open(warehouse).table.count() == 0
+
+
+def test_a_sensor_whose_sandbox_is_refreshed_meanwhile_says_how_to_go_on(
+    make_pipeline: Callable[..., EmulatedPipeline],
+) -> None:
+    ours = make_pipeline("Account", records=3)
+    ours.sensor_tick()
+    ours.server.bus.move(new_organization_id=True)
+    ours.server.sessions.expire_all()
+    with ours.org.transaction() as one:
+        one.create("Account", {"Name": "of the new org"})
+    ours.server.service.faults.arm(Fault.STREAM_AUTH_ERROR, 1)
+    said = []
+    for _ in range(3):
+        with pytest.raises((WrongOrganization, OrganizationReplaced)) as refused:
+            ours.sensor_tick()
+        said.append(str(refused.value))
+    assert f"--accept-organization {ours.org.organization_id}" in said[-1]
+    assert RawEvents.open(Warehouse(str(ours.warehouse))).table.count() == 0
 
 
 def test_status_names_the_organization(two_orgs: TwoOrgs) -> None:

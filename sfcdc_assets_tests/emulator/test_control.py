@@ -78,8 +78,12 @@ def test_every_fault_is_described_and_can_be_armed(control: Control) -> None:
 def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> None:
     control.post("/faults/duplicate?after=4")
     control.post("/faults/enriched", {"times": 2, "fields": "Name,Phone"})
+    control.post("/faults/stream_pause?after=3&seconds=30")
+    control.post("/faults/late_answer?seconds=40")
     faults = control.server.faults
     assert faults.option(Fault.DUPLICATE, "after", 0) == 4
+    assert [faults.option(Fault.STREAM_PAUSE, name, 0) for name in ("after", "seconds")] == [3, 30]
+    assert faults.option(Fault.LATE_ANSWER, "seconds", 0) == 40
     assert (faults.armed(Fault.ENRICHED), faults.option(Fault.ENRICHED, "fields", "")) == (2, "Name,Phone")
 
 
@@ -242,3 +246,13 @@ def test_settings_of_a_real_org_that_are_for_ever_are_made_from_another_process(
     assert "IsPersonAccount" in org.definitions["Account"].fields_by_name
     assert "EmailPreferencesAutoBcc" in org.definitions["User"].fields_by_name
     org.close()
+
+
+def test_view_all_is_withdrawn_and_given_back(control: Control) -> None:
+    assert control.get("/view-all")["all_data"]
+    withdrawn = control.post("/view-all/withdraw", {"entity": "Account"})
+    assert not withdrawn["all_data"]
+    assert (withdrawn["objects"]["Account"], withdrawn["objects"]["Contact"]) == (False, True)
+    assert not any(control.post("/view-all/withdraw")["objects"][name] for name in ("Account", "Contact"))
+    assert control.post("/view-all/give-back")["all_data"]
+    assert "Nobody" in control.send("POST", "/view-all/withdraw", 400, json={"entity": "Nobody"})["error"]

@@ -200,10 +200,10 @@ def test_objects_are_selected_and_deselected_by_members_of_the_channel_of_all(
             {
                 "FullName": "x",
                 "Metadata": {
-                    "eventChannel": SALES, "selectedEntity": "AccountChangeEvent", "filterExpression": "Name = 'a'",
+                    "eventChannel": SALES, "selectedEntity": "AccountChangeEvent", "filterExpression": "Nmae = 'a'",
                 },
             },
-            "filterExpression",
+            "Nmae",
         ),
     ],
 )  # fmt: skip

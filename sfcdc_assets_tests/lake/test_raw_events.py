@@ -192,3 +192,24 @@ def test_a_root_that_cannot_be_written_is_told_with_its_setting(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WarehouseNotWritable, match="SFCDC_WAREHOUSE"):
         Warehouse(str(tmp_path / "file" / "below")).check_writable()
+
+
+def test_the_newest_commit_time_up_to_a_position_needs_no_file_that_ends_there(warehouse):
+    def at(day, *positions, entity):
+        rows = events(*positions, entity=entity)
+        times = pa.array(
+            [datetime(2026, 1, day, hour=p % 24, tzinfo=UTC) for p in positions], pa.timestamp("us", "UTC")
+        )
+        return rows.set_column(rows.schema.get_field_index("commit_timestamp"), "commit_timestamp", times)
+
+    RawEvents.open(warehouse).commit(at(1, 1, 2, entity="Account"), StreamPlace(CHANNEL, 2, 2))
+    RawEvents.open(warehouse).commit(at(2, 3, 4, entity="Contact"), StreamPlace(CHANNEL, 4, 4))
+    table = RawEvents.open(warehouse)
+    for position, day in ((1, 1), (2, 1), (3, 2), (4, 2)):
+        assert table.last_commit_timestamp(CHANNEL, position) == datetime(2026, 1, day, hour=position, tzinfo=UTC)
+    assert table.last_commit_timestamp(CHANNEL, 0) is None
+    assert table.last_commit_timestamp("/data/Other", 4) is None
+    for file in (warehouse.folder / "raw_events").rglob("*.parquet"):
+        file.unlink()
+    assert table.last_commit_timestamp(CHANNEL, 4) == datetime(2026, 1, 2, hour=4, tzinfo=UTC)
+    assert table.last_commit_timestamp(CHANNEL, 3) == datetime(2026, 1, 1, hour=2, tzinfo=UTC)

@@ -82,7 +82,13 @@ class EmulatedPipeline:
         with dg.build_sensor_context(self.instance, definitions=defs, resources=resources) as context:
             return defs.resolve_sensor_def("poll_ChangeEvents").evaluate_tick(context)
 
-    def launch(self, job: str, *entities: str, tags: Mapping[str, str] | None = None) -> ExecuteInProcessResult:
+    def launch(
+        self,
+        job: str,
+        *entities: str,
+        tags: Mapping[str, str] | None = None,
+        run_config: Mapping[str, Any] | None = None,
+    ) -> ExecuteInProcessResult:
         """A run of a job as a person launches it from the UI: for one entity, or a range (first and last)."""
         chosen = dict(tags or {})
         if len(entities) > 1:
@@ -95,7 +101,7 @@ class EmulatedPipeline:
             partition_key=entities[0] if len(entities) == 1 else None,
             tags=chosen,
             raise_on_error=False,
-            run_config=QUIET,
+            run_config={**QUIET, **(run_config or {})},
         )
 
     # -- looking

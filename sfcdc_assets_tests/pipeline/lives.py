@@ -197,7 +197,6 @@ class Life(Teller):
                 state.channel,
                 lambda position, channel=state.channel: pins.of(channel, position),
                 spark=self._session,
-                at_least=state.entity_doubt or 0,
                 lag_ms=longest_lag_ms(self.plan.visibility),
             )
             taken = Snapshots.open(self.warehouse, state.entity)

@@ -36,6 +36,7 @@ class Command:
         root = Path(__file__).parents[2]
         settings = {
             "PYTHONPATH": str(root),
+            "SFCDC_SETTLE_SECONDS": "1",
             "SFCDC_SPARK_MASTER": "local[2]",
             "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM,
         }

@@ -17,6 +17,7 @@ from sfcdc_assets.pipeline.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import entity_channels, entity_states
 from sfcdc_assets.pipeline.lost_place import entities_of_channel
 from sfcdc_assets.pubsub.place import ResumePoint
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.lake.test_raw_events import events
 
@@ -40,7 +41,11 @@ def warehouse(tmp_path: Path) -> Warehouse:
 def owners(
     warehouse: Warehouse, members: Mapping[str, Sequence[str] | None], *channels: str, wanted: Sequence[str] = ()
 ) -> dict[str, str]:
-    return entity_channels(warehouse, channels, wanted, members.get)
+    def listed(channel: str) -> ChannelMembers | None:
+        names = members.get(channel)
+        return None if names is None else ChannelMembers(tuple(names))
+
+    return entity_channels(warehouse, channels, wanted, listed)
 
 
 def test_the_first_channel_that_carries_an_entity_feeds_it(warehouse: Warehouse) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -107,3 +111,37 @@ def test_events_that_wait_in_a_damaged_file_fail_their_entity_with_the_command(o
     with pytest.raises(RunFailed, match=r"Failed: Account: Table raw_events \(Account\) is damaged: .*--from-org"):
         org.sync()
     org.assert_equal_to_the_org(["Contact"])
+
+
+@pytest.fixture
+def small_disk(org: EmulatedPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The warehouse on a file system of a few megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
+    if sys.platform != "linux" or os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    try:
+        org.warehouse = Path(shutil.copytree(org.warehouse, folder / "warehouse"))
+        monkeypatch.setenv("SFCDC_WAREHOUSE", str(org.warehouse))
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+def test_a_full_disk_ends_a_sync_in_one_sentence_and_the_next_one_goes_on(
+    org: EmulatedPipeline, small_disk: Path
+) -> None:
+    dice = Random(5)
+    with org.org.transaction() as many:
+        for record_id in ids(org.org, "Account"):
+            many.update("Account", record_id, {"Description": dice.randbytes(9_000).hex()})
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - 100_000))
+    said = refusal(sfcdc("sync", "--until-caught-up"))
+    assert said.startswith("sfcdc: Table raw_events could not be written (/data/ChangeEvents at position ")
+    assert "no space left on device" in said
+    assert "Make room below " in said
+    filler.unlink()
+    org.sync()
+    org.assert_equal_to_the_org()

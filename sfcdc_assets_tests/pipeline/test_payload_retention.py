@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from sfcdc_assets import clock
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -20,12 +19,13 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipel
 from sfcdc_assets_tests.pipeline.story import ledger
 
 DAYS = 10
-CLOCKS = ("sfcdc_assets.jobs", "sfcdc_assets.sensors.channel", "sfcdc_assets.assets.snapshot", "sfcdc_assets.cli.ticks")
+POLL_EVERY_DAYS = 2
+"""Often enough for the channel to keep its place."""
 
 
 def ahead() -> int:
-    """Now, when what has been landed so far is past its retention."""
-    return int((time.time() + DAYS * 86_400) * 1000)
+    """A moment at which what has been landed so far is past its retention."""
+    return clock.now_ms() + DAYS * 86_400_000
 
 
 def payloads(pipeline: EmulatedPipeline) -> dict[int, bool]:
@@ -63,15 +63,16 @@ def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
     assert kept["payload"]
     assert all(payloads(synced).values())
     assert min(pins(warehouse)) == 0, "of one of the two nothing may go yet"
-    assert drop_payloads(warehouse, 3, int(time.time() * 1000)) == [], "too young"
+    assert drop_payloads(warehouse, 3, clock.now_ms()) == [], "too young"
 
-    monkeypatch.setenv("SFCDC_PAYLOAD_RETENTION_DAYS", "3")
-    with monkeypatch.context() as clocks:
-        for module in CLOCKS:
-            clocks.setattr(f"{module}.time", SimpleNamespace(time=lambda: ahead() / 1000, monotonic=time.monotonic))
+    for _ in range(DAYS // POLL_EVERY_DAYS):
+        clock.sleep(POLL_EVERY_DAYS * 86_400)
         synced.sync()
-        assert "payloads past their retention are dropped" in synced.said
-        assert droppable(warehouse, 3, ahead()) == []
+    assert all(payloads(synced).values()), "for ever by default"
+    monkeypatch.setenv("SFCDC_PAYLOAD_RETENTION_DAYS", "3")
+    synced.sync()
+    assert "payloads past their retention are dropped" in synced.said
+    assert droppable(warehouse, 3, clock.now_ms()) == []
 
     assert not any(payloads(synced).values())
     assert without_payloads(synced) == landed

@@ -14,6 +14,7 @@ from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.channel_reader import Poller
+from sfcdc_assets.pipeline.entities import entity_states
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
@@ -53,3 +54,49 @@ def test_an_interrupted_answer_is_not_begun_anew_because_events_have_landed(
         report = take()
         assert (report.number, report.resumed, report.position) == (2, True, pinned)
         assert RawEvents.open(warehouse).place(CHANNEL).position > pinned
+
+
+def test_doubts_that_come_faster_than_the_object_is_read_do_not_starve_its_snapshot(
+    make_pipeline: Callable[..., EmulatedPipeline],
+) -> None:
+    """Every attempt is interrupted once, and a new doubt comes meanwhile; each snapshot is finished all the same."""
+    pipeline = make_pipeline("Account", records=20)
+    warehouse = Warehouse(str(pipeline.warehouse))
+    with connect(load_settings()) as org, Poller(warehouse, org, 1.0) as poller:
+        landed = 0
+
+        def doubt(reason: str = "GAP_OVERFLOW") -> int:
+            with pipeline.org.transaction() as one:
+                one.update("Account", ids(pipeline.org, "Account")[0], {"Site": f"after {landed}"})
+            position = poller.land(CHANNEL).position
+            noted = {"record_id": ENTITY, "reason": reason, "position": position, "detail": None}
+            Ledger.open_or_create(warehouse, "Account").note([noted], CHANNEL, position, 1)
+            return position
+
+        def take() -> SnapshotReport:
+            return take_snapshot(
+                warehouse, org, "Account", CHANNEL, lambda position: max(position, landed), spark=no_spark
+            )
+
+        def interrupted() -> None:
+            pipeline.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/jobs/query", method="GET")
+            with pytest.raises(SfcdcError):
+                take()
+            pipeline.server.rest_faults.disarm()
+
+        landed = doubt()
+        assert take().number == 1
+        for number in (2, 3, 4):
+            landed = doubt()
+            interrupted()
+            pinned, landed = landed, doubt()
+            report = take()
+            assert (report.number, report.resumed, report.position) == (number, True, pinned)
+            (state,) = entity_states(warehouse, {"Account": CHANNEL})
+            assert (state.entity_doubt, state.needs_snapshot) == (landed, True)  # the newer doubt is the next one's
+
+        landed = doubt()
+        interrupted()
+        landed = doubt("retyped_field")
+        report = take()
+        assert (report.number, report.resumed, report.position) == (6, False, landed)  # its columns were old

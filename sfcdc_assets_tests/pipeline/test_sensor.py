@@ -5,6 +5,7 @@ Between its ticks the channel's subscription stays open; a transaction is asked 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 import dagster as dg
 import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
@@ -20,7 +22,8 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.pubsub.subscription import SILENCE_SECONDS
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
-from sfcdc_assets.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.sensors.channel import LOOK_SECONDS, OPEN_CHANNELS
+from sfcdc_assets.sensors.open_channels import FORGOTTEN_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 SEED = 3
@@ -36,6 +39,14 @@ def tick_when_settled(pipeline: EmulatedPipeline) -> SensorExecutionData:
     """A tick when nothing has come for as long as it takes until the last transaction counts as complete."""
     clock.sleep(load_settings().settle_seconds)
     return pipeline.sensor_tick()
+
+
+def tick_for(pipeline: EmulatedPipeline, seconds: float) -> None:
+    """Ticks for so long, often enough for the channel to stay open."""
+    often = FORGOTTEN_SECONDS / 2
+    for _ in range(math.ceil(seconds / often)):
+        clock.sleep(often)
+        pipeline.sensor_tick()
 
 
 def make_events(pipeline: EmulatedPipeline, count: int) -> None:
@@ -102,22 +113,27 @@ def test_nothing_new_is_a_skip_that_says_whether_the_stream_has_answered(synced:
     assert not told.run_requests
     nothing = f"0 events landed on {CHANNEL}, position 0"
     assert told.skip_message == f"{nothing} (the stream has not answered yet); all 2 entities are up to date."
-    clock.sleep(KEEPALIVE_SECONDS)
+    tick_for(synced, KEEPALIVE_SECONDS)
+    clock.sleep(LOOK_SECONDS)
     assert synced.sensor_tick().skip_message == f"{nothing}; all 2 entities are up to date."
     assert synced.sensor_tick().skip_message == f"{nothing}; nothing has changed."
 
 
-@pytest.mark.parametrize("event", ["PIPELINE_ENQUEUED", "PIPELINE_START"])
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTED])
 def test_a_run_that_is_queued_or_at_work_is_named_and_the_tick_lands_all_the_same(
-    synced: EmulatedPipeline, event: str
+    synced: EmulatedPipeline, status: dg.DagsterRunStatus
 ) -> None:
     make_events(synced, 3)
     told = synced.sensor_tick()
     assert told.run_requests is not None
     run = synced.instance.create_run_for_job(
-        job_def=_a_job_of_the_same_name, tags=dict(told.run_requests[0].tags), status=dg.DagsterRunStatus.NOT_STARTED
+        job_def=_a_job_of_the_same_name,
+        tags=dict(told.run_requests[0].tags),
+        status=status,
+        remote_job_origin=RemoteJobOrigin(
+            RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("of the test"), "of the test"), "sync"
+        ),
     )
-    synced.instance.report_dagster_event(dg.DagsterEvent(event, "sync"), run.run_id)
     make_events(synced, 3)
     again = synced.sensor_tick()
     assert not again.run_requests
@@ -178,8 +194,7 @@ def test_a_stream_that_falls_silent_in_its_midst_loses_nothing(synced: EmulatedP
     assert len(first) < synced.server.bus.last_number
     synced.sensor_tick()
     assert landed(synced) == first
-    clock.sleep(SILENCE_SECONDS + 1)
-    synced.sensor_tick()
+    tick_for(synced, SILENCE_SECONDS + 1)
     assert landed(synced) == list(range(1, synced.server.bus.last_number + 1))
     assert synced.server.meter.more_than_once() == {first[-1]: 2}
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
-from sfcdc_assets_tests.pipeline.killed_sync import moments
+from sfcdc_assets_tests.pipeline.killed_sync import moments, workers_of_spark
 from sfcdc_assets_tests.pipeline.stopped_command import Command, Stopped
 
 SEED = 31
@@ -77,6 +77,15 @@ def test_an_audit_that_waits_for_a_page_of_the_org_is_stopped_at_once(synced: Em
     faults.arm(RestFault.TIMEOUT, path="/jobs/query", method="GET")
     command = Command(tmp_path / "verify.log", "verify", "--entity", "Account")
     assert_stopped(command.stop_when(lambda: not faults.armed(), signal.SIGINT), signal.SIGINT)
+
+
+def test_a_rebuild_that_is_stopped_leaves_the_tables_as_they_were(synced: EmulatedPipeline, tmp_path: Path) -> None:
+    before = synced.table("current_state/Account").version()
+    command = Command(tmp_path / "rebuild.log", "rebuild", "--entity", "Account")
+    stopped = command.stop_when(lambda: workers_of_spark(str(synced.warehouse)) > 0, signal.SIGTERM)
+    assert_stopped(stopped, signal.SIGTERM)
+    assert synced.table("current_state/Account").version() == before
+    synced.assert_equal_to_the_org()
 
 
 @pytest.mark.parametrize(("ending", "code"), [("None", 0), ("sys.exit(3)", 3)])

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.pipeline.channel_reader import PIN
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.pipeline.channel_reader import LOOK_SECONDS, PIN
 from sfcdc_assets.pubsub.errors import PubSubUnavailable
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.stream import Stream, stream
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
 
@@ -279,6 +280,42 @@ def test_two_readers_of_one_channel_land_each_event_once(weather: Stream) -> Non
     weather.tick(first)
     assert [row["position"] for row in weather.landed()] == list(range(1, 49))
     assert weather.records_landed() == [each for number in range(12) for each in weather.ids(number, 20, 21, 22)]
+
+
+def test_a_reader_goes_on_from_where_another_process_moved_the_place_though_nothing_comes(weather: Stream) -> None:
+    """Positions that were skipped change nothing about the stream; events that another process landed do."""
+    reader = weather.reader()
+    weather.update(1)
+    weather.tick(reader)
+    RawEvents.open(weather.warehouse).skip_to(CHANNEL, 50)
+    weather.pass_time(LOOK_SECONDS)
+    report = weather.tick(reader)
+    assert (report.position, report.complete_position) == (50, 50)
+    assert (weather.server.service.open_streams, weather.delivered) == (1, 1)
+    weather.update(2)
+    weather.poll_until_settled()
+    weather.pass_time(LOOK_SECONDS)
+    report = weather.tick(reader)
+    assert (report.count, report.position) == (0, 51)
+    assert [row["position"] for row in weather.landed()] == [1, 51]
+
+
+def test_a_poll_waits_for_the_first_answer_of_a_call_that_was_begun_again_too(
+    weather: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(300):
+        weather.update(number % 40)
+    charge = weather.server.meter.delivered
+
+    def break_after_the_first_response(numbers: Sequence[int]) -> None:
+        if not weather.delivered:
+            weather.server.faults.arm(Fault.LATE_ANSWER, seconds=30)
+            weather.server.faults.arm(Fault.STREAM_RESET)
+        charge(numbers)
+
+    monkeypatch.setattr(weather.server.meter, "delivered", break_after_the_first_response)
+    assert weather.poll().count == 300
+    assert weather.delivered == 301
 
 
 # -- schemas

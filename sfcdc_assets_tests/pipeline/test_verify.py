@@ -96,7 +96,7 @@ def test_records_that_change_each_time_are_counted_and_not_said_to_be_equal(
     """As on an org that never rests, or where nothing is applied any more."""
     org = synced.org
     synced_again: list[int] = []
-    monkeypatch.setattr(verify_command, "_sync", lambda: synced_again.append(1))
+    monkeypatch.setattr(verify_command, "_sync", lambda *_: synced_again.append(1))
     monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.1")
     with org.transaction() as one:
         for record in ids(org, "Account")[:20]:

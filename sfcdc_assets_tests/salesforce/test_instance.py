@@ -8,6 +8,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.salesforce.errors import OrganizationReplaced
 from sfcdc_assets.salesforce.instance import ASKED_EVERY_SECONDS, InstanceName
 from sfcdc_assets.salesforce.login import Login
+from sfcdc_assets.salesforce.oauth import ClientCredentials
 from sfcdc_assets_tests.salesforce.scripted_org import ORGANIZATION_ID, Answer, refusal
 
 
@@ -56,6 +57,6 @@ def test_a_session_does_not_go_on_with_another_org_that_answers_the_login(org, s
     """A sandbox was refreshed while the session was open."""
     assert session.organization_id == ORGANIZATION_ID
     other = Login("another-token", org.url, "00DAb0000000002MAA")
-    monkeypatch.setattr(session._grant, "login", lambda _: other)
+    monkeypatch.setattr(ClientCredentials, "login", lambda *_: other)
     with pytest.raises(OrganizationReplaced, match="00DAb0000000002MAA"):
         session.token(refresh=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.salesforce.channel_members import channel_members, entity_of_change_event
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members, entity_of_change_event
 from sfcdc_assets.salesforce.describe import ObjectDescription, describe
 from sfcdc_assets.salesforce.errors import (
     EntityNotReadable,
@@ -214,7 +214,7 @@ def test_limits_may_be_below_zero_and_nested_ones_are_left_out(org, session):
     ],
 )
 def test_a_single_entity_channel_names_its_entity_without_a_request(org, session, channel, entity):
-    assert channel_members(session, channel) == (entity,)
+    assert channel_members(session, channel) == ChannelMembers((entity,))
     assert org.seen == []
 
 
@@ -231,16 +231,33 @@ def test_the_standard_channel_is_read_from_the_orgs_setup(org, session):
     org.on(
         "GET", "tooling/query/", Answer(200, {"records": [{"SelectedEntity": name} for name in names], "done": True})
     )
-    assert channel_members(session, "/data/ChangeEvents") == ("Account", "InvoiceStatement__c", "Lead")
+    told = channel_members(session, "/data/ChangeEvents")
+    assert told == ChannelMembers(("Account", "InvoiceStatement__c", "Lead"))
     assert "EventChannel = 'ChangeEvents'" in org.requests("GET", "tooling/query/")[0].query["q"]
 
 
 def test_a_custom_channel_is_found_by_its_id_when_not_by_its_name(org, session):
     answers = [[], [{"Id": "0YLAb0000000001MAA"}], [{"SelectedEntity": "AccountChangeEvent"}]]
     org.on("GET", "tooling/query/", *(Answer(200, {"records": records, "done": True}) for records in answers))
-    assert channel_members(session, "/data/Sales__chn") == ("Account",)
+    assert channel_members(session, "/data/Sales__chn") == ChannelMembers(("Account",))
     asked = [seen.query["q"] for seen in org.requests("GET", "tooling/query/")]
     assert [query.rpartition("= ")[2] for query in asked] == ["'Sales__chn'", "'Sales'", "'0YLAb0000000001MAA'"]
+
+
+def test_the_filters_of_members_are_told(org, session):
+    records = [
+        {"SelectedEntity": "AccountChangeEvent", "FilterExpression": "Industry = 'Energy'"},
+        {"SelectedEntity": "LeadChangeEvent", "FilterExpression": None},
+    ]
+    org.on("GET", "tooling/query/", Answer(200, {"records": records, "done": True}))
+    told = channel_members(session, "/data/Sales__chn")
+    assert told == ChannelMembers(("Account", "Lead"), {"Account": "Industry = 'Energy'"})
+
+
+def test_an_org_that_does_not_know_filters_tells_its_members_all_the_same(org, session):
+    members = Answer(200, {"records": [{"SelectedEntity": "AccountChangeEvent"}], "done": True})
+    org.on("GET", "tooling/query/", refusal(400, "INVALID_FIELD"), members)
+    assert channel_members(session, "/data/ChangeEvents") == ChannelMembers(("Account",))
 
 
 @pytest.mark.parametrize(("status", "code"), [(403, "INSUFFICIENT_ACCESS"), (404, "NOT_FOUND"), (400, "INVALID_TYPE")])

@@ -15,7 +15,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.avro.event_schema import event_schema
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.salesforce.channel_members import channel_members
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
 from sfcdc_assets.salesforce.limits import limits
@@ -210,7 +210,7 @@ def test_the_other_reads_agree_with_the_org(org, new_session):
     with new_session() as session:
         assert session.organization_id == org.organization_id
         assert session.version == "64.0"
-        assert channel_members(session, CHANNEL) == tuple(sorted(org.selected_entities))
+        assert channel_members(session, CHANNEL) == ChannelMembers(tuple(sorted(org.selected_entities)))
         assert limits(session)["DailyApiRequests"].maximum == org.settings.daily_api_requests
         assert count(session, "Account") == org.count("Account")
         assert count(session, "Account", include_deleted=True) == org.count("Account", include_deleted=True)

@@ -13,15 +13,21 @@ from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.rest import rest_faults as rest_side
 from sfcdc_assets.emulator.rest.rest_faults import RestFault, RestFaults
 
-_OPTIONS = {Fault.OVERFLOW: ("threshold",), Fault.DUPLICATE: ("after",), Fault.ENRICHED: ("fields",)}
+_OPTIONS = {
+    Fault.OVERFLOW: ("threshold",),
+    Fault.DUPLICATE: ("after",),
+    Fault.ENRICHED: ("fields",),
+    Fault.STREAM_PAUSE: ("after", "seconds"),
+    Fault.LATE_ANSWER: ("seconds",),
+}
 
 
 def fault_routes(faults: Faults, rest_faults: RestFaults) -> list[Route]:
     """`GET /emulator/faults` describes all faults and says what is armed, `DELETE` disarms all.
 
     `POST /emulator/faults/{fault}?times=N` arms one, with its options: `threshold` (overflow), `after` (duplicate),
-    `fields` (enriched). `POST /emulator/rest-faults/{fault}?times=N&path=/query&method=GET&retry_after=S&seconds=S`
-    arms one of REST.
+    `fields` (enriched), `after` and `seconds` (stream_pause), `seconds` (late_answer).
+    `POST /emulator/rest-faults/{fault}?times=N&path=/query&method=GET&retry_after=S&seconds=S` arms one of REST.
     """
 
     def listing(parameters: Parameters) -> Any:

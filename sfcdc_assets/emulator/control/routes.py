@@ -7,6 +7,7 @@ from starlette.routing import Route
 from sfcdc_assets.emulator.control.bus_control import bus_routes
 from sfcdc_assets.emulator.control.fault_control import fault_routes
 from sfcdc_assets.emulator.control.field_control import field_routes
+from sfcdc_assets.emulator.control.permission_control import permission_routes
 from sfcdc_assets.emulator.control.record_control import record_routes
 from sfcdc_assets.emulator.control.setting_control import setting_routes
 from sfcdc_assets.emulator.control.traffic_control import traffic_routes
@@ -26,6 +27,7 @@ def all_control_routes(
         *setting_routes(org),
         *record_routes(org),
         *field_routes(org),
+        *permission_routes(org),
         *bus_routes(org, bus, service, sessions),
         *traffic_routes(org, bus),
     ]

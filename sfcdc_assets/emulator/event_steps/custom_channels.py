@@ -1,4 +1,4 @@
-"""What of an event goes to custom channels: the event itself, or taken apart and enriched (facts section 7)."""
+"""What of an event goes to custom channels: the event itself, or taken apart, enriched and filtered."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.event_draft import EventDraft
+from sfcdc_assets.emulator.event_filter import matches
 from sfcdc_assets.emulator.event_steps.enrichment import enriched, may_be_enriched
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.transaction import Transaction
@@ -26,8 +27,9 @@ class CustomChannels:
                 each,
                 is_selected=each.entity in selected,
                 channel_parts=tuple(
-                    (channel, self._parts(channel, each))
+                    (channel, parts)
                     for channel in self._org.channels.custom_channels_of(each.entity)
+                    if (parts := self._parts(channel, each))
                 ),
             )
             for each in drafts
@@ -41,4 +43,12 @@ class CustomChannels:
         return tuple(
             replace(enriched(part, names, codec), sequence_number=each.sequence_number)
             for part in each.parts or (each,)
+            if self._passes(channel, part)
         )
+
+    def _passes(self, channel: str, part: EventDraft) -> bool:
+        """Whether the record is in the channel's filter. A gap tells no values, and is not asked."""
+        expression = self._org.channels.filter_expression(channel, part.entity)
+        if expression is None or part.record is None:
+            return True
+        return matches(expression, self._org.definitions[part.entity], part.record, self._org.database)

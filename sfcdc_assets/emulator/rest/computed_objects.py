@@ -1,40 +1,72 @@
-"""Objects whose rows are no records of the org but told by its set-up, made for each query that asks for them."""
+"""SOQL over objects that are no tables of the org but are computed when they are asked for: setup and permissions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import Org
-from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
 from sfcdc_assets.emulator.store import columns_of
+from sfcdc_assets.emulator.transaction import StoredValue
 
-Rows = Callable[[ObjectDefinition], Iterable[Mapping[str, str | int | None]]]
-"""The rows of one of the objects, all fields by name."""
+ComputedRow = Mapping[str, StoredValue]
+
+
+def computed_object(
+    name: str, prefix: str, fields: Mapping[str, Mapping[str, Any]], name_field: str | None = None
+) -> ObjectDefinition:
+    """An object with these fields, in the form of object files, beside Id and the audit fields."""
+    document = {
+        "name": name,
+        "label": name,
+        "key_prefix": prefix,
+        "name_field": name_field,
+        "fields": [{field: dict(options)} for field, options in fields.items()],
+    }
+    return object_definition(document, name)
 
 
 def query_computed(
-    org: Org, text: str, definitions: Mapping[str, ObjectDefinition], rows_of: Rows, path: str
-) -> tuple[CompiledQuery, int, list[dict[str, Any]]]:
-    """A SOQL query over such objects: compiled, with the number of records (or the count) and the records.
-
-    Raises QueryError.
-    """
-    compiled = compile_query(text, definitions, now=org.clock())
-    definition, database = compiled.definition, org.database
-    columns = [field.name for field in columns_of(definition)]
+    org: Org,
+    text: str,
+    definitions: Mapping[str, ObjectDefinition],
+    rows: Callable[[ObjectDefinition], Sequence[ComputedRow]],
+    hidden: Collection[str] = (),
+) -> tuple[CompiledQuery, list[tuple[Any, ...]]]:
+    """The query and its rows. `rows` gives an object's rows now; `hidden` objects do not exist. Raises QueryError."""
+    database = org.database
+    compiled = compile_query(text, definitions, now=org.clock(), hidden=hidden)
     with database.lock:
-        database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(map(quoted, columns))})")
+        made: list[str] = []
         try:
-            rows = [tuple(row[name] for name in columns) for row in rows_of(definition)]
-            marks = ", ".join("?" * len(columns))
-            database.execute_many(f"INSERT INTO {quoted(definition.name)} VALUES ({marks})", rows)
-            found = database.rows(compiled.sql, compiled.parameters)
+            # Made anew for each query: what they are computed from may change at any time.
+            for definition in definitions.values():
+                columns = [quoted(field.name) for field in columns_of(definition)]
+                database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(columns)})")
+                made.append(definition.name)
+                database.execute_many(
+                    f"INSERT INTO {quoted(definition.name)} VALUES ({', '.join('?' * len(columns))})",
+                    [tuple(row[field.name] for field in columns_of(definition)) for row in rows(definition)],
+                )
+            return compiled, database.rows(compiled.sql, compiled.parameters)
         finally:
-            database.execute(f"DROP TABLE {quoted(definition.name)}")
-    if compiled.query.is_count:
-        return compiled, found[0][0], []
-    return compiled, len(found), [record_json(compiled, row, path) for row in found]
+            for name in made:
+                database.execute(f"DROP TABLE {quoted(name)}")
+
+
+def audit_fields(org: Org, record_id: str, created: int) -> dict[str, str | int]:
+    """The fields that every object has."""
+    moment = created // 1000 * 1000
+    return {
+        "Id": record_id,
+        "IsDeleted": 0,
+        "CreatedDate": moment,
+        "CreatedById": org.users.integration,
+        "LastModifiedDate": moment,
+        "LastModifiedById": org.users.integration,
+        "SystemModstamp": moment,
+    }

@@ -13,6 +13,7 @@ from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import query_computed
 from sfcdc_assets.emulator.rest.organization import ORGANIZATION, organization_rows
+from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
@@ -20,6 +21,8 @@ from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
 from sfcdc_assets.emulator.soql.parser import parse_query
 
 _DEFAULT_BATCH = 2000
+_COMPUTED = {ORGANIZATION.name: ORGANIZATION, **PERMISSION_OBJECTS}
+_COMPUTED_NAMES = frozenset(name.lower() for name in _COMPUTED)
 _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
 _BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
 
@@ -41,6 +44,7 @@ def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> Co
         now=org.clock(),
         include_deleted=include_deleted,
         hidden=org.hidden_objects,
+        shared=org.view_all.condition,
     )
     context.check_readable(compiled.definition)
     for parent in compiled.parents:
@@ -88,8 +92,8 @@ class _QueryResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        if parse_query(text).entity.text.lower() == ORGANIZATION.name.lower():
-            return self._organization(request, text)
+        if parse_query(text).entity.text.lower() in _COMPUTED_NAMES:
+            return self._computed(request, text)
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
             if compiled.query.is_count:
@@ -97,11 +101,20 @@ class _QueryResource:
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
             return self._first_page(request, compiled)
 
-    def _organization(self, request: ApiRequest, text: str) -> Response:
+    def _computed(self, request: ApiRequest, text: str) -> Response:
+        """What the org is, and what the client's user may do; the rows are few."""
         org = self._context.org
-        definitions = {ORGANIZATION.name: ORGANIZATION}
-        _, count, records = query_computed(org, text, definitions, lambda _: organization_rows(org), request.data_path)
-        return JSONResponse({"totalSize": count, "done": True, "records": records})
+        compiled, rows = query_computed(
+            org,
+            text,
+            _COMPUTED,
+            lambda each: list(organization_rows(org)) if each is ORGANIZATION else permission_rows(org, each),
+            org.hidden_objects,
+        )
+        self._context.check_readable(compiled.definition)
+        if compiled.query.is_count:
+            return JSONResponse({"totalSize": rows[0][0], "done": True, "records": []})
+        return _page(request, len(rows), [record_json(compiled, row, request.data_path) for row in rows], "", None)
 
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
         size = _batch_size(request)

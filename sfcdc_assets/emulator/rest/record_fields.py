@@ -29,7 +29,7 @@ def chosen_fields(definition: ObjectDefinition, names: Sequence[str]) -> list[st
 def read_records(
     context: RestContext, definition: ObjectDefinition, record_ids: Sequence[str], fields: Sequence[str], data_path: str
 ) -> dict[str, dict[str, Any]]:
-    """Live records by their 18-character ids; ids without a live record are not in the answer. Raises ApiError
+    """Live records that the client may see, by their 18-character ids; other ids are not in the answer. Raises ApiError
     MALFORMED_ID."""
     try:
         wanted = {to_18(record_id) for record_id in record_ids}
@@ -40,7 +40,8 @@ def read_records(
         return {}
     id_list = ", ".join(f"'{record_id}'" for record_id in sorted(wanted))
     text = f"SELECT {', '.join(fields)} FROM {definition.name} WHERE Id IN ({id_list})"
-    compiled = compile_query(text, context.org.field_security.visible_definitions, now=context.org.clock())
-    rows = context.org.rest_view.rows(compiled.sql, compiled.parameters)
-    settings = context.org.settings
-    return {row[0]: spoiled(settings, row[0], record_json(compiled, row, data_path)) for row in rows}
+    org = context.org
+    definitions = org.field_security.visible_definitions
+    compiled = compile_query(text, definitions, now=org.clock(), shared=org.view_all.condition)
+    rows = org.rest_view.rows(compiled.sql, compiled.parameters)
+    return {row[0]: spoiled(org.settings, row[0], record_json(compiled, row, data_path)) for row in rows}

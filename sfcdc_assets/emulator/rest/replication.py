@@ -26,8 +26,9 @@ def add_replication(context: RestContext) -> None:
         definition = context.definition(request.path["object"], to_read=True)
         start, end = _span(request, org.clock(), org.settings.replication_window)
         sql = (
-            f'SELECT "Id" FROM {quoted(definition.name)} '
-            f'WHERE "SystemModstamp" >= ? AND "SystemModstamp" < ? AND "IsDeleted" = 0 ORDER BY "SystemModstamp", "Id"'
+            f'SELECT "Id" FROM {quoted(definition.name)} AS r '
+            f'WHERE {org.view_all.condition(definition) or 1} AND "SystemModstamp" >= ? AND "SystemModstamp" < ? '
+            f'AND "IsDeleted" = 0 ORDER BY "SystemModstamp", "Id"'
         )
         ids = [row[0] for row in org.rest_view.rows(sql, (start, end))]
         _check_number(len(ids))
@@ -37,7 +38,8 @@ def add_replication(context: RestContext) -> None:
         definition = context.definition(request.path["object"], to_read=True)
         start, end = _span(request, org.clock(), org.settings.recycle_bin_lifetime)
         sql = (
-            f'SELECT "SystemModstamp" AS at, "Id" FROM {quoted(definition.name)} WHERE at >= ?1 AND at < ?2 AND '
+            f'SELECT "SystemModstamp" AS at, "Id" FROM {quoted(definition.name)} AS r '
+            f"WHERE {org.view_all.condition(definition) or 1} AND at >= ?1 AND at < ?2 AND "
             f'"IsDeleted" = 1 '
             "UNION SELECT deleted_at, id FROM _purged_record WHERE entity = ?3 AND deleted_at >= ?1 AND "
             "deleted_at < ?2 "

@@ -57,7 +57,8 @@ class _RecordResource:
             raise ApiError("MALFORMED_ID", f"bad id {record_id}")
         with self._context.org.rest_view.shown():
             found = read_records(self._context, definition, [record_id], fields, request.data_path)
-            if not found and self._context.org.record(definition.name, record_id) is not None:
+            record = self._context.org.record(definition.name, record_id)
+            if not found and record is not None and record.get("IsDeleted"):
                 raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
         if not found:
             raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
@@ -75,9 +76,10 @@ class _RecordResource:
             if record_id is None:
                 raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
             fields = [field.name for field in definition.fields]
-            return JSONResponse(
-                read_records(self._context, definition, [record_id], fields, request.data_path)[record_id]
-            )
+            found = read_records(self._context, definition, [record_id], fields, request.data_path)
+        if not found:
+            raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+        return JSONResponse(found[record_id])
 
     def update(self, request: ApiRequest) -> Response:
         """204."""

@@ -15,22 +15,15 @@ from sfcdc_assets.emulator.channels import Channel, ChannelMember
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.computed_objects import query_computed
+from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object, query_computed
+from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 
 def _tooling_object(name: str, prefix: str, fields: Sequence[str], name_field: str | None) -> ObjectDefinition:
-    document = {
-        "name": name,
-        "label": name,
-        "key_prefix": prefix,
-        "name_field": name_field,
-        "fields": [{field: {"type": "string"}} for field in fields],
-    }
-    return object_definition(document, name)
+    return computed_object(name, prefix, {field: {"type": "string"} for field in fields}, name_field)
 
 
 _CHANNEL = _tooling_object(
@@ -39,7 +32,7 @@ _CHANNEL = _tooling_object(
 _MEMBER = _tooling_object(
     "PlatformEventChannelMember",
     "0v8",
-    ("DeveloperName", "MasterLabel", "EventChannel", "SelectedEntity"),
+    ("DeveloperName", "MasterLabel", "EventChannel", "SelectedEntity", "FilterExpression"),
     "DeveloperName",
 )
 _ENRICHED = _tooling_object("EnrichedField", "0v9", ("ChannelMemberId", "Field"), None)
@@ -73,13 +66,13 @@ class _ToolingResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        compiled, count, records = query_computed(
-            self._org, text, _OBJECTS, lambda definition: _rows(self._org, definition), f"{request.data_path}/tooling"
-        )
+        compiled, found = query_computed(self._org, text, _OBJECTS, lambda each: _rows(self._org, each))
+        definition = compiled.definition
         if compiled.query.is_count:
-            return JSONResponse({"totalSize": count, "size": count, "done": True, "records": []})
+            return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
+        records = [record_json(compiled, row, f"{request.data_path}/tooling") for row in found]
         body = {"size": len(records), "totalSize": len(records), "done": True, "queryLocator": None}
-        return JSONResponse(body | {"entityTypeName": compiled.definition.name, "records": records})
+        return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
 
     def create_channel(self, request: ApiRequest) -> Response:
         """201 with the id."""
@@ -113,7 +106,9 @@ class _ToolingResource:
         _text(document, "FullName")
         metadata = _metadata(document)
         channel, entity = _text(metadata, "eventChannel"), self._entity(_text(metadata, "selectedEntity"))
-        member = self._org.channels.add_member(channel, entity, _enriched(metadata))
+        member = self._org.channels.add_member(
+            channel, entity, _enriched(metadata), _optional_text(metadata, "filterExpression")
+        )
         return JSONResponse({"id": member.id, **_CREATED}, status_code=201)
 
     def read_member(self, request: ApiRequest) -> Response:
@@ -124,13 +119,13 @@ class _ToolingResource:
             "eventChannel": member.channel,
             "selectedEntity": row["SelectedEntity"],
             "enrichedFields": [{"name": name} for name in member.enriched_fields],
-            "filterExpression": None,
+            "filterExpression": member.filter_expression,
         }
         facts = {"FullName": member.developer_name, "Metadata": metadata}
         return JSONResponse(_attributes(_MEMBER, member.id, request) | row | facts)
 
     def update_member(self, request: ApiRequest) -> Response:
-        """204; enriched fields are replaced, channel and object cannot change."""
+        """204; enriched fields and filter are replaced, channel and object cannot change."""
         member = self._org.channels.member(request.path["id"])
         metadata = _metadata(request.json_object())
         names = {"eventChannel": member.channel, "selectedEntity": change_event_name(member.entity)}
@@ -138,6 +133,7 @@ class _ToolingResource:
             if metadata.get(name, known) != known:
                 raise ApiError("FIELD_INTEGRITY_EXCEPTION", f"{name} of a member cannot be changed", (name,))
         self._org.channels.enrich(member.id, _enriched(metadata))
+        self._org.channels.filter_events(member.id, _optional_text(metadata, "filterExpression"))
         return Response(status_code=204)
 
     def delete_member(self, request: ApiRequest) -> Response:
@@ -152,7 +148,7 @@ class _ToolingResource:
         raise ApiError("INVALID_CROSS_REFERENCE_KEY", f"there are no events {event_name}", ("selectedEntity",))
 
 
-def _rows(org: Org, definition: ObjectDefinition) -> list[dict[str, str | int]]:
+def _rows(org: Org, definition: ObjectDefinition) -> Sequence[ComputedRow]:
     if definition is _CHANNEL:
         return [_channel_row(org, channel) for channel in org.channels.all()]
     members = org.channels.members()
@@ -165,16 +161,17 @@ def _rows(org: Org, definition: ObjectDefinition) -> list[dict[str, str | int]]:
 def _channel_row(org: Org, channel: Channel) -> dict[str, str | int]:
     name = channel.name.replace("__", "_")
     facts = {"DeveloperName": name, "MasterLabel": channel.label, "ChannelType": "data"}
-    return _audit(org, channel.id, channel.created) | facts
+    return audit_fields(org, channel.id, channel.created) | facts
 
 
-def _member_row(org: Org, member: ChannelMember) -> dict[str, str | int]:
+def _member_row(org: Org, member: ChannelMember) -> dict[str, str | int | None]:
     entity = change_event_name(member.entity)
-    return _audit(org, member.id, member.created) | {
+    return audit_fields(org, member.id, member.created) | {
         "DeveloperName": member.developer_name,
         "MasterLabel": entity,
         "EventChannel": member.channel,
         "SelectedEntity": entity,
+        "FilterExpression": member.filter_expression,
     }
 
 
@@ -182,20 +179,7 @@ def _enriched_row(org: Org, number: int, member: ChannelMember, name: str) -> di
     """A standard field is named, a custom one is given by its id."""
     field = org.definitions[member.entity].field(name)
     facts = {"ChannelMemberId": member.id, "Field": (field.field_id if field else None) or name}
-    return _audit(org, new_id("0v9", instance_characters(org.seed), number), member.created) | facts
-
-
-def _audit(org: Org, record_id: str, created: int) -> dict[str, str | int]:
-    moment = created // 1000 * 1000
-    return {
-        "Id": record_id,
-        "IsDeleted": 0,
-        "CreatedDate": moment,
-        "CreatedById": org.users.integration,
-        "LastModifiedDate": moment,
-        "LastModifiedById": org.users.integration,
-        "SystemModstamp": moment,
-    }
+    return audit_fields(org, new_id("0v9", instance_characters(org.seed), number), member.created) | facts
 
 
 def _attributes(definition: ObjectDefinition, record_id: str, request: ApiRequest) -> dict[str, Any]:
@@ -222,12 +206,6 @@ def _optional_text(document: Mapping[str, Any], name: str) -> str | None:
 
 
 def _enriched(metadata: Mapping[str, Any]) -> list[str]:
-    if metadata.get("filterExpression"):
-        raise ApiError(
-            "FIELD_INTEGRITY_EXCEPTION",
-            "this org does not filter events; leave filterExpression out",
-            ("filterExpression",),
-        )
     fields = metadata.get("enrichedFields") or []
     if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
         raise ApiError("JSON_PARSER_ERROR", "enrichedFields must be a list of objects with a name")

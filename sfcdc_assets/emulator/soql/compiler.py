@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from sfcdc_assets.emulator.database import quoted
@@ -58,8 +58,10 @@ def compile_query(
     now: int,
     include_deleted: bool = False,
     hidden: Collection[str] = (),
+    shared: Callable[[ObjectDefinition], str | None] | None = None,
 ) -> CompiledQuery:
-    """Parse, check and compile. `now` is epoch ms; `include_deleted` is queryAll; `hidden` objects do not exist.
+    """Parse, check and compile. `now` is epoch ms; `include_deleted` is queryAll; `hidden` objects do not exist;
+    `shared` gives what rows `r` of an object must fulfil to be seen, as SQL, or None.
 
     Raises QueryError: MALFORMED_QUERY, INVALID_TYPE, INVALID_FIELD, INVALID_QUERY_FILTER_OPERATOR,
     NUMBER_OUTSIDE_VALID_RANGE.
@@ -78,7 +80,8 @@ def compile_query(
             "append the '__c' after the entity name. Please reference your WSDL or the describe call for the "
             "appropriate names.",
         )
-    return _Compilation(query, definition, visible, now, include_deleted or query.all_rows).compile()
+    seen = shared(definition) if shared else None
+    return _Compilation(query, definition, visible, now, include_deleted or query.all_rows, seen).compile()
 
 
 @dataclass
@@ -88,6 +91,7 @@ class _Compilation:
     definitions: Mapping[str, ObjectDefinition]
     now: int
     include_deleted: bool
+    seen: str | None
     columns: list[str] = field(default_factory=list)
     parents: dict[tuple[str, ...], ParentRecord] = field(default_factory=dict)
 
@@ -140,6 +144,7 @@ class _Compilation:
     def _rows(self) -> tuple[str, tuple[Parameter, ...]]:
         """FROM and all that follows."""
         conditions = [] if self.include_deleted else ['r."IsDeleted" = 0']
+        conditions += [self.seen] if self.seen else []
         parameters: tuple[Parameter, ...] = ()
         if self.query.where is not None:
             compiler = ConditionCompiler(self.query.text, self._column, self.now)

@@ -1,0 +1,40 @@
+"""Whether every read of the org is in the tables, as an asset check of `current_state`."""
+
+import dagster as dg
+
+from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.refused_reads import refused_reads, sentences
+from sfcdc_assets.resources.lake import LakeResource
+
+NAME = "reads_are_applied"
+
+
+@dg.asset_check(
+    asset=CURRENT_STATE_KEY,
+    name=NAME,
+    description="Fails for entities that the user may not see whole, and for those of which a read is not believed "
+    "because too many rows would be deleted by it; says what to do. Reads the doubt ledgers only.",
+)
+def reads_are_applied(lake: LakeResource) -> dg.AssetCheckResult:
+    """Passed when no read was refused."""
+    return _checked(lake.warehouse())
+
+
+def report_refused_reads(instance: dg.DagsterInstance, warehouse: Warehouse) -> None:
+    """Evaluate it for a run that met one or ended one. It goes to the instance: what a step has logged and not yielded
+    is lost when the step fails, as it does here."""
+    result = _checked(warehouse)
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(CURRENT_STATE_KEY, NAME, result.passed, result.metadata, severity=result.severity)
+    )
+
+
+def _checked(warehouse: Warehouse) -> dg.AssetCheckResult:
+    refused = refused_reads(warehouse, load_settings().entities or None)
+    return dg.AssetCheckResult(
+        passed=not refused,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={"entities": ", ".join(refused), "not_applied": sentences(refused)},
+    )

@@ -1,0 +1,33 @@
+"""Entities of which a read was refused or is not believed, from their doubt ledgers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.gap_reconciliation import LAYER, Ledger
+from sfcdc_assets.lake.warehouse import Warehouse
+
+
+class ReadsRefused(SfcdcError):
+    """Reads of the org are not in the tables, and a person has to see to it."""
+
+    def __init__(self, refused: Mapping[str, str]) -> None:
+        self.refused = refused
+        super().__init__("Not all is applied. " + " ".join(sentences(refused)))
+
+
+def refused_reads(warehouse: Warehouse, entities: Iterable[str] | None = None) -> dict[str, str]:
+    """Entity -> why, of those that have a ledger."""
+    found = {}
+    for entity in warehouse.entities(LAYER) if entities is None else entities:
+        ledger = Ledger.open(warehouse, entity)
+        refusals = [doubt for doubt in ledger.open_doubts() if doubt.refuses_a_read] if ledger else []
+        if refusals:
+            found[entity] = refusals[-1].detail or ""
+    return found
+
+
+def sentences(refused: Mapping[str, str]) -> list[str]:
+    """Each with the entity in front."""
+    return [why if why.startswith(f"{entity}:") else f"{entity}: {why}" for entity, why in refused.items()]

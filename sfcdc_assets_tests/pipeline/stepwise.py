@@ -1,0 +1,131 @@
+"""The pipeline of one object, step by step: real sockets and tables, no Dagster, batches applied in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from sfcdc_assets import clock
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.audit import audit
+from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.channel_reader import Poller, until_settled
+from sfcdc_assets.pipeline.current_state import apply_entity
+from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.org import Org, connect
+from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+
+SETTLE = 1.0
+
+
+class Copy:
+    """Account, as it is fed by a channel."""
+
+    def __init__(self, pipeline: EmulatedPipeline, org: Org, poller: Poller, channel: str) -> None:
+        self.channel = channel
+        self.pipeline = pipeline
+        self.emulated = pipeline.org
+        self.warehouse = Warehouse(str(pipeline.warehouse))
+        self.org = org
+        self._poller = poller
+
+    def snapshot(self, on_page: Callable[[SnapshotProgress], None] = lambda _: None) -> SnapshotReport:
+        """Take one, pinned to the stream's tip."""
+        position = self.land()
+        return take_snapshot(
+            self.warehouse,
+            self.org,
+            "Account",
+            self.channel,
+            lambda least: max(least, position),
+            spark=None,  # type: ignore[arg-type]  # nothing is written anew
+            on_page=on_page,
+            clock_ms=lambda: self.now,
+        )
+
+    @property
+    def now(self) -> int:
+        """The time of the org and of its client, epoch ms."""
+        return clock.now_ms()
+
+    def later(self, seconds: float) -> None:
+        """Let time pass."""
+        clock.sleep(seconds)
+
+    def land(self) -> int:
+        """Land all that was committed until now; returns the position."""
+        patience = replace(until_settled(SETTLE), through_ms=self.now)
+        return self._poller.land(self.channel, patience).position
+
+    def catch_up(self) -> None:
+        """A run, after which all that was committed before is in the tables."""
+        self.land()
+        channels = {"Account": self.channel}
+
+        def apply(state: EntityState, up_to: int) -> Any:
+            return apply_entity(self.warehouse, None, self.org.privacy, "Account", self.channel, "run", up_to)  # type: ignore[arg-type]
+
+        def each(states: Any, work: Callable[[EntityState], None]) -> None:
+            for state in states:
+                work(state)
+
+        CatchUp(
+            self.warehouse,
+            self.org,
+            self._poller,
+            channels,
+            channels,
+            apply,
+            Teller(),
+            each,
+            every_entity=True,
+            visibility_seconds=0.0,
+            describe_seconds=10**9,
+            clock_ms=lambda: self.now,
+            sleep=lambda _: None,
+        ).run()
+
+    def living(self) -> set[str]:
+        return {key for key, row in self.pipeline.rows("Account").items() if not row["_is_deleted"]}
+
+    def refusals(self) -> list[OpenDoubt]:
+        ledger = Ledger.open(self.warehouse, "Account")
+        return [doubt for doubt in ledger.open_doubts() if doubt.refuses_a_read] if ledger else []
+
+    def state(self) -> EntityState:
+        (state,) = entity_states(self.warehouse, {"Account": self.channel}, self.now)
+        return state
+
+    def purge(self, count: int) -> set[str]:
+        """Remove records as an admin's hard delete does, which raises no event."""
+        gone = ids(self.emulated, "Account")[:count]
+        with self.emulated.database.transaction():
+            for record_id in gone:
+                self.emulated.store.purge(self.emulated.definitions["Account"], record_id, self.emulated.clock())
+        return set(gone)
+
+    def audit(self) -> VerifyReport:
+        (report,) = audit(
+            self.warehouse,
+            self.org,
+            {"Account": self.channel},
+            lander=self._poller,
+            visibility_seconds=0.0,
+            rounds=0,
+        )
+        open_drift_doubts(self.warehouse, report, self.now)
+        return report
+
+
+@contextmanager
+def connected(pipeline: EmulatedPipeline, channel: str = CHANNEL) -> Iterator[Copy]:
+    warehouse = Warehouse(str(pipeline.warehouse))
+    with connect(load_settings()) as org, Poller(warehouse, org, SETTLE) as poller:
+        yield Copy(pipeline, org, poller, channel)

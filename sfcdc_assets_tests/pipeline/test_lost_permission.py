@@ -1,0 +1,121 @@
+"""View All is withdrawn from the user: whoever looks learns of it, nothing is lost, and giving it back is enough."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import dagster as dg
+import pytest
+from typer.testing import CliRunner, Result
+
+from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.cli.main import app
+from sfcdc_assets.lake import gap_reconciliation
+from sfcdc_assets.resources import spark as spark_resource
+from sfcdc_assets.state.doubt import REFUSED_READS
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
+
+RECORDS = 30
+
+
+@pytest.fixture
+def synced(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
+    """A pipeline through Dagster whose tables equal the org. Batches are applied by the functions of Spark's tasks in
+    this process: nothing here depends on who runs them."""
+    without_spark(monkeypatch, Random(3))
+    monkeypatch.setattr(spark_resource, "spark_session", lambda settings: object())
+    pipeline = make_pipeline("Account", "Contact", records=RECORDS)
+    pipeline.sync()
+    long = dict.fromkeys(REFUSED_READS, (10**10, 10**10))  # so that no sync tries again by itself
+    monkeypatch.setattr(gap_reconciliation, "PAUSES_MS", long)
+    return pipeline
+
+
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def told(result: Result) -> str:
+    """What a command says, on one line."""
+    return " ".join((result.stdout + result.stderr).split())
+
+
+def check(pipeline: EmulatedPipeline) -> dict[str, Any]:
+    """What the check of refused reads told last."""
+    key = dg.AssetCheckKey(CURRENT_STATE_KEY, "reads_are_applied")
+    (newest,) = pipeline.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    assert newest.event is not None
+    assert newest.event.dagster_event is not None
+    found = newest.event.dagster_event.asset_check_evaluation_data
+    return {"passed": found.passed, **{name: value.value for name, value in found.metadata.items()}}
+
+
+def living(pipeline: EmulatedPipeline) -> int:
+    return sum(not row["_is_deleted"] for row in pipeline.rows("Account").values())
+
+
+def test_with_view_all_withdrawn_nothing_is_read_nothing_is_deleted_and_everyone_is_told(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    synced.org.view_all.withdraw("Account")
+    run = synced.launch("snapshot", "Account")
+    assert not run.success
+    assert "neither View All Data nor View All Records on Account" in synced.failure(run)
+    assert check(synced)["entities"] == "Account"
+    audited = command("verify", "--json")
+    assert audited.exit_code == 1
+    reports = {each["entity"]: each for each in json.loads(audited.stdout)["entities"]}
+    assert "View All Records on Account" in reports["Account"]["refused"]
+    assert (reports["Contact"]["refused"], reports["Contact"]["in_org"]) == (None, RECORDS)
+    assert "Account: the user has neither View All Data" in told(command("status"))
+    with synced.org.transaction() as one:  # its events go on
+        one.update("Account", ids(synced.org, "Account")[0], {"Site": "meanwhile"})
+    synced_once = command("sync", "--until-caught-up")
+    assert synced_once.exit_code == 1
+    assert "Not all is applied. Account: the user has neither" in told(synced_once)
+    assert living(synced) == RECORDS
+    assert synced.rows("Account")[ids(synced.org, "Account")[0]]["Site"] == "meanwhile"
+    synced.org.view_all.give_back()
+    again = synced.launch("snapshot", "Account")
+    assert again.success, synced.failure(again)
+    assert check(synced)["passed"]
+    assert command("sync", "--until-caught-up").exit_code == 0
+    assert command("verify").exit_code == 0
+    synced.assert_equal_to_the_org(["Account"])
+
+
+def test_where_the_org_does_not_tell_the_threshold_holds_and_a_person_accepts(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    synced.org.hidden_objects.add("PermissionSetAssignment")
+    gone = ids(synced.org, "Account")[:25]
+    with synced.org.database.transaction():
+        for record_id in gone:
+            synced.org.store.purge(synced.org.definitions["Account"], record_id, synced.org.clock())
+    run = synced.launch("snapshot", "Account")
+    assert not run.success
+    assert "snapshot 2 does not show 25 of 30 living rows" in synced.failure(run)
+    assert not check(synced)["passed"]
+    synced_once = command("sync")
+    assert synced_once.exit_code == 1
+    assert living(synced) == RECORDS
+    assert "Account: snapshot 2 does not show 25 of 30 living rows" in told(command("status"))
+    assert command("accept", "--entity", "Contact").exit_code == 1
+    accepted = command("accept", "--entity", "Account")
+    assert (accepted.exit_code, accepted.stdout.strip()) == (
+        0,
+        "Account: snapshot 2 is accepted; the next run applies it.",
+    )
+    finished = command("sync", "--until-caught-up")
+    assert finished.exit_code == 0, told(finished)
+    rows = synced.rows("Account")
+    assert {key for key, row in rows.items() if row["_deleted_reason"] == "hard_deleted"} == set(gone)
+    rebuilt = command("rebuild", "--entity", "Account")
+    assert rebuilt.exit_code == 0, told(rebuilt)
+    assert synced.rows("Account") == rows
