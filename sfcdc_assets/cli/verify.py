@@ -162,7 +162,8 @@ def show(reports: list[VerifyReport]) -> None:
         if report.left:
             console.print(
                 f"{report.entity}: {len(report.left):,} records could not be compared: {report.in_motion:,} changed "
-                f"each time, {report.in_doubt:,} are in doubt. Run it again, or `sfcdc sync --until-caught-up` first.",
+                f"each time, {report.in_doubt:,} are in doubt, {report.unreadable:,} cannot be read. Run it again, or "
+                "`sfcdc sync --until-caught-up` first.",
                 soft_wrap=True,
             )
     differences = [difference for report in reports for difference in report.differences]

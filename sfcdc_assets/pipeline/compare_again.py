@@ -47,11 +47,13 @@ def compare_again(
     columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
     described = describe(org.session, entity).field_names
     compared = [column.name for column in columns if column.name in described and column.name != "Id"]
-    found, doubted = [], set()
+    found, doubted, unreadable = [], set(), set()
     for start in range(0, len(asked), IDS_PER_READ):
         some = asked[start : start + IDS_PER_READ]
         read_at = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-        rows = frame(read_back(org.session, entity, some, columns, described, position, read_at))
+        read = read_back(org.session, entity, some, columns, described, position, read_at)
+        unreadable |= {*read.refused, *read.left}
+        rows = frame(read.rows)
         theirs = rows.filter(~pl.col("_is_deleted"))
         ours = _rows_of(table, some)
         doubted |= set(ours.filter(pl.col("_in_doubt"))["Id"].to_list())
@@ -62,7 +64,7 @@ def compare_again(
     lander.land(channel)
     moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
     report.position = position
-    report.leave(moving & set(asked), doubted)
+    report.leave(moving & set(asked), doubted, unreadable)
     done = len(asked) - len(report.left)
     report.compared += done
     report.compared_again += done

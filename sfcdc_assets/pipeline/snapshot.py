@@ -13,6 +13,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, entity_doubts
+from sfcdc_assets.lake.organization import OrganizationLog
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots, name_of
@@ -148,7 +149,8 @@ def _take(
         if after.complete:
             distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms)
             doubted = {each.record_id for each in distrusted}
-            vanished = vanished_rows(warehouse, snapshots, after, page, doubted, org.vanish_limits)
+            if not OrganizationLog(warehouse).accepted_after(channel, complete.position if complete else 0):
+                vanished = vanished_rows(warehouse, snapshots, after, page, doubted, org.vanish_limits)
         snapshots.add_page(page, after, clock_ms(), distrusted, believed=vanished is None)
         on_page(after)
         progress = after

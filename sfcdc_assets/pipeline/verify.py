@@ -9,7 +9,7 @@ are compared again by `compare_again`; what is still left then is counted, and i
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -44,8 +44,8 @@ DAY_SECONDS = 86_400
 @dataclass
 class VerifyReport:
     """What was compared: records in all, and those of them compared again; live records of the org and of the table;
-    records that could not be compared (they changed each time, or are in doubt); differences, the parts read and the
-    parts that were not for want of budget, and the API requests spent."""
+    records that could not be compared (they changed each time, are in doubt, or the org does not give them);
+    differences, the parts read and the parts that were not for want of budget, and the API requests spent."""
 
     entity: str
     channel: str
@@ -56,6 +56,7 @@ class VerifyReport:
     compared_again: int = 0
     in_motion: int = 0
     in_doubt: int = 0
+    unreadable: int = 0
     values_compared: int = 0
     differences: list[Difference] = field(default_factory=list)
     cut_off: bool = False
@@ -79,10 +80,11 @@ class VerifyReport:
         told = {name: value for name, value in vars(self).items() if name not in ("left", "differences")}
         return {**told, "equal": self.is_equal, "differences": [asdict(each) for each in self.differences]}
 
-    def leave(self, moving: set[str], doubted: set[str]) -> None:
-        """Records that changed while being compared, or are in doubt."""
-        self.in_motion, self.in_doubt = len(moving - doubted), len(doubted)
-        self.left = frozenset(moving | doubted)
+    def leave(self, moving: set[str], doubted: set[str], unreadable: Collection[str] = ()) -> None:
+        """Records that changed while being compared, are in doubt, or could not be read from the org."""
+        self.unreadable = len(set(unreadable) - doubted)
+        self.in_motion, self.in_doubt = len(moving - doubted - set(unreadable)), len(doubted)
+        self.left = frozenset({*moving, *doubted, *unreadable})
 
     def add(self, found: list[Difference]) -> None:
         """Hold differences, up to `HELD`."""
@@ -126,14 +128,15 @@ def verify_entity(
     columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
     plan = _plan(table, columns, budget)
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
-    seen = [_compare(org, table, columns, window, report) for window in plan.windows]
+    unreadable: dict[str, str] = {}
+    seen = [_compare(org, table, columns, window, report, unreadable) for window in plan.windows]
     lander.land(channel)
     moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
     doubted = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
     if plan.skipped:
         # Of the parts that are not read nothing is compared, now or again.
         moving, doubted = (_within(plan, ids) for ids in (moving, doubted))
-    report.leave(moving, doubted)
+    report.leave(moving, doubted, unreadable)
     report.differences = [found for found in report.differences if found.record_id not in report.left]
     read = pl.concat([pl.Series("Id", [], pl.String), *seen])
     report.compared = read.len() - int(read.is_in(list(report.left)).sum())
@@ -178,9 +181,14 @@ def _plan(table: CurrentState, columns: Sequence[Column], budget: int | None) ->
 
 
 def _compare(
-    org: Org, table: CurrentState, columns: Sequence[Column], window: IdWindow, report: VerifyReport
+    org: Org,
+    table: CurrentState,
+    columns: Sequence[Column],
+    window: IdWindow,
+    report: VerifyReport,
+    unreadable: dict[str, str],
 ) -> pl.Series:
-    """Compare a part; returns the Ids of both sides."""
+    """Compare a part; returns the Ids of both sides, and notes records with a value that does not convert."""
     within = f" and {window.condition}" if window.condition else ""
     progress = start(
         org.session,
@@ -192,7 +200,7 @@ def _compare(
         window=window,
     )
     seen: list[pl.Series] = []
-    for page, after in read_pages(org.session, progress, columns):
+    for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
         rows = frame(page).filter(~pl.col("_is_deleted").fill_null(False))
         if rows.is_empty():
             continue

@@ -110,6 +110,20 @@ def test_records_that_change_each_time_are_counted_and_not_said_to_be_equal(
     assert shown.exit_code == 1
 
 
+def test_a_record_that_the_org_cannot_give_is_counted_and_the_others_are_compared(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org, bad = synced.org, ids(synced.org, "Account")[3]
+    monkeypatch.setattr(verify_command, "_sync", lambda *_: None)
+    monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.1")
+    org.settings = replace(org.settings, spoiled_records={bad: ("NumberOfEmployees",)})
+    result = verify("--json", "--entity", "Account")
+    assert result.stdout, result.exception
+    (told,) = json.loads(result.stdout)["entities"]
+    assert (result.exit_code, told["equal"], told["differences"]) == (1, False, [])
+    assert (told["compared"], told["unreadable"], told["in_doubt"]) == (29, 1, 0)
+
+
 def test_what_rest_may_show_late_is_not_taken_for_drift(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
