@@ -18,6 +18,7 @@ import pytest
 from sfcdc_assets.clock import Clock, using
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.pubsub.fetch_stream import FetchStream
 
 MESSAGE_SECONDS = 1.0
@@ -27,6 +28,10 @@ BOUND_SECONDS = 10.0
 """The longest the org may be busy, by the machine's clock, before time goes on all the same."""
 LOOK_SECONDS = 0.002
 FAR_MS = 86_400_000
+
+
+def _machine_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class SimulatedClock(Clock):
@@ -40,8 +45,10 @@ class SimulatedClock(Clock):
         """Start at `now` (epoch ms)."""
         self._lock = threading.Lock()
         self._runs = runs
-        self._start = time.time_ns() // 1_000_000 if now is None else now
-        self._offset = self._start - (time.time_ns() // 1_000_000 if runs else 0)
+        self._start = _machine_ms() if now is None else now
+        self._offset = self._start - (_machine_ms() if runs else 0)
+        self._offsets = [(0, self._offset)]
+        """Since when, by the machine's clock, it was how far off."""
         self._moved: list[Callable[[], None]] = []
         self._driver = threading.get_ident()
         self._server: EmulatorServer | None = None
@@ -51,7 +58,8 @@ class SimulatedClock(Clock):
     @contextmanager
     def followed(self, server: EmulatorServer) -> Iterator[None]:
         """The clock of the client of this org, whose clock it is, until the block ends."""
-        begin = FetchStream.__init__
+        begin, created_ms = FetchStream.__init__, Table.created_ms.fget
+        assert created_ms is not None
 
         def known(stream: FetchStream, *arguments: Any) -> None:
             if self in arguments:
@@ -61,6 +69,9 @@ class SimulatedClock(Clock):
         with pytest.MonkeyPatch.context() as patch, using(self):
             self._server = server
             patch.setattr(FetchStream, "__init__", known)
+            if self._runs:
+                # A library dates the creation of tables by the machine's clock.
+                patch.setattr(Table, "created_ms", property(lambda table: self.told_at(created_ms(table))))
             try:
                 yield
             finally:
@@ -72,7 +83,11 @@ class SimulatedClock(Clock):
 
     def __call__(self) -> int:
         with self._lock:
-            return self._offset + (time.time_ns() // 1_000_000 if self._runs else 0)
+            return self._offset + (_machine_ms() if self._runs else 0)
+
+    def told_at(self, machine_ms: int) -> int:
+        """What this clock told when the machine's clock told this."""
+        return machine_ms + next(offset for since, offset in reversed(self._offsets) if since <= machine_ms)
 
     def now_ms(self) -> int:
         return self()
@@ -84,6 +99,8 @@ class SimulatedClock(Clock):
         """Let time pass; returns the new time."""
         with self._lock:
             self._offset += max(0, milliseconds)
+            if self._runs:
+                self._offsets.append((_machine_ms(), self._offset))
         for moved in self._moved:
             moved()
         return self()

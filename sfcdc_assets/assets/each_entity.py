@@ -26,7 +26,7 @@ def each_entity(
     if failures:
         told = "; ".join(f"{entity}: {first_line(error)}" for entity, error in failures.items())
         raise dg.Failure(
-            f"Failed: {told}. All other entities of this run are done.",
+            f"Failed: {told.removesuffix('.')}. All other entities of this run are done.",
             metadata={"failed_entities": ", ".join(failures)},
         )
 

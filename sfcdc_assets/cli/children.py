@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 GRACE_SECONDS = 1.5
@@ -19,13 +20,25 @@ LOOK_EVERY_SECONDS = 0.02
 
 
 def end_children(grace: float = GRACE_SECONDS) -> None:
-    """End every process below this one: asked first, killed after `grace` seconds. None is left when this returns."""
-    _signal(signal.SIGTERM)
+    """End every process below this one. None is left when this returns.
+
+    Its own children are asked, and take theirs with them: a JVM whose workers went first would tell of it at length.
+    What is there after `grace` seconds is killed.
+    """
+    me = os.getpid()
+    known = set(descendants(me))  # one whose parent ends is no longer below this one
+
+    def left() -> set[int]:
+        living = {pid for pid, _ in _processes()}
+        return (known & living) | set(descendants(me))
+
+    _signal(signal.SIGTERM, [pid for pid, parent in _processes() if parent == me])
     deadline = time.monotonic() + grace
-    while descendants(os.getpid()) and time.monotonic() < deadline:
+    while left() and time.monotonic() < deadline:
         time.sleep(LOOK_EVERY_SECONDS)
     # What they started meanwhile is found by looking again; a killed process starts nothing.
-    while _signal(signal.SIGKILL) and time.monotonic() < deadline + grace:
+    while (remaining := left()) and time.monotonic() < deadline + grace:
+        _signal(signal.SIGKILL, remaining)
         time.sleep(LOOK_EVERY_SECONDS)
 
 
@@ -42,13 +55,10 @@ def descendants(ancestor: int) -> list[int]:
     return found
 
 
-def _signal(number: signal.Signals) -> bool:
-    """Send it to every process below this one; whether there was any."""
-    found = descendants(os.getpid())
-    for pid in found:
+def _signal(number: signal.Signals, pids: Iterable[int]) -> None:
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-    return bool(found)
 
 
 def _processes() -> list[tuple[int, int]]:

@@ -181,7 +181,10 @@ class RawEvents:
             return None
         first = min(file.statistics["min.position"] for file in files)
         quoted = channel.replace("'", "''")
-        rows = self.table.scan(["position", "received_at"], f"channel = '{quoted}' and position >= {first}")
+        try:
+            rows = self.table.scan(["position", "received_at"], f"channel = '{quoted}' and position >= {first}")
+        except TableDamaged:
+            return first  # of a file that cannot be read only the log tells: all of it may be as late as its last event
         return pc.min(rows.filter(pc.field("received_at") > since)["position"]).as_py()
 
     def held_payloads(self) -> dict[tuple[str, str], list[DataFile]]:

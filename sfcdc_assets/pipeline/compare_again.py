@@ -51,10 +51,11 @@ def compare_again(
     for start in range(0, len(asked), IDS_PER_READ):
         some = asked[start : start + IDS_PER_READ]
         read_at = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-        rows = frame(read_back(org.session, entity, some, columns, described, position, read_at))
-        theirs = rows.filter(~pl.col("_is_deleted"))
+        read = read_back(org.session, entity, some, columns, described, position, read_at)
+        theirs = frame(read.rows).filter(~pl.col("_is_deleted"))
         ours = _rows_of(table, some)
-        doubted |= set(ours.filter(pl.col("_in_doubt"))["Id"].to_list())
+        # A record that the org does not give cannot be compared: it is left, as those in doubt are.
+        doubted |= {*ours.filter(pl.col("_in_doubt"))["Id"].to_list(), *read.refused, *read.left}
         ours = ours.filter(~pl.col("_is_deleted"))
         found += different_values(entity, theirs, ours, compared)
         found += one_sided(entity, theirs.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING)

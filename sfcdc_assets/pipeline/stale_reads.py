@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -77,7 +78,10 @@ def stale_records(
     first = raw_events.first_position_received_after(progress.channel, progress.started_at_ms - lag_ms)
     if first is None or first > progress.position:
         return []
-    events = events_of_records(raw_events, progress.entity, progress.channel, first - 1, progress.position)
+    try:
+        events = events_of_records(raw_events, progress.entity, progress.channel, first - 1, progress.position)
+    except TableDamaged:
+        return []  # what cannot be read cannot be compared; this snapshot is what mends it
     named = {record_id for record_id in events["record_id"].to_list() if names_one_record(record_id)}
     if not named:
         return []

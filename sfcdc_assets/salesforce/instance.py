@@ -7,18 +7,20 @@ https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/object_r
 from __future__ import annotations
 
 from sfcdc_assets import clock
-from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused
+from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, RequestRefused
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.session import OrgSession
 
 ASKED_EVERY_SECONDS = 600.0
 """A move takes Salesforce longer, and each question is a request of the day's allowance."""
+UNREACHABLE_SECONDS = 60.0
+"""After which it is asked again when the org could not be reached."""
 
 
 def instance_name(session: OrgSession) -> str | None:
     """`USA224`; None when the org does not tell it to this user."""
     try:
-        rows = list(query_rows(session, "SELECT InstanceName FROM Organization"))
+        rows = list(query_rows(session, "SELECT InstanceName FROM Organization", tries=1))
     except (RequestRefused, ApiLimitReached):
         return None
     name = rows[0].get("InstanceName") if rows else None
@@ -26,7 +28,10 @@ def instance_name(session: OrgSession) -> str | None:
 
 
 class InstanceName:
-    """The name of a session's instance, asked at the first call and then at most every ten minutes."""
+    """The name of a session's instance, asked at the first call and then at most every ten minutes.
+
+    While REST cannot be reached it is what it was last: a stream goes on without it, and the next call asks again.
+    """
 
     def __init__(self, session: OrgSession) -> None:
         self._session = session
@@ -37,6 +42,9 @@ class InstanceName:
         """The name; None when the org does not tell it."""
         now = clock.current().monotonic()
         if self._asked_at is None or now - self._asked_at >= ASKED_EVERY_SECONDS:
-            self._name = instance_name(self._session)
             self._asked_at = now
+            try:
+                self._name = instance_name(self._session)
+            except OrgUnavailable:
+                self._asked_at += UNREACHABLE_SECONDS - ASKED_EVERY_SECONDS
         return self._name

@@ -19,6 +19,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -28,9 +29,12 @@ from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing import LandingReport
+from sfcdc_assets.pipeline.org import Org as ConnectedOrg
+from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.pubsub.errors import PubSubUnavailable
+from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream
 
 HOUR, DAY = 3600, 86_400
@@ -57,6 +61,8 @@ class Figures:
     looks: int = 0
     cuts: int = 0
     snapshots: Counter[str] = field(default_factory=Counter)
+    refused_snapshots: int = 0
+    """Snapshots that were not taken because the permission was gone."""
     resumes: int = 0
     """How often a stream was begun again, or might have been, while its last replay id was not known to be complete:
     its events come and are charged a second time."""
@@ -137,18 +143,25 @@ class Month(Teller):
             self.pass_time(5)
 
     def work(self) -> None:
-        """What runs do that the ticks ask for: snapshots first, then the events; and the tick after it, the cut."""
+        """What runs do that the ticks ask for, with a session of their own: snapshots first, then the events; and the
+        tick after it, the cut."""
         self._has_work = False
+        with connect(load_settings()) as connected:
+            self._run(connected)
+        self.pass_time(20)
+        self.note_cuts()
+
+    def _run(self, connected: ConnectedOrg) -> None:
         stream, clock = self.stream, self.stream.clock
         through = {channel: report.complete_through_ms for channel, report in self._reports.items()}
         landed = LandedOnly(stream.warehouse, through)
         entities = dict(CHANNELS)
         for state in entity_states(stream.warehouse, entities, clock()):
             if state.needs_snapshot:
-                self._snapshot(state, landed)
+                self._snapshot(connected, state, landed)
         CatchUp(
             stream.warehouse,
-            stream.connected,
+            connected,
             landed,
             entities,
             entities,
@@ -161,8 +174,6 @@ class Month(Teller):
             clock_ms=clock,
             sleep=clock.sleep,
         ).run()
-        self.pass_time(20)
-        self.note_cuts()
 
     def note_cuts(self) -> None:
         """What a tick does when nothing is left to do."""
@@ -172,20 +183,25 @@ class Month(Teller):
             noted = note_cut(warehouse, dict(CHANNELS), channel, position, through, self.stream.clock())
             self.figures.cuts += noted.cut is not None
 
-    def _snapshot(self, state: EntityState, landed: LandedOnly) -> None:
+    def _snapshot(self, connected: ConnectedOrg, state: EntityState, landed: LandedOnly) -> None:
         stream, clock = self.stream, self.stream.clock
         pins = Pins(stream.warehouse, landed, 5.0, clock_ms=clock, sleep=clock.sleep)
-        self.figures.snapshots[state.entity] += 1
-        take_snapshot(
-            stream.warehouse,
-            stream.connected,
-            state.entity,
-            state.channel,
-            lambda position: pins.of(state.channel, position),
-            spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
-            at_least=state.entity_doubt or 0,
-            clock_ms=clock,
-        )
+        try:
+            take_snapshot(
+                stream.warehouse,
+                connected,
+                state.entity,
+                state.channel,
+                lambda position: pins.of(state.channel, position),
+                spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
+                at_least=state.entity_doubt or 0,
+                clock_ms=clock,
+            )
+        except ViewAllMissing:
+            self.figures.refused_snapshots += 1
+            self._has_work = True
+        else:
+            self.figures.snapshots[state.entity] += 1
 
     def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
         none = None
@@ -218,6 +234,11 @@ class Month(Teller):
             work.update(BUSY, self._ids[BUSY][first], {"Phone": token[:30]})
             work.update(BUSY, self._ids[BUSY][first + 1], {"Phone": token[:30], "Fax": token[-10:]})
         self.figures.published[BUSY] += 2
+
+    def overflow(self) -> None:
+        """A transaction of which only an overflow event tells: the object is to be read again."""
+        self.stream.server.faults.arm(Fault.OVERFLOW)
+        self._update(BUSY, 2 * PAIRS, {"Fax": "overflow"})
 
     def trickle(self, entity: str) -> None:
         """One transaction of a quiet object."""
@@ -296,6 +317,14 @@ def live(month: Month, days: int = 30) -> None:
                 month.trickle(SILENT)
             if dice.random() < 0.12:
                 month.weather()
+            if (day, hour) == (14, 3):
+                stream.server.bus.move()
+            if (day, hour) == (17, 9):
+                stream.org.view_all.withdraw()
+            if (day, hour) == (17, 10):
+                month.overflow()
+            if (day, hour) == (18, 9):
+                stream.org.view_all.give_back()
             month.settle()
             if month.has_work and hour % 3 == 0:
                 month.work()

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfcdc_assets.cli.children import descendants
+from sfcdc_assets.spark import session
 from sfcdc_assets_tests.pipeline.killed_sync import LOOK_EVERY_SECONDS, QUICK_JVM
 
 GIVE_UP_SECONDS = 90.0
+QUIET = f"-Dlog4j2.configurationFile={Path(session.__file__).with_name('log4j2.properties').as_uri()}"
+"""What the product's own sessions log."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Command:
             "PYTHONPATH": str(root),
             "SFCDC_SETTLE_SECONDS": "1",
             "SFCDC_SPARK_MASTER": "local[2]",
-            "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM,
+            "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": f"{QUICK_JVM} {QUIET}",
         }
         self._log = log
         with log.open("wb") as output:

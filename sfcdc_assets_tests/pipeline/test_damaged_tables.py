@@ -97,7 +97,8 @@ def test_a_damaged_file_of_events_fails_its_entity_by_name_and_a_rebuild_before_
         both.update("Contact", ids(org.org, "Contact")[0], {"Title": "goes on"})
     org.sync()
     org.assert_equal_to_the_org(["Contact"])
-    assert sfcdc("rebuild", "--from-org", "--entity", "Account").exit_code == 0
+    mended = sfcdc("rebuild", "--from-org", "--entity", "Account")
+    assert mended.exit_code == 0, mended.stderr
     org.assert_equal_to_the_org()
 
 

@@ -60,7 +60,7 @@ def test_a_commit_that_fails_is_named_and_done_by_the_next_tick(
         both.update("Contact", ids(synced.org, "Contact")[0], {"Title": "not stopped"})
     before = synced.rows("Account")
     commits = at_commit_of("current_state/Account", disk_full)
-    with pytest.raises(RunFailed, match="Failed: Account: no space left on device"):
+    with pytest.raises(RunFailed, match=r"Failed: Account: Table current_state/Account .*: no space left on device\."):
         synced.tick()
     assert synced.said == [f"{CHANNEL}: sync failed (run {synced.last_run()[:8]})"]
     assert synced.rows("Account") == before

@@ -40,6 +40,18 @@ def test_the_instance_is_asked_at_most_every_ten_minutes(org, session):
     assert len(org.requests("GET", "query/")) == 2
 
 
+def test_a_rest_side_that_cannot_be_reached_leaves_the_name_as_it_was_and_is_asked_again_soon(org, session):
+    org.on("GET", "query/", named("USA1"), Answer(503, []), named("USA2"))
+    time = MovedByHand()
+    with clock.using(time):
+        name = InstanceName(session)
+        told = []
+        for _ in range(7):
+            told.append(name())
+            time.seconds += 300
+    assert told == ["USA1", "USA1", "USA1", "USA2", "USA2", "USA2", "USA2"]
+
+
 @pytest.mark.parametrize(
     "answer",
     [
