@@ -10,6 +10,9 @@ from sfcdc_assets.resources.lake import LakeResource
 LONG = {"sfcdc/work": "long"}
 """Tag of jobs that may take long: dagster.yaml leaves slots to those that apply events."""
 
+FIRST = {"dagster/priority": "1"}
+"""Tag of jobs that apply events: of the runs that wait for a slot they are started first."""
+
 # Checks have a job of their own: Dagster would plan them with each run of this one and skip them, because the layers
 # log what they did and yield nothing.
 SYNC = dg.define_asset_job(
@@ -21,6 +24,7 @@ SYNC = dg.define_asset_job(
         ["salesforce", "current_state"],
         ["salesforce", "history"],
     ).without_checks(),
+    tags=FIRST,
     description="Drain the channel into raw_events and bring the tables of the chosen entities up to its last complete "
     "transaction. Safe at any time: what is already applied is not applied again.",
 )

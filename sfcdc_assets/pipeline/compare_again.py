@@ -53,8 +53,7 @@ def compare_again(
         read_at = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
         read = read_back(org.session, entity, some, columns, described, position, read_at)
         unreadable |= {*read.refused, *read.left}
-        rows = frame(read.rows)
-        theirs = rows.filter(~pl.col("_is_deleted"))
+        theirs = frame(read.rows).filter(~pl.col("_is_deleted"))
         ours = _rows_of(table, some)
         doubted |= set(ours.filter(pl.col("_in_doubt"))["Id"].to_list())
         ours = ours.filter(~pl.col("_is_deleted"))

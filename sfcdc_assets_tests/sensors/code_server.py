@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic, sleep
@@ -11,10 +11,18 @@ from typing import Any
 
 import dagster as dg
 
+from sfcdc_assets.assets.run_scope import COMPLETE_THROUGH_TAG
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.jobs import SNAPSHOT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.channel_reader import TICK
+from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
+from sfcdc_assets.pipeline.channel_reader import TICK, LandedOnly
+from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
@@ -54,6 +62,25 @@ class CodeServer:
             results.append(self.tick())
         return results
 
+    def do(self, request: dg.RunRequest) -> None:
+        """The work of a run that a tick asked for: all of it but Spark and Dagster, which cost seconds."""
+        landed = LandedOnly(self.stream.warehouse, {CHANNEL: int(request.tags[COMPLETE_THROUGH_TAG])})
+        entities = dict.fromkeys(self.stream.org.selected_entities, CHANNEL)
+        if request.job_name == SNAPSHOT.name:
+            for state in entity_states(self.stream.warehouse, entities, self.stream.clock()):
+                snapshot(self.stream, state, landed)
+        else:
+            catch_up(self.stream, entities, landed)
+
+    def ticks_and_runs(self, seconds: float) -> list[dg.SensorResult]:
+        """Ticks every five seconds; what they ask for is done at once."""
+        results = []
+        for _ in range(round(seconds / 5)):
+            results += self.ticks(5)
+            for request in results[-1].run_requests or ():
+                self.do(request)
+        return results
+
     def die(self) -> None:
         """The process is gone, and its connections with it."""
         self.channels.close()
@@ -74,6 +101,57 @@ def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
         finally:
             for each in started:
                 each.die()
+
+
+def snapshot(stream: Stream, state: EntityState, landed: LandedOnly) -> None:
+    """Day zero of an entity."""
+    pins = Pins(stream.warehouse, landed, 5.0, clock_ms=stream.clock, sleep=stream.clock.sleep)
+    take_snapshot(
+        stream.warehouse,
+        stream.connected,
+        state.entity,
+        state.channel,
+        lambda position: pins.of(state.channel, position),
+        spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
+        at_least=state.entity_doubt or 0,
+        clock_ms=stream.clock,
+    )
+
+
+def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> None:
+    """What a run of `sync` does."""
+
+    def apply(state: EntityState, up_to: int) -> ApplyReport:
+        spark = None
+        return apply_entity(
+            stream.warehouse,
+            spark,  # type: ignore[arg-type]  # nothing uses it
+            NOTHING_PRIVATE,
+            state.entity,
+            state.channel,
+            "a run",
+            up_to,
+        )
+
+    def each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
+        for state in states:
+            work(state)
+
+    CatchUp(
+        stream.warehouse,
+        stream.connected,
+        landed,
+        entities,
+        entities,
+        apply,
+        Teller(),
+        each,
+        every_entity=False,
+        visibility_seconds=5.0,
+        describe_seconds=900.0,
+        clock_ms=stream.clock,
+        sleep=stream.clock.sleep,
+    ).run()
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:

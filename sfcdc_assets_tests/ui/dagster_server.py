@@ -19,6 +19,32 @@ ROOT = Path(__file__).parents[2]
 _REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "sfcdc_assets"}
 
 
+def ask(url: str, text: str, **variables: object) -> Any:
+    """The data of a GraphQL query to a Dagster UI."""
+    request = urllib.request.Request(
+        f"{url}/graphql",
+        json.dumps({"query": text, "variables": variables}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        told = json.load(answer)
+    assert not told.get("errors"), told["errors"]
+    return told["data"]
+
+
+def processes(home: Path) -> dict[int, str]:
+    """Living processes that a Dagster home was given to: id -> command line."""
+    given = f"DAGSTER_HOME={home}".encode()
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if given in (process / "environ").read_bytes().split(b"\0"):
+                found[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue  # it has ended meanwhile
+    return {number: command for number, command in found.items() if command}
+
+
 class DagsterServer:
     """`sfcdc dev` in a folder of its own, on a free port."""
 
@@ -46,15 +72,7 @@ class DagsterServer:
 
     def left(self) -> list[str]:
         """Command lines of the living processes that Dagster's home was given to."""
-        home = f"DAGSTER_HOME={self.folder / 'dagster_home'}".encode()
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if home in (process / "environ").read_bytes().split(b"\0"):
-                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue  # it has ended meanwhile
-        return [command for command in found if command]
+        return list(processes(self.folder / "dagster_home").values())
 
     def wait(self, condition: Callable[[], Any], seconds: float, what: str) -> Any:
         """The condition's first true value; fails with what was said after so many seconds."""
@@ -68,15 +86,7 @@ class DagsterServer:
 
     def query(self, text: str, **variables: object) -> Any:
         """The data of a GraphQL query."""
-        request = urllib.request.Request(
-            f"{self.url}/graphql",
-            json.dumps({"query": text, "variables": variables}).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            told = json.load(answer)
-        assert not told.get("errors"), told["errors"]
-        return told["data"]
+        return ask(self.url, text, **variables)
 
     def run_ids(self, job: str, status: str) -> list[str]:
         """Runs of a job that have this status."""

@@ -46,11 +46,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterServer]:
 
 @pytest.fixture(scope="module")
 def synced(server: DagsterServer) -> DagsterServer:
-    """After the sensor's snapshot run and a person's sync run (the sensor's own would be 30 s later)."""
+    """After the sensor's snapshot run and a sync run of a person, beside which the sensor asks for one of its own."""
     server.succeeded("snapshot", 90)
     keys = server.partition_keys("current_state")
     server.launch("sync", keys[0], keys[-1])
-    server.succeeded("sync", 90)
+    server.succeeded("sync", 180)
     if SCREENSHOTS:  # of a quiet moment, after the sensor's own run has brought changes
         server.wait(lambda: len(server.run_ids("sync", "SUCCESS")) > 1, 120, "the sensor's own sync run")
         server.switch_off("poll_ChangeEvents")
