@@ -103,6 +103,8 @@ class Landing:
         present = raw_events.place(self._channel)
         if (present.position, present.begun) != (before.position, before.begun):
             raise ConcurrentCommit(NAME, f"{self._channel} was landed up to position {present.position} meanwhile")
+        # Another reader may have seen the end of the last transaction already.
+        before = replace(before, complete_position=max(before.complete_position, present.complete_position))
         self._know([event.schema_id for event in events])
         parsed: dict[str, Mapping[str, Any] | None] = {}
 
