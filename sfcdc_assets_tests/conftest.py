@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 settings.register_profile("suite", deadline=None, print_blob=True)
 settings.load_profile("suite")
 
-LIVES = 200
+LIVES = 40
 LIFE_GROUPS = 8
 """Pieces of the lives that workers take."""
 SLOW_FIRST = ("sfcdc_assets_tests/cli/", "sfcdc_assets_tests/ui/", "sfcdc_assets_tests/pipeline/")
