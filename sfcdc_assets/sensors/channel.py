@@ -29,7 +29,7 @@ from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.refused_reads import sentences
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.salesforce.errors import OrganizationReplaced
+from sfcdc_assets.salesforce.errors import LoginRefused, OrganizationReplaced
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
 INTERVAL_SECONDS = 5
@@ -66,7 +66,7 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
         opened = OPEN_CHANNELS.of(channel, warehouse, load_settings(), partial(org.connect, warehouse))
         try:
             return tick(context.instance, channel, opened, TICK)
-        except (WrongOrganization, OrganizationReplaced):
+        except (WrongOrganization, OrganizationReplaced, LoginRefused):
             OPEN_CHANNELS.drop(channel)
             raise
 

@@ -20,11 +20,14 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.salesforce.errors import LoginRefused
 
 log = logging.getLogger(__name__)
 
 FORGOTTEN_SECONDS = 120.0
 """A channel that no tick has asked for is closed: its sensor was switched off, or another process has it now."""
+REFUSED_SECONDS = 300.0
+"""How long credentials that the org has refused are not tried again: it locks out users after some wrong passwords."""
 MEMBERS_SECONDS = 600.0
 """How long the members of a channel are believed: Salesforce itself takes that long until a change counts."""
 
@@ -36,6 +39,15 @@ class ChannelInUse(SfcdcError):
     def __init__(self, channel: str, reason: str) -> None:
         self.channel = channel
         super().__init__(f"{channel}: {reason}. The next tick tries again.")
+
+
+@dataclass(frozen=True)
+class RefusedLogin:
+    """A login that the org refused, the settings it was tried with, and until when they are not tried again."""
+
+    settings: Settings
+    until: float
+    error: LoginRefused
 
 
 @dataclass
@@ -131,6 +143,7 @@ class OpenChannels:
         self._forgotten_seconds = forgotten_seconds
         self._open: dict[str, OpenChannel] = {}
         self._opening: set[str] = set()
+        self._refused: dict[str, RefusedLogin] = {}
         self._changed = threading.Condition()
         self._watcher: threading.Thread | None = None
 
@@ -143,9 +156,13 @@ class OpenChannels:
     ) -> OpenChannel:
         """The open channel; opened anew when the settings or the warehouse are not those it was opened with.
 
-        Raises `ChannelInUse` and what `connect` raises; nothing is open then.
+        Raises `ChannelInUse` and what `connect` raises; nothing is open then. A refused login is raised again for five
+        minutes, or until the settings change, before it is tried again.
         """
         with self._changed:
+            refused = self._refused.get(channel)
+            if refused and refused.settings == settings and clock.current().monotonic() < refused.until:
+                raise refused.error
             found = self._open.get(channel)
             if found is not None and (found.settings, found.warehouse) == (settings, warehouse):
                 found.touch()
@@ -159,6 +176,9 @@ class OpenChannels:
             self.drop(channel)
             opened = OpenChannel(channel, warehouse, settings, connect)
             return opened
+        except LoginRefused as error:
+            self._refused[channel] = RefusedLogin(settings, clock.current().monotonic() + REFUSED_SECONDS, error)
+            raise
         finally:
             with self._changed:
                 self._opening.remove(channel)

@@ -23,6 +23,7 @@ from sfcdc_assets.sensors import open_channels
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import ChannelInUse, OpenChannels
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
+from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 from sfcdc_assets_tests.sensors.code_server import CodeServer, code_servers, eventually
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
@@ -360,12 +361,16 @@ def test_a_refused_login_fails_each_tick_and_leaves_nothing_that_blocks_the_next
     weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weather.update(1)
+    requests = Requests(weather.server, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setenv("SFCDC_CLIENT_SECRET", "wrong")
-        for _ in range(3):
+        for _ in range(120):
             with pytest.raises(LoginRefused, match="SFCDC_CLIENT_SECRET"):
                 tick(server.instance, CHANNEL, server.open(), TICK)
             assert weather.server.service.open_streams == 0
+            weather.clock.advance(5_000)
+        # Ten minutes of ticks: an org locks a user out after some wrong passwords.
+        assert [each for each in requests.take_all() if each.endswith("/token")] == ["POST /services/oauth2/token"] * 2
     server.ticks(15)
     assert weather.server.service.open_streams == 1
     assert_landed(weather, 1)
