@@ -55,14 +55,29 @@ def cuts(warehouse: Warehouse, channel: str | None = None) -> list[Cut]:
     rows = table.scan()
     if channel is not None:
         rows = rows.filter(pc.field("channel") == channel)
+    return _newest_first(rows)
+
+
+def _newest_first(rows: pa.Table) -> list[Cut]:
     newest_first = rows.sort_by([("channel", "ascending"), ("position", "descending"), ("applied_at", "descending")])
     return [Cut(**{**row, "tables": dict(row["tables"])}) for row in newest_first.to_pylist()]
 
 
 def latest_cut(warehouse: Warehouse, channel: str, at: datetime | None = None) -> Cut | None:
-    """The newest cut of a channel, or the newest whose last transaction was committed at or before `at` (UTC)."""
+    """The newest cut of a channel, or the newest whose last transaction was committed at or before `at` (UTC).
+
+    Only a search by time reads all cuts: where the newest one is tells the table's own transaction version.
+    """
+    if at is None:
+        table = Table.open(warehouse, NAME)
+        position = table.transaction_version(channel) if table is not None else None
+        if table is None or position is None:
+            return None
+        quoted = channel.replace("'", "''")
+        newest = _newest_first(table.scan(predicate=f"channel = '{quoted}' and position = {position}"))
+        return newest[0] if newest else None
     for cut in cuts(warehouse, channel):
-        if at is None or (cut.commit_timestamp is not None and cut.commit_timestamp <= at):
+        if cut.commit_timestamp is not None and cut.commit_timestamp <= at:
             return cut
     return None
 

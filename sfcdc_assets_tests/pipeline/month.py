@@ -309,8 +309,8 @@ def live(month: Month, days: int = 30) -> None:
     for day in range(days):
         maintained = day in (9, 19, 29)
         for hour in range(24):
-            if 8 <= hour < 18:
-                month.burst(dice.randrange(10))
+            if 8 <= hour < 18 and hour % 2 == 0:
+                month.burst(dice.randrange(20))
             if hour == 12 and dice.random() < 0.8:
                 month.trickle(QUIET)
             if hour == 13 and day not in SILENT_DAYS:
@@ -326,9 +326,9 @@ def live(month: Month, days: int = 30) -> None:
             if (day, hour) == (18, 9):
                 stream.org.view_all.give_back()
             month.settle()
-            if month.has_work and hour % 3 == 0:
+            if month.has_work and hour % 4 == 0:
                 month.work()
-            if hour % 2 == 0:
+            if hour % 3 == 0:
                 month.look()
             month.pass_time(HOUR - 60)
         if maintained:
