@@ -44,8 +44,7 @@ RETENTION_MS = 70 * 3_600_000
 """Events are kept for 72 hours; a channel that was begun longer ago and never told a replay id may have lost some."""
 
 LOOK_SECONDS = 3_600.0
-"""How often a reader that goes on looks whether another process has moved the channel's place; a commit sees it at once.
-"""
+"""How often a reader that goes on looks whether another process moved the place; a commit notices at once."""
 
 _CLOSING_SECONDS = 5.0
 _IN_FLIGHT_SECONDS = 0.5
