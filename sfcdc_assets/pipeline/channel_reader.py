@@ -100,6 +100,8 @@ class ChannelReader:
         self._committed_ms: int | None = None
         self._complete_through_ms = 0
         self._looked_at = 0.0
+        self._lost_place: str | None = None
+        """Why the place was lost, until a report has told it: what follows a loss may fail and be tried again."""
         self._lock = threading.Lock()
 
     def land(self, patience: Patience) -> LandingReport:
@@ -148,15 +150,15 @@ class ChannelReader:
     def _land(self, patience: Patience) -> LandingReport:
         report = LandingReport(self._channel)
         self._follow_others(patience)
-        report.lost_place = self._follow_instance()
+        self._lost_place = self._follow_instance() or self._lost_place
         try:
             self._read(patience, report)
         except ReplayIdRefused as refused:
             if self._place.resume.replay_id is None:
                 raise
-            report.lost_place = str(refused)
-            self._lose_place(report.lost_place)
+            self._lose_place(str(refused))
             self._read(patience, report)
+        report.lost_place, self._lost_place = self._lost_place, None
         report.position, report.complete_position = self._place.position, self._place.complete_position
         self._complete_through_ms = max(self._complete_through_ms, report.complete_through_ms)
         report.complete_through_ms = self._complete_through_ms
@@ -165,7 +167,7 @@ class ChannelReader:
         return report
 
     def _read(self, patience: Patience, report: LandingReport) -> None:
-        subscription = self._subscription or self._open(report)
+        subscription = self._subscription or self._open()
         began, deadline = clock.now_ms(), clock.current().monotonic() + patience.budget
         waiting: list[DeliveredEvent] = []
         payload_bytes = 0
@@ -250,15 +252,14 @@ class ChannelReader:
                 raise
             self._committed_ms = clock.now_ms()
 
-    def _open(self, report: LandingReport) -> Subscription:
+    def _open(self) -> Subscription:
         # Whoever gives the warehouse to another organization breaks the channel's order, so that no commit of a reader
         # that is open succeeds: it comes back here.
         claim_warehouse(self._warehouse, self._org.session.organization_id, clock.now_ms())
         self._place, self._committed_ms = self._landing.place()
         place = self._place
         if place.resume.replay_id is None and place.begun_at_ms and clock.now_ms() - place.begun_at_ms > RETENTION_MS:
-            report.lost_place = "the channel was begun longer ago than events are kept, and no replay id is known"
-            self._lose_place(report.lost_place)
+            self._lose_place("the channel was begun longer ago than events are kept, and no replay id is known")
         if self._place.resume.replay_id is None and self._place.begun is None:
             self._place = self._landing.begin(self._place, self._first_start())
         begun = ReplayStart.LATEST if self._place.begun == LATEST else ReplayStart.EARLIEST
@@ -280,6 +281,7 @@ class ChannelReader:
         return lost
 
     def _lose_place(self, reason: str) -> None:
+        self._lost_place = reason
         self._close()
         raw_events = RawEvents.open(self._warehouse)
         self._place = lose_place(
