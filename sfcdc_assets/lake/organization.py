@@ -80,10 +80,10 @@ class OrganizationLog:
         ]
         self._append([*accepted, {"what": What.BOUND.value, "organization_id": organization_id}], now_ms)
 
-    def note_instance(self, channel: str, instance: str, position: int, now_ms: int) -> None:
-        """The channel is read on this instance from a position on. Raises `ConcurrentCommit`."""
+    def note_instance(self, channel: str, organization_id: str, instance: str, position: int, now_ms: int) -> None:
+        """The organization's channel is read on this instance from a position on. Raises `ConcurrentCommit`."""
         row = {"what": What.INSTANCE.value, "channel": channel, "instance": instance, "position": position}
-        self._append([{**row, "organization_id": self.organization_id}], now_ms)
+        self._append([{**row, "organization_id": organization_id}], now_ms)
 
     def _append(self, rows: list[dict[str, Any]], now_ms: int) -> None:
         first = len(self._rows) + 1

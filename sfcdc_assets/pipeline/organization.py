@@ -116,12 +116,14 @@ def follow_instance(warehouse: Warehouse, channel: str, organization_id: str, in
     if before is not None and (place.is_known or place.begun is not None):
         reason = f"the org moved from the instance {before} to {instance}"
         place = lose_place(warehouse, raw_events, place, reason, organization_id, now_ms)
-    _note_instance(warehouse, channel, instance, place.position, now_ms)
+    _note_instance(warehouse, channel, organization_id, instance, place.position, now_ms)
     return reason
 
 
 @decide_anew
-def _note_instance(warehouse: Warehouse, channel: str, instance: str, position: int, now_ms: int) -> None:
+def _note_instance(
+    warehouse: Warehouse, channel: str, organization_id: str, instance: str, position: int, now_ms: int
+) -> None:
     log = OrganizationLog(warehouse)
     if log.instance(channel) != instance:
-        log.note_instance(channel, instance, position, now_ms)
+        log.note_instance(channel, organization_id, instance, position, now_ms)

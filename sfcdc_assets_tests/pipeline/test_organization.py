@@ -100,7 +100,7 @@ def test_of_two_orgs_that_come_at_once_one_is_refused(warehouse: Warehouse, monk
             super().bind(*arguments)
 
     claimed = OrganizationLog(warehouse)
-    claimed.note_instance(ALL, "EMU1", 0, 1)  # so that the table is there for both
+    claimed.note_instance(ALL, OURS, "EMU1", 0, 1)  # so that the table is there for both
     monkeypatch.setattr(organization, "OrganizationLog", Late)
     with pytest.raises(WrongOrganization):
         claim_warehouse(warehouse, OURS, 1)
@@ -205,3 +205,12 @@ def test_the_instance_of_another_organization_is_not_compared(warehouse: Warehou
 def rows(warehouse: Warehouse) -> list[dict[str, Any]]:
     found = pa.table(DeltaTable(warehouse.uri(organization_log.NAME)).scan()).to_pylist()
     return sorted(found, key=lambda row: row["number"])
+
+
+def test_an_instance_that_was_noted_before_the_warehouse_belonged_to_anybody_is_known_afterwards(
+    warehouse: Warehouse,
+) -> None:
+    assert organization.follow_instance(warehouse, ALL, OURS, "USA1", 1) is None
+    claim_warehouse(warehouse, OURS, 2)
+    landed(warehouse)
+    assert "moved from the instance USA1 to USA2" in str(organization.follow_instance(warehouse, ALL, OURS, "USA2", 3))
