@@ -39,9 +39,9 @@ from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.channel_reader import Lander
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState
+from sfcdc_assets.pipeline.lander import Lander
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.read_back import ReadBackReport

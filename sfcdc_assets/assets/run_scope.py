@@ -9,8 +9,8 @@ import dagster as dg
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import LandedOnly, Lander, Poller
 from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.pipeline.lander import LandedOnly, Lander, Poller
 from sfcdc_assets.pipeline.org import Org
 
 TRIGGER_TAG = "sfcdc/trigger"

@@ -8,8 +8,9 @@ from sfcdc_assets import clock
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.audit import audit
-from sfcdc_assets.pipeline.channel_reader import POLL, Poller
 from sfcdc_assets.pipeline.entities import entity_channels, entity_states
+from sfcdc_assets.pipeline.lander import Poller
+from sfcdc_assets.pipeline.patience import POLL
 from sfcdc_assets.pipeline.verify import open_drift_doubts
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource

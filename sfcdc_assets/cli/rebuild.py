@@ -13,8 +13,8 @@ from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.organization import accept_organization, check_accepted, claim_warehouse, connect_for
 from sfcdc_assets.pipeline.pin import Pins

@@ -23,7 +23,7 @@ from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.channel_reader import POLL, Patience, until_settled
+from sfcdc_assets.pipeline.patience import POLL, Patience, until_settled
 from sfcdc_assets.pipeline.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick

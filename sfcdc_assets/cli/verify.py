@@ -21,10 +21,10 @@ from sfcdc_assets.lake.damage import damage_of
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audit import audit
-from sfcdc_assets.pipeline.channel_reader import POLL
 from sfcdc_assets.pipeline.entities import entity_channels
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.organization import connect_for
+from sfcdc_assets.pipeline.patience import POLL
 from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 

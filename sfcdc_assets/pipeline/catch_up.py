@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from sfcdc_assets import clock
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import Lander
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport
 from sfcdc_assets.pipeline.described import follow_describe
 from sfcdc_assets.pipeline.entities import EntityState, entity_states, seen_by_privacy
+from sfcdc_assets.pipeline.lander import Lander
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.org import Org

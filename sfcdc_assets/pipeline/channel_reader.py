@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from types import TracebackType
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.header import HeaderError, read_header
@@ -25,6 +23,7 @@ from sfcdc_assets.pipeline.landing import Landing, LandingReport, is_enough
 from sfcdc_assets.pipeline.lost_place import lose_place
 from sfcdc_assets.pipeline.org import Org
 from sfcdc_assets.pipeline.organization import claim_warehouse, follow_instance
+from sfcdc_assets.pipeline.patience import ANSWER_SECONDS, Patience
 from sfcdc_assets.pubsub.errors import PubSubError, ReplayIdRefused
 from sfcdc_assets.pubsub.place import DeliveredEvent, Place
 from sfcdc_assets.pubsub.replay import ReplayStart
@@ -48,40 +47,6 @@ LOOK_SECONDS = 3_600.0
 
 _CLOSING_SECONDS = 5.0
 _IN_FLIGHT_SECONDS = 0.5
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long a reading waits, in seconds: for the first response of a call, for the next one, and in all.
-
-    `goes_on`: somebody reads on later from the same subscription. Otherwise the reading ends with the first event that
-    was committed after it began, because a stream may never rest. `through_ms`: a silence lasts at least until all that
-    was committed before (epoch ms, UTC) is landed.
-    """
-
-    first_answer: float
-    quiet: float
-    budget: float
-    goes_on: bool = False
-    through_ms: int = 0
-
-
-TICK = Patience(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
-"""A sensor's tick, which is ended from outside after 60 s: the subscription stays open until the next one."""
-
-ANSWER_SECONDS = SILENCE_SECONDS + 10
-"""A stream that has not answered after so long is dead."""
-
-POLL = Patience(first_answer=ANSWER_SECONDS, quiet=2.0, budget=600.0)
-"""One reading of what there is. The first response of a quiet channel may take 270 s."""
-
-PIN = Patience(first_answer=5.0, quiet=0.5, budget=600.0)
-"""For a read of the org that is to be pinned: any position that is landed will do, a higher one spares work."""
-
-
-def until_settled(settle_seconds: float) -> Patience:
-    """A reading that waits until the last transaction counts as complete."""
-    return replace(POLL, quiet=settle_seconds)
 
 
 class ChannelReader:
@@ -324,71 +289,6 @@ class ChannelReader:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             subscription.close()
-
-
-class Poller:
-    """Reads channels of one org by itself, for a run or command: a context manager. Subscriptions stay open in it, so
-    that nothing is delivered twice to it."""
-
-    def __init__(self, warehouse: Warehouse, org: Org, settle_seconds: float, patience: Patience | None = None) -> None:
-        """`patience`: that of a reading whose caller has none of its own; by default until the stream has settled."""
-        self._warehouse = warehouse
-        self._org = org
-        self._settle_seconds = settle_seconds
-        self._patience = patience or until_settled(settle_seconds)
-        self._readers: dict[str, ChannelReader] = {}
-
-    def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
-        """Land what the channel brings. Raises what `ChannelReader.land` raises."""
-        reader = self._readers.get(channel)
-        if reader is None:
-            reader = ChannelReader(self._warehouse, self._org, channel, self._settle_seconds)
-            self._readers[channel] = reader
-        return reader.land(patience or self._patience)
-
-    def __enter__(self) -> Poller:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        readers, self._readers = self._readers, {}
-        with contextlib.ExitStack() as stack:
-            for reader in readers.values():
-                stack.callback(reader.close if kind is None else reader.drop)
-
-
-class LandedOnly:
-    """Lands nothing: the channel's sensor does, and a run that it asked for works on what is there.
-
-    `complete_through_ms`: channel -> what the sensor knew of it when it asked for the run.
-    """
-
-    def __init__(self, warehouse: Warehouse, complete_through_ms: dict[str, int]) -> None:
-        self._warehouse = warehouse
-        self._complete_through_ms = complete_through_ms
-
-    def __enter__(self) -> LandedOnly:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """There is nothing to close."""
-
-    def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
-        """Where the channel stands."""
-        place = RawEvents.open(self._warehouse).place(channel)
-        return LandingReport(
-            channel,
-            position=place.position,
-            complete_position=place.complete_position,
-            complete_through_ms=self._complete_through_ms.get(channel, 0),
-            has_place=place.is_known,
-        )
-
-
-Lander = Poller | LandedOnly
 
 
 def _is_committed_after(events: Sequence[DeliveredEvent], moment_ms: int) -> bool:

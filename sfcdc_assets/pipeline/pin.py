@@ -13,7 +13,8 @@ from sfcdc_assets import clock
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import PIN, Lander
+from sfcdc_assets.pipeline.lander import Lander
+from sfcdc_assets.pipeline.patience import PIN
 
 WAITS = 100
 """The most pauses for one position; each lasts until the newest event is old enough, so one or two are usual."""

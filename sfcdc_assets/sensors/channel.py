@@ -19,12 +19,12 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.channel_reader import TICK, Patience
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states, seen_by_privacy
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.layout import seen_by_layout
 from sfcdc_assets.pipeline.organization import WrongOrganization, claim_warehouse
+from sfcdc_assets.pipeline.patience import TICK, Patience
 from sfcdc_assets.pipeline.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.refused_reads import sentences
 from sfcdc_assets.resources.lake import LakeResource

@@ -23,7 +23,7 @@ from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import TICK, Patience, until_settled
+from sfcdc_assets.pipeline.patience import TICK, Patience, until_settled
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS

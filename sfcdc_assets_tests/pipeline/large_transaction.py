@@ -26,10 +26,11 @@ from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import Poller, until_settled
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import apply_entity
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.patience import until_settled
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.spark.session import spark_session

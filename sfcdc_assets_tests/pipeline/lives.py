@@ -24,13 +24,14 @@ from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.channel_reader import Poller, until_settled
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import Org as ConnectedOrg
 from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.patience import until_settled
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.read_back import ReadBackReport
 from sfcdc_assets.pipeline.rebuild import rebuild_entity, remove_layers

@@ -24,13 +24,15 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.channel_reader import TICK, ChannelReader, LandedOnly
+from sfcdc_assets.pipeline.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.lander import LandedOnly
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import Org as ConnectedOrg
 from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.patience import TICK
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.pubsub.errors import PubSubUnavailable

@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.rebuild import remove_layers
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms

@@ -13,10 +13,11 @@ from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audit import audit
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.channel_reader import Poller, until_settled
 from sfcdc_assets.pipeline.current_state import apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.org import Org, connect
+from sfcdc_assets.pipeline.patience import until_settled
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
 from sfcdc_assets.snapshot.progress import SnapshotProgress

@@ -19,9 +19,10 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake import gap_reconciliation
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import POLL, Poller
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.patience import POLL
 from sfcdc_assets_tests.pipeline.emulated_pipeline import (
     CHANNEL,
     EmulatedPipeline,

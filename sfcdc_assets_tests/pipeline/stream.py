@@ -20,10 +20,12 @@ from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import POLL, TICK, ChannelReader, Patience, Poller, until_settled
+from sfcdc_assets.pipeline.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.landing import LandingReport
 from sfcdc_assets.pipeline.org import Org as ConnectedOrg
 from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 CHANNEL = "/data/ChangeEvents"

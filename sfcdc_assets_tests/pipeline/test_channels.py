@@ -16,8 +16,8 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.explain import explain_record
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.lost_place import lose_place
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.pin import Pins

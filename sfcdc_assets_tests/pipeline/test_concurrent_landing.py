@@ -14,8 +14,9 @@ from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline import landing
-from sfcdc_assets.pipeline.channel_reader import POLL, Poller
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.org import connect
+from sfcdc_assets.pipeline.patience import POLL
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 
 SEED = 8

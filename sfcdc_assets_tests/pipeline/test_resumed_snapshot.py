@@ -13,8 +13,8 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import Poller
 from sfcdc_assets.pipeline.entities import entity_states
+from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.org import connect
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids

@@ -10,7 +10,8 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.pipeline.channel_reader import LOOK_SECONDS, PIN
+from sfcdc_assets.pipeline.channel_reader import LOOK_SECONDS
+from sfcdc_assets.pipeline.patience import PIN
 from sfcdc_assets.pubsub.errors import PubSubUnavailable
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream

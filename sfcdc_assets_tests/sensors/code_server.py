@@ -18,9 +18,10 @@ from sfcdc_assets.jobs import SNAPSHOT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.channel_reader import TICK, LandedOnly
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.lander import LandedOnly
+from sfcdc_assets.pipeline.patience import TICK
 from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.resources.org import OrgResource

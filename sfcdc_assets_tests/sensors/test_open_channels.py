@@ -13,8 +13,9 @@ import pytest
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import TICK, ChannelReader
+from sfcdc_assets.pipeline.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.org import Org as ConnectedOrg
+from sfcdc_assets.pipeline.patience import TICK
 from sfcdc_assets.pubsub.errors import AuthenticationRefused, PubSubUnavailable
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.channel_members import ChannelMembers

@@ -16,7 +16,7 @@ from sfcdc_assets.assets.run_scope import LANE_TAG, lane
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.table import Table
-from sfcdc_assets.pipeline.channel_reader import TICK
+from sfcdc_assets.pipeline.patience import TICK
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
