@@ -105,10 +105,13 @@ class PubSubConnection:
         """GetTopic, once and within `timeout` seconds: shows that the whole way to the service works."""
         return self._topic_info(self._once("GetTopic", pb.TopicRequest(topic_name=topic), topic, timeout))
 
-    def subscribe(self, requests: Any, timeout: float | None) -> tuple[Any, str]:
-        """Start a Subscribe call that ends after `timeout` seconds at the latest; the call and the token it uses."""
+    def subscribe(self, requests: Any) -> tuple[Any, str]:
+        """Start a Subscribe call; the call and the token it uses.
+
+        It has no deadline: it stays open for days, and whoever reads it notices when it falls silent.
+        """
         credentials = self._credentials(False)
-        call = self._stub().Subscribe(requests, metadata=credentials.metadata(), timeout=timeout)
+        call = self._stub().Subscribe(requests, metadata=credentials.metadata())
         return call, credentials.access_token
 
     def _retried(self, rpc: str, request: Any, subject: str) -> Any:

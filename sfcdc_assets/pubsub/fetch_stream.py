@@ -58,8 +58,7 @@ class FetchStream:
         # gRPC takes requests from this iterator until it ends; ending it early would half-close the call.
         self._requests: SimpleQueue[pb.FetchRequest | None] = SimpleQueue()
         self._requests.put(start.fetch_request(topic, number))
-        # No deadline for the call: it stays open for days. Whoever reads it notices when it falls silent.
-        self._call, self._secret = connection.subscribe(iter(self._requests.get, None), None)
+        self._call, self._secret = connection.subscribe(iter(self._requests.get, None))
         self._reader = threading.Thread(target=self._read, name=f"subscribe {topic}", daemon=True)
         self._reader.start()
 
