@@ -61,12 +61,12 @@ class OrganizationLog:
         names = [row for row in self._rows if row["what"] == What.INSTANCE and row["channel"] == channel]
         return names[-1]["instance"] if names and names[-1]["organization_id"] == self.organization_id else None
 
-    def accepted_after(self, channel: str, position: int) -> bool:
-        """Whether another organization was accepted on the channel after a position: rows that were read before it may
-        vanish, all of them, and nobody needs to be asked again."""
-        return any(
-            row["what"] == What.ACCEPTED and row["channel"] == channel and row["position"] > position
-            for row in self._rows
+    def accepted_at(self, channel: str) -> int:
+        """The channel's position at which another organization was accepted, 0 when none was. Events up to it tell
+        nothing of this organization, and rows that were read before it may vanish, all of them, without a question."""
+        return max(
+            (row["position"] for row in self._rows if row["what"] == What.ACCEPTED and row["channel"] == channel),
+            default=0,
         )
 
     def bind(self, organization_id: str, now_ms: int, broken_at: Mapping[str, int]) -> None:

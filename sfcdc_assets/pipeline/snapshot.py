@@ -147,9 +147,10 @@ def _take(
         distrusted = unreadable_records(after, unreadable)
         unreadable.clear()
         if after.complete:
-            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms)
+            accepted_at = OrganizationLog(warehouse).accepted_at(channel)
+            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms, accepted_at)
             doubted = {each.record_id for each in distrusted}
-            if not OrganizationLog(warehouse).accepted_after(channel, complete.position if complete else 0):
+            if accepted_at <= (complete.position if complete else 0):
                 vanished = vanished_rows(warehouse, snapshots, after, page, doubted, org.vanish_limits)
         snapshots.add_page(page, after, clock_ms(), distrusted, believed=vanished is None)
         on_page(after)

@@ -1,10 +1,10 @@
 """Reads of the org that show an older state than the events before their pin (guarantee 8).
 
 REST may lag behind the stream by more than SFCDC_VISIBILITY_SECONDS allows for. What a read shows is compared with the
-headers of the events that it is to contain: a row that the org modified, as it says, before its record's last event, or
-a record that it does not show though its last event says that it is there, is not believed at first. Long after the
-event, by our own clock, it is: some changes leave SystemModstamp behind their commit time, and records may vanish
-without an event.
+headers of the events that it is to contain: a row that the org modified, as it says, before its record's last event or
+at a time that an earlier transaction of the record may have left as well, or a record that it does not show though its
+last event says that it is there, is not believed at first. Long after the event, by our own clock, it is: some changes
+leave SystemModstamp behind their commit time, and records may vanish without an event.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ USUAL_LAGS = 60
 SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
 """Events after which a record is there."""
 
-_EVENT = ["record_ids", "position", "change_type", "commit_timestamp", "received_at"]
+_EVENT = ["record_ids", "position", "change_type", "commit_timestamp", "received_at", "transaction_key"]
 
 
 def events_of_records(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int) -> pl.DataFrame:
-    """`record_id`, `position`, `change_type`, `commit_timestamp`, `received_at` of each record's events with
-    after < position <= up_to, in order."""
+    """`record_id`, `position`, `change_type`, `commit_timestamp`, `received_at`, `transaction_key` of each record's
+    events with after < position <= up_to, in order."""
     headers = raw_events.headers(entity, channel, _EVENT, after=after, up_to=up_to)
     return pl.DataFrame(headers).explode("record_ids").rename({"record_ids": "record_id"}).sort("position")
 
@@ -46,12 +46,16 @@ def longest_lag_ms(visibility_seconds: float) -> int:
 
 
 def older_than_events(rows: pl.DataFrame, events: pl.DataFrame) -> set[str]:
-    """Ids of rows (`Id`, `_system_modstamp`) the org modified, as it says, before an event that they should contain."""
-    last = events.group_by("record_id").agg(pl.col("commit_timestamp").max())
-    older = rows.join(last, left_on="Id", right_on="record_id").filter(
-        pl.col("_system_modstamp") + SKEW < pl.col("commit_timestamp")
-    )
-    return set(older["Id"].to_list())
+    """Ids of rows (`Id`, `_system_modstamp`) that may show their record as it was before the last of its events, all of
+    which they should contain: the org modified them, as it says, before that event, or two transactions changed the
+    record so close to that time that it cannot tell which of them the row is after."""
+    by_commit = events.group_by("record_id", "transaction_key").agg(pl.col("commit_timestamp").max())
+    last = by_commit.group_by("record_id").agg(pl.col("commit_timestamp").max().alias("last"))
+    each = rows.join(by_commit, left_on="Id", right_on="record_id").join(last, left_on="Id", right_on="record_id")
+    low, high = pl.col("_system_modstamp") - SKEW, pl.col("_system_modstamp") + SKEW
+    near = pl.col("commit_timestamp").is_between(low, high)
+    told = each.group_by("Id").agg(near.sum().alias("near"), (high < pl.col("last")).first().alias("before"))
+    return set(told.filter(pl.col("before") | (pl.col("near") > 1))["Id"].to_list())
 
 
 def said_alive(events: pl.DataFrame) -> set[str]:
@@ -68,18 +72,24 @@ def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) ->
 
 
 def stale_records(
-    raw_events: RawEvents, snapshots: Snapshots, progress: SnapshotProgress, last_page: pa.Table, lag_ms: int
+    raw_events: RawEvents,
+    snapshots: Snapshots,
+    progress: SnapshotProgress,
+    last_page: pa.Table,
+    lag_ms: int,
+    of_another_org: int,
 ) -> list[Distrusted]:
     """Records that recent events tell otherwise than a snapshot of which all pages but the last one are in the table.
 
     Recent are those received in the `lag_ms` before the snapshot began. Only those up to its pin count: later ones are
-    applied on top of it.
+    applied on top of it. Events up to the position `of_another_org` tell nothing of what this one shows.
     """
     first = raw_events.first_position_received_after(progress.channel, progress.started_at_ms - lag_ms)
-    if first is None or first > progress.position:
+    after = max(of_another_org, first - 1) if first is not None else progress.position
+    if after >= progress.position:
         return []
     try:
-        events = events_of_records(raw_events, progress.entity, progress.channel, first - 1, progress.position)
+        events = events_of_records(raw_events, progress.entity, progress.channel, after, progress.position)
     except TableDamaged:
         return []  # what cannot be read cannot be compared; this snapshot is what mends it
     named = {record_id for record_id in events["record_id"].to_list() if names_one_record(record_id)}

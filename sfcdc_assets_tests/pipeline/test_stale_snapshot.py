@@ -68,6 +68,26 @@ def test_what_contradicts_recent_events_is_put_in_doubt_and_the_rest_is_applied(
     life.assert_equal()
 
 
+@pytest.mark.parametrize("apart_ms", [0, 500, 2_000])
+def test_a_row_that_may_be_after_either_of_two_changes_is_not_taken_to_be_after_the_second(
+    life: QuietLife, apart_ms: int
+) -> None:
+    """SystemModstamp is in seconds and not quite the time of the commit: it does not tell such changes apart."""
+    life.sync()
+    record_id = life.ids()[0]
+    life.update(record_id, Name="shown")
+    life.clock.advance(apart_ms)
+    life.settings(rest_delay=LAG_MS)
+    life.update(record_id, Name="not shown yet")
+    life.clock.advance(LAG_MS - 1)
+    life.snapshot()
+    life.catch_up()
+    assert reasons(life) == {record_id: "stale_snapshot"}
+    life.clock.advance(LONGEST_LAG_MS)
+    life.catch_up()
+    life.assert_equal()
+
+
 def test_the_first_snapshot_of_all_is_compared_too(life: QuietLife) -> None:
     """The channel is landed before the table is there: a record that REST does not show would be missing for ever."""
     life.clock.advance(LAG_MS)
