@@ -16,7 +16,7 @@ from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.salesforce.recycle_bin import deleted_records
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
-from sfcdc_assets.state.baseline import read_schema
+from sfcdc_assets.state.read_rows import read_schema
 
 MODIFIED = Column("SystemModstamp", ColumnType.TIMESTAMP, False, "datetime")
 

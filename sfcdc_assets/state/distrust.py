@@ -7,7 +7,6 @@ another row of the snapshot tells about the record, and that there is none, coun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -45,14 +44,14 @@ def believed(reads: pl.DataFrame, position: int) -> tuple[pl.DataFrame, pl.DataF
     return reads.join(marks.select("Id"), on="Id", how="anti"), doubts.cast(DOUBTS)
 
 
-def in_doubt(base: pl.DataFrame, record_ids: Sequence[str], position: int) -> pl.DataFrame:
-    """Rows of `base` for these records, marked as in doubt; a record that has none gets one with its Id alone, as of
-    `position`: its fields are unknown, not null."""
-    wanted = pl.DataFrame({"Id": pl.Series(record_ids, dtype=pl.String)})
-    known = base.join(wanted, on="Id", how="semi").with_columns(pl.lit(True).alias("_in_doubt"))
-    unknown = wanted.join(base, on="Id", how="anti").with_columns(
-        pl.lit(False).alias("_is_deleted"),
-        pl.lit(True).alias("_in_doubt"),
-        pl.lit(position, pl.Int64).alias("_position"),
+def marked(rows: pl.DataFrame, doubted: pl.DataFrame) -> pl.DataFrame:
+    """All rows, sorted by Id, those of the `doubted` (`record_id`, `position`) marked as in doubt. A record that has no
+    row gets one with its Id alone, as of `position`: its fields are unknown, not null."""
+    wanted = doubted.select(pl.col("record_id").alias("Id"), pl.col("position").alias("_position"))
+    wanted = wanted.unique("Id", keep="first", maintain_order=True)
+    known = rows.join(wanted, on="Id", how="semi").with_columns(pl.lit(True).alias("_in_doubt"))
+    unknown = wanted.join(rows, on="Id", how="anti").with_columns(
+        pl.lit(False).alias("_is_deleted"), pl.lit(True).alias("_in_doubt")
     )
-    return pl.concat([known, unknown], how="diagonal").select(base.columns)
+    others = rows.join(wanted, on="Id", how="anti")
+    return pl.concat([others, known, unknown], how="diagonal").select(rows.columns).sort("Id")

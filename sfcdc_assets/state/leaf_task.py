@@ -1,12 +1,12 @@
-"""What one leaf's task does: read its rows, put reads in their place, resolve and merge its changes, write, and tell.
+"""What one leaf's task does: read its rows, follow its records through their timeline, write, and report.
 
-It runs in a Spark worker and does its own file I/O; the driver commits what it tells (facts/STORAGE.md section 0).
+It runs in a Spark worker and does its own file I/O; the driver commits what it reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import polars as pl
 import pyarrow as pa
@@ -15,14 +15,13 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.state.baseline import read_schema
 from sfcdc_assets.state.changes import CHANGES
-from sfcdc_assets.state.columns import current_state_schema
-from sfcdc_assets.state.course import Course, Reading, TextsKnown
-from sfcdc_assets.state.history import history_schema
-from sfcdc_assets.state.leaves import OPEN_PREFIX, Leaf, closed_prefix, write_leaf
-from sfcdc_assets.state.merge import empty_rows
-from sfcdc_assets.state.text_fields import write_texts
+from sfcdc_assets.state.columns import current_state_schema, history_schema
+from sfcdc_assets.state.frames import arrow_frame, empty_rows
+from sfcdc_assets.state.leaves import Leaf, write_leaf
+from sfcdc_assets.state.read_rows import read_schema
+from sfcdc_assets.state.text_fields import TEXT_FIELDS
+from sfcdc_assets.state.timeline import Reading, Timeline
 
 _FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
 _DOUBT = pa.struct(
@@ -42,23 +41,21 @@ APPLIED = pa.schema(
         ("leaf", pa.int32()),
         ("rewritten", pa.bool_()),
         ("files", pa.list_(_FILE)),
-        ("texts", _FILE),
-        ("versions_rewritten", pa.bool_()),
-        ("versions", pa.list_(_FILE)),
-        ("versions_added", pa.int64()),
+        ("superseded", pa.list_(_FILE)),
+        ("texts", pa.list_(_FILE)),
         ("doubts", pa.list_(_DOUBT)),
         ("silent", pa.list_(_SILENT)),
         ("inserted", pa.int64()),
         ("updated", pa.int64()),
         ("deleted", pa.int64()),
-        ("waiting", pa.int64()),
-        ("events", pa.int64()),
         ("read_back", pa.int64()),
+        ("waiting", pa.int64()),
+        ("versions", pa.int64()),
     ]
 )
-"""One row for each leaf visited: whether its files are replaced and by what, the file of its text values, whether its
-open versions are replaced and the files of open and closed versions, the doubts that opened, records of another entity
-that changed silently (see `silent_change`), and counts (records; `waiting` and `events` count changes)."""
+"""One row for each leaf visited: whether its files are replaced and by what, the files of its superseded versions and
+of its text values, the doubts that opened, records of another entity that changed silently (see `silent_change`), and
+the counts of `timeline.Counts`."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +64,12 @@ class LeafTask:
 
     columns: tuple[Column, ...]
     leaves: tuple[Leaf, ...]
+    batch: int
+    """Number of the batch."""
     filesystem: fs.FileSystem
     """Rooted at the table."""
     texts: fs.FileSystem
     """Rooted at the entity's text values."""
-    texts_known: TextsKnown
     history: fs.FileSystem
     """Rooted at the entity's history."""
     reads: fs.FileSystem
@@ -80,10 +78,8 @@ class LeafTask:
     """What was read from the org and is not in the table yet, in the order of its pins."""
     refetched: tuple[str, ...] = ()
     """Files that hold rows read back."""
-    up_to: int = 0
-    """The position up to which events are applied."""
     roll_back_to: int | None = None
-    """Versions after this position are made anew: a snapshot is put in before them."""
+    """Versions after this position are followed again: a snapshot is put in before them."""
     all_in_doubt: bool = False
     """The whole entity is in doubt: every living row is marked."""
 
@@ -92,25 +88,20 @@ class LeafTask:
         by_number = {leaf.number: leaf for leaf in self.leaves}
         leaf = by_number[table.column("leaf")[0].as_py()]
         changes = arrow_frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
-        schema = current_state_schema(self.columns)
-        versions = history_schema(self.columns)
-        course = Course(
-            self.columns,
-            self.texts_known,
-            read_rows(self.filesystem, leaf.files, leaf, schema),
-            read_rows(self.history, leaf.versions, leaf, versions),
-        )
+        rows = read_rows(self.filesystem, leaf.files, leaf, current_state_schema(self.columns))
+        timeline = Timeline(self.columns, rows, self.batch)
         if self.roll_back_to is not None:
-            course.roll_back(self.roll_back_to)
+            superseded = read_rows(self.history, leaf.versions, leaf, history_schema(self.columns))
+            timeline.roll_back(self.roll_back_to, superseded)
         done = -1
-        for reading, rows in self._readings(leaf):
-            course.follow(changes.filter(pl.col("position").is_between(done, reading.until, closed="right")))
-            course.put(reading, rows)
+        for reading, read in self._readings(leaf):
+            timeline.follow(changes.filter(pl.col("position").is_between(done, reading.until, closed="right")))
+            timeline.put(reading, read)
             done = reading.position
-        course.follow(changes.filter(pl.col("position") > done))
+        timeline.follow(changes.filter(pl.col("position") > done))
         if self.all_in_doubt:
-            course.doubt_all()
-        return pa.Table.from_pylist([self._written(leaf, course, changes.height)], schema=APPLIED)
+            timeline.doubt_all()
+        return pa.Table.from_pylist([self._written(leaf, timeline)], schema=APPLIED)
 
     def _readings(self, leaf: Leaf) -> Iterator[tuple[Reading, pl.DataFrame]]:
         """Each reading that has rows in the leaf, and every snapshot: what it does not show is gone."""
@@ -124,34 +115,23 @@ class LeafTask:
             elif (reading.refetch,) in refetches:
                 yield reading, refetches[(reading.refetch,)].drop("_refetch")
 
-    def _written(self, leaf: Leaf, course: Course, events: int) -> dict[str, object]:
-        # With a snapshot the leaves are cut anew, so every row and every open version moves to its new leaf.
-        moved = any(reading.snapshot for reading in self.readings)
-        rewritten = course.changed or moved
-        versions_rewritten = course.versions_added > 0 or moved
-        files = (
-            write_leaf(course.rows.sort("Id"), current_state_schema(self.columns), self.filesystem) if rewritten else []
-        )
-        versions = history_schema(self.columns)
-        opened = write_leaf(course.opened.sort("Id"), versions, self.history, OPEN_PREFIX) if versions_rewritten else []
-        closed = write_leaf(course.closed.sort("Id", "_position"), versions, self.history, closed_prefix(self.up_to))
-        texts = write_texts(course.new_texts, self.texts)
+    def _written(self, leaf: Leaf, timeline: Timeline) -> dict[str, object]:
+        # With a snapshot the leaves are cut anew, so every row moves to its new leaf.
+        rewritten = timeline.changed or any(reading.snapshot for reading in self.readings)
+        schema = current_state_schema(self.columns)
+        files = write_leaf(timeline.rows.sort("Id"), schema, self.filesystem) if rewritten else []
+        superseded = timeline.superseded.sort("Id", "_position")
+        versions = write_leaf(superseded, history_schema(self.columns), self.history)
+        texts = write_leaf(timeline.new_texts.sort("record_id", "position"), TEXT_FIELDS, self.texts)
         return {
             "leaf": leaf.number,
             "rewritten": rewritten,
             "files": [vars(file) for file in files],
-            "texts": vars(texts) if texts else None,
-            "versions_rewritten": versions_rewritten,
-            "versions": [vars(file) for file in (*opened, *closed)],
-            "versions_added": course.versions_added,
-            "doubts": course.doubts,
-            "silent": course.silent,
-            "inserted": course.counts.inserted,
-            "updated": course.counts.updated,
-            "deleted": course.counts.deleted,
-            "waiting": course.counts.waiting,
-            "events": events,
-            "read_back": course.read_back,
+            "superseded": [vars(file) for file in versions],
+            "texts": [vars(file) for file in texts],
+            "doubts": timeline.doubts,
+            "silent": timeline.silent,
+            **asdict(timeline.counts),
         }
 
 
@@ -165,10 +145,3 @@ def _read(filesystem: fs.FileSystem, paths: Sequence[str], leaf: Leaf, schema: p
     for path in paths:
         source = ds.dataset(path, schema=schema, filesystem=filesystem, format="parquet")
         yield arrow_frame(source.to_table(filter=within))
-
-
-def arrow_frame(table: pa.Table) -> pl.DataFrame:
-    """An Arrow table as polars."""
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame

@@ -29,13 +29,10 @@ CREATED_CELLS = 2_000_000
 SAMPLED = 1_000
 """One in so many ids of created records is known when leaves are cut."""
 
-LEAF_PREFIX = "leaf-"
-OPEN_PREFIX = "open-"
-CLOSED_PREFIX = "closed-"
-"""Names of files begin so: rows of `current_state`; open and closed versions of `history`. In those of closed versions
-follows the position up to which events were applied when they were written."""
-
-STATISTICS = ("Id", "_position", "_valid_from", "_valid_to", "_refetch")
+STATISTICS = (
+    *("Id", "_position", "_refetch", "_valid_from", "_valid_to", "_superseded_at", "_batch"),
+    *("record_id", "position"),
+)
 """Columns whose least and greatest value the log keeps for each file."""
 
 
@@ -43,8 +40,8 @@ STATISTICS = ("Id", "_position", "_valid_from", "_valid_to", "_refetch")
 class Leaf:
     """A range of Ids, lower <= Id < upper (upper None: no end), and the files that hold its rows now.
 
-    `files` are the table's own, relative to its root; `versions` those of the open versions of `history`; `pages` those
-    of a snapshot, which may hold other Ids too.
+    `files` are the table's own, relative to its root; `pages` those of a snapshot and `versions` those of `history` that
+    a way back needs, which both may hold other Ids too.
     """
 
     number: int
@@ -70,39 +67,30 @@ class IdRange:
     last: str
 
 
-def leaves_of_table(
-    files: Iterable[IdRange], versions: Iterable[IdRange] = (), created: Sequence[str] = (), columns: int = 1
-) -> tuple[Leaf, ...]:
-    """The leaves of a table with so many columns, and of the open versions beside it, in Id order.
+def leaves_of_table(files: Iterable[IdRange], created: Sequence[str] = (), columns: int = 1) -> tuple[Leaf, ...]:
+    """The leaves of a table with so many columns, in Id order.
 
     Together they cover every Id: the first has no lower end, the last no upper. Each file lies in one leaf as a whole;
-    where ranges overlap (the two tables were not committed together) they share one. An empty table is one leaf without
-    files. New records have Ids after all others; `created`, every `SAMPLED`th of them, cuts leaves for them, so that no
-    task is given more than about `CREATED_CELLS` of their values.
+    where ranges overlap they share one. An empty table is one leaf without files. New records have Ids after all
+    others; `created`, every `SAMPLED`th of them, cuts leaves for them, so that no task is given more than about
+    `CREATED_CELLS` of their values.
     """
-    marked = sorted([(f.first, f.last, 0, f.path) for f in files] + [(f.first, f.last, 1, f.path) for f in versions])
-    groups: list[list[tuple[str, str, int, str]]] = []
+    groups: list[list[IdRange]] = []
     end = ""
-    for each in marked:
-        if groups and each[0] <= end:
+    for each in sorted(files, key=lambda file: (file.first, file.last, file.path)):
+        if groups and each.first <= end:
             groups[-1].append(each)
         else:
             groups.append([each])
-        end = max(end, each[1])
+        end = max(end, each.last)
     groups = groups or [[]]
-    lowers = ["", *(group[0][0] for group in groups[1:])]
+    lowers = ["", *(group[0].first for group in groups[1:])]
     step = max(1, CREATED_CELLS // columns // SAMPLED)
     lowers += sorted(record_id for record_id in created if record_id > end)[step - 1 :: step]
     groups += [[] for _ in lowers[len(groups) :]]
     uppers = [*lowers[1:], None]
     return tuple(
-        Leaf(
-            number,
-            lower,
-            upper,
-            files=tuple(path for _, _, kind, path in group if kind == 0),
-            versions=tuple(path for _, _, kind, path in group if kind == 1),
-        )
+        Leaf(number, lower, upper, files=tuple(file.path for file in group))
         for number, (lower, upper, group) in enumerate(zip(lowers, uppers, groups, strict=True))
     )
 
@@ -157,10 +145,8 @@ class WrittenLeaf:
     statistics: str
 
 
-def write_leaf(
-    rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem, prefix: str = LEAF_PREFIX
-) -> list[WrittenLeaf]:
-    """Write rows sorted by Id as one file, or as several of about `TARGET_ROWS` when there are over `MAX_ROWS`.
+def write_leaf(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem) -> list[WrittenLeaf]:
+    """Write sorted rows as one file, or as several of about `TARGET_ROWS` when there are over `MAX_ROWS`.
 
     Files have names of their own (uuid), so a task that runs twice leaves at most an orphan.
     """
@@ -169,39 +155,14 @@ def write_leaf(
     pieces = 1 if rows.height <= MAX_ROWS else -(-rows.height // TARGET_ROWS)
     step = -(-rows.height // pieces)
     return [
-        write_table(rows.slice(start, step).to_arrow().cast(schema), filesystem, prefix)
+        write_table(rows.slice(start, step).to_arrow().cast(schema), filesystem)
         for start in range(0, rows.height, step)
     ]
 
 
-def closed_prefix(position: int) -> str:
-    """What the name of a file of versions begins with that were closed by events up to a position, or a reading."""
-    return f"{CLOSED_PREFIX}{position}-"
-
-
-def closed_at(path: str) -> int:
-    """The position in the name of a file of closed versions."""
-    return int(_name(path).removeprefix(CLOSED_PREFIX).partition("-")[0])
-
-
-def holds_open_versions(path: str) -> bool:
-    """Whether a file of `history` holds open versions."""
-    return _name(path).startswith(OPEN_PREFIX)
-
-
-def holds_closed_versions(path: str) -> bool:
-    """Whether a file of `history` holds closed versions."""
-    return _name(path).startswith(CLOSED_PREFIX)
-
-
-def _name(path: str) -> str:
-    """A file's name without the folder that it may lie in, as those of a rebuilt table do."""
-    return path.rpartition("/")[2]
-
-
-def write_table(table: pa.Table, filesystem: fs.FileSystem, prefix: str) -> WrittenLeaf:
+def write_table(table: pa.Table, filesystem: fs.FileSystem) -> WrittenLeaf:
     """Write rows as one file, with the statistics that the log keeps of it."""
-    path = f"{prefix}{uuid.uuid4()}.parquet"
+    path = f"{uuid.uuid4()}.parquet"
     measured = [name for name in STATISTICS if name in table.column_names]
     with filesystem.open_output_stream(path) as sink:
         pq.write_table(table, sink, compression="zstd", row_group_size=32_768, write_statistics=measured)

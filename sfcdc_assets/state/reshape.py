@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,6 @@ from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.change_events.retyping import Step, follow, kept_columns, steps
 from sfcdc_assets.state.leaves import write_table
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RESHAPED = pa.schema([("old", pa.string()), ("path", pa.string()), ("size", pa.int64()), ("statistics", pa.string())])
 """One row for each file: its path, and that of the one to take its place, with size in bytes and statistics."""
 
@@ -53,7 +51,7 @@ class Reshape:
     def write(self, path: str, filesystem: fs.FileSystem) -> dict[str, object]:
         """Write a file anew beside the old one; returns one row of `RESHAPED`."""
         source = ds.dataset(path, schema=self.before, filesystem=filesystem, format="parquet")
-        written = write_table(self.rows(source.to_table()), filesystem, _UUID.split(path)[0])
+        written = write_table(self.rows(source.to_table()), filesystem)
         return {"old": path, "path": written.path, "size": written.size, "statistics": written.statistics}
 
 

@@ -1,7 +1,7 @@
 """Resolve: which of a batch's changes can be applied, and which records come into doubt (guarantee 7).
 
-A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and what comes after
-it waits in `raw_events` until the record is read back. Other records are not concerned. A change that can be trusted
+A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and it and what comes
+after it are blocked until the record is read back. Other records are not concerned. A change that can be trusted
 but does not tell everything is applied, with those after it in the batch, and opens a doubt all the same; so is one of
 an enriched event that contradicts the row.
 """
@@ -16,20 +16,20 @@ import polars as pl
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.doubt import DOUBTS, REASON_OF_CHANGE_TYPE, Doubt
 from sfcdc_assets.state.enrichment import contradictions
-from sfcdc_assets.state.fold import SETS_ALL
 from sfcdc_assets.state.large_text import Rebuilt, rebuild_texts
+from sfcdc_assets.state.steps import SETS_ALL
 
 
 @dataclass(frozen=True)
 class Resolved:
     """`changes`: those to apply, in position order, diffs replaced by the values they stand for; `rebuilt`: these
-    values (`record_id`, `position`, `column`, `value`); `doubts`: what came into doubt; `waiting`: how many changes
-    were left where they are because their record is or came into doubt."""
+    values (`record_id`, `position`, `column`, `value`); `doubts`: what came into doubt; `blocked`: the changes of
+    records that are in doubt, from the one on that brought them there."""
 
     changes: pl.DataFrame
     rebuilt: pl.DataFrame
     doubts: pl.DataFrame
-    waiting: int
+    blocked: pl.DataFrame
 
 
 def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]) -> Resolved:
@@ -56,11 +56,12 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     doubts = _first(pl.concat([doubts, rebuilt.doubts]))
     applied = _before(free, doubts).drop("row_position", "held")
     untold = _doubts_of_untold(applied).join(doubts, on="record_id", how="anti")
-    waiting = met.height - applied.height - doubts.height
+    blocked = met.join(applied.select("record_id", "position"), on=["record_id", "position"], how="anti")
     values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
     changes = _with_values(applied, values)
     drift = contradictions(base, changes, columns).join(doubts, on="record_id", how="anti")
-    return Resolved(changes, values, pl.concat([doubts, _first(pl.concat([untold, drift]))]), waiting)
+    doubts = pl.concat([doubts, _first(pl.concat([untold, drift]))])
+    return Resolved(changes, values, doubts, blocked.drop("row_position", "held"))
 
 
 def _doubts_of_untold(applied: pl.DataFrame) -> pl.DataFrame:

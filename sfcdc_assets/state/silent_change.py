@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.state.fold import SETS_ALL
+from sfcdc_assets.state.steps import SETS_ALL
 
 POINTING, POINTER = "Account", "PersonContactId"
 """The column is there in orgs with person accounts."""
@@ -63,18 +63,22 @@ def not_in_step(pointing: pl.DataFrame, pointed_at: pl.DataFrame) -> list[str]:
     return both.filter(wrong)["Id"].sort().to_list()
 
 
-def dated_by_reading(reads: pl.DataFrame, base: pl.DataFrame, *, held_too: bool = False) -> pl.DataFrame:
-    """The reads as history dates them: by `_system_modstamp`, which a silent change leaves as it was.
+def dated(reads: pl.DataFrame, rows: pl.DataFrame, *, held_too: bool = False) -> pl.DataFrame:
+    """The reads with `dated`, since when their values are valid: `_system_modstamp`, which a silent change leaves as it
+    was; `_read_at` for a record that is gone.
 
     A row that nothing held, and that the org has not modified since by its own account, had its values until it was
     read, for all that is known; `_read_at` stands in for the time. `held_too`: a snapshot answers doubts about the
     whole entity, which hold rows that nobody may have touched.
     """
-    free = base.filter(~pl.col("_in_doubt") | held_too).select("Id", pl.col("_commit_timestamp").alias("told_at"))
-    dated = reads.join(free, on="Id", how="left", maintain_order="left").with_columns(
-        pl.when(pl.col("_system_modstamp") <= pl.col("told_at"))
-        .then(pl.col("_read_at"))
-        .otherwise(pl.col("_system_modstamp"))
-        .alias("_system_modstamp")
+    free = rows.filter(~pl.col("_in_doubt") | held_too).select("Id", pl.col("_commit_timestamp").alias("told_at"))
+    return (
+        reads.join(free, on="Id", how="left", maintain_order="left")
+        .with_columns(
+            pl.when(pl.col("_system_modstamp") <= pl.col("told_at"))
+            .then(pl.col("_read_at"))
+            .otherwise(pl.coalesce("_system_modstamp", "_read_at"))
+            .alias("dated")
+        )
+        .drop("told_at")
     )
-    return dated.select(reads.columns)

@@ -6,18 +6,13 @@ Hashed columns have none: a hash is no text, and `history` has it.
 from __future__ import annotations
 
 import hashlib
-import json
-import uuid
 from collections.abc import Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import fs
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.state.leaves import WrittenLeaf
-from sfcdc_assets.state.merge import empty_rows
+from sfcdc_assets.state.frames import empty_rows
 
 TEXT_FIELDS = pa.schema(
     [
@@ -27,17 +22,20 @@ TEXT_FIELDS = pa.schema(
         ("value", pa.string()),
         ("sha256", pa.string()),
         ("origin", pa.string()),
+        ("_batch", pa.int64()),
     ]
 )
 """`sha256` is that of the value's UTF-8, in hex; null where the field was set to null. `origin`: `full` (an event
-carried the value), `diff` (rebuilt and proven), `refetch` (read back), `snapshot` (day 0)."""
+carried the value), `diff` (rebuilt and proven), `refetch` (read back), `snapshot` (day 0). `_batch`: the batch that
+wrote the row."""
 
 
 def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """Rows for the large-text cells of applied changes (diffs already replaced by their values)."""
+    """Rows for the large-text cells of changes, diffs already replaced by their values; a diff that is not among the
+    `rebuilt` tells no value."""
     names = {index: column.kept_from or column.name for index, column in enumerate(columns) if column.keeps_texts}
     cells = (
-        changes.select("record_id", "position", "cells")
+        changes.select("record_id", "position", "cells", "diff_columns")
         .filter(pl.col("cells").list.len() > 0)
         .explode("cells")
         .unnest("cells")
@@ -46,7 +44,9 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
     from_diffs = rebuilt.select("record_id", "position", "column", pl.lit("diff").alias("origin"))
     marked = cells.join(from_diffs, on=["record_id", "position", "column"], how="left", maintain_order="left")
     return _shaped(
-        marked.select(
+        marked.filter(
+            pl.col("origin").is_not_null() | ~pl.col("diff_columns").list.contains(pl.col("column")).fill_null(False)
+        ).select(
             "record_id",
             _named(names),
             "position",
@@ -85,32 +85,9 @@ def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str, 
     )
 
 
-def no_texts() -> pl.DataFrame:
-    """No rows of `TEXT_FIELDS`."""
-    frame = pl.from_arrow(TEXT_FIELDS.empty_table())
-    assert isinstance(frame, pl.DataFrame)
-    return frame
-
-
 def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
     hashes = [None if text is None else hashlib.sha256(text.encode()).hexdigest() for text in rows["value"]]
     # An object without large texts leaves columns without a type of their own.
     shape = empty_rows(TEXT_FIELDS).schema
-    return rows.with_columns(pl.Series("sha256", hashes, pl.String)).select(shape.names()).cast(shape)
-
-
-def write_texts(rows: pl.DataFrame, filesystem: fs.FileSystem) -> WrittenLeaf | None:
-    """Write rows, sorted by record and position, as one Parquet file; None when there are none."""
-    if rows.is_empty():
-        return None
-    ordered = rows.sort("record_id", "position")
-    path = f"texts-{uuid.uuid4()}.parquet"
-    with filesystem.open_output_stream(path) as sink:
-        pq.write_table(ordered.to_arrow().cast(TEXT_FIELDS), sink, compression="zstd", row_group_size=8192)
-    statistics = {
-        "numRecords": ordered.height,
-        "minValues": {"record_id": ordered["record_id"][0], "position": ordered["position"].min()},
-        "maxValues": {"record_id": ordered["record_id"][-1], "position": ordered["position"].max()},
-        "nullCount": {"record_id": 0, "position": 0},
-    }
-    return WrittenLeaf(path, filesystem.get_file_info(path).size, ordered.height, json.dumps(statistics))
+    shaped = rows.with_columns(pl.Series("sha256", hashes, pl.String), pl.lit(None, pl.Int64).alias("_batch"))
+    return shaped.select(shape.names()).cast(shape)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
-from sfcdc_assets.state.changes import CHANGES
-from sfcdc_assets.state.columns import current_state_schema
-from sfcdc_assets.state.merge import Merged, empty_rows, merge
+from sfcdc_assets.state.timeline import Timeline
+from sfcdc_assets_tests.state import builders
+from sfcdc_assets_tests.state.builders import doubts, follow, row, timeline
 
 COLUMNS = (
     Column("Id", ColumnType.STRING),
@@ -22,51 +21,21 @@ COLUMNS = (
     Column("Day", ColumnType.DATE),
     Column("Moment", ColumnType.TIMESTAMP),
 )
-NAMES = [column.name for column in COLUMNS]
-MEMBERS = {ColumnType.STRING: "s", ColumnType.DOUBLE: "d"}
 START = {"Text": "a", "Number": 0.5, "Whole": 7, "Flag": True, "Day": 100, "Moment": 1_000_000}
 OTHER = {"Text": "b", "Number": 0.25, "Whole": 8, "Flag": False, "Day": 101, "Moment": 1_000_001}
 
 
-def cells(values):
-    made = []
-    for name, value in values.items():
-        member = MEMBERS.get(COLUMNS[NAMES.index(name)].type, "l")
-        held = value if member != "l" or value is None else int(value)
-        made.append({"column": NAMES.index(name), "s": None, "d": None, "l": None} | {member: held})
-    return made
-
-
 def change(position, change_type="UPDATE", values=None, claims=None, record_id="a"):
-    return {
-        "leaf": 0,
-        "record_id": record_id,
-        "position": position,
-        "change_type": change_type,
-        "commit_timestamp": position * 1_000_000,
-        "commit_user": "u",
-        "transaction_key": f"t{position}",
-        "cells": cells(values or {}),
-        "diff_columns": [],
-        "claims": cells(claims or {}),
-    }
+    return builders.change(record_id, position, change_type, enriched=claims, columns=COLUMNS, **(values or {}))
 
 
-def run(base, *changes) -> Merged:
-    return merge(base, pl.DataFrame(pa.Table.from_pylist(list(changes), schema=CHANGES)), COLUMNS)
+def run(base, *changes) -> Timeline:
+    return follow(base, *changes, columns=COLUMNS)
 
 
 @pytest.fixture
 def base() -> pl.DataFrame:
-    return run(empty_rows(current_state_schema(COLUMNS)), change(1, "CREATE", START)).rows
-
-
-def doubts(merged):
-    return {each["record_id"]: (each["reason"], each["position"]) for each in merged.resolved.doubts.to_dicts()}
-
-
-def row(merged):
-    return next(each for each in merged.rows.to_dicts() if each["Id"] == "a")
+    return timeline(change(1, "CREATE", START), columns=COLUMNS).rows
 
 
 def test_a_claim_that_says_what_the_row_has_is_no_doubt_whatever_its_type(base):
@@ -86,7 +55,7 @@ def test_a_claim_that_says_something_else_is_drift_and_is_not_applied(base, fiel
 def test_the_change_itself_is_applied_and_the_detail_names_the_fields_but_no_value(base):
     merged = run(base, change(2, values={"Text": "c"}, claims={"Whole": 8_412, "Flag": False, "Number": 0.5}))
     assert (row(merged)["Text"], row(merged)["_position"]) == ("c", 2)
-    (told,) = merged.resolved.doubts.to_dicts()
+    (told,) = merged.doubts
     assert told["detail"].startswith("Flag, Whole: ")
     assert "8412" not in told["detail"]
     assert merged.counts.waiting == 0
@@ -160,7 +129,7 @@ def test_a_row_that_was_read_after_the_event_may_know_more_than_the_event(base):
 )
 def test_a_claim_read_at_any_time_after_its_event_never_is_drift(values, data):
     """The org's own order: each event claims what the field holds when it is delivered, now or later."""
-    base = run(empty_rows(current_state_schema(COLUMNS)), change(1, "CREATE", {**START, "Text": "x"})).rows
+    base = timeline(change(1, "CREATE", {**START, "Text": "x"}), columns=COLUMNS).rows
     held = ["x"]
     for value in values:
         held.append(value if data.draw(st.booleans()) else held[-1])

@@ -8,11 +8,11 @@ import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
-from sfcdc_assets.state.baseline import READ_COLUMNS
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.columns import current_state_schema
-from sfcdc_assets.state.merge import empty_rows
-from sfcdc_assets.state.silent_change import FLAG, POINTER, dated_by_reading, not_in_step, silently_changed
+from sfcdc_assets.state.frames import empty_rows
+from sfcdc_assets.state.read_rows import READ_COLUMNS
+from sfcdc_assets.state.silent_change import FLAG, POINTER, dated, not_in_step, silently_changed
 
 COLUMNS = (Column("Id", ColumnType.STRING, False, "id"), Column(POINTER, ColumnType.STRING, False, "reference"))
 
@@ -85,8 +85,8 @@ def test_a_reading_dates_only_what_the_org_itself_says_it_has_not_modified() -> 
         schema={"Id": pl.String(), **like.schema},
     )
     base = pl.concat([rows(("a", None, 1), ("b", None, 1), ("gone", None, 1)), rows(("c", None, 1), in_doubt=True)])
-    dated = dict(dated_by_reading(reads, base).select("Id", "_system_modstamp").iter_rows())
-    assert dated == {**modified, "a": at(30)}
+    found = dict(dated(reads, base).select("Id", "dated").iter_rows())
+    assert found == {**modified, "a": at(30), "gone": at(30)}
 
 
 def test_a_snapshot_does_not_date_a_silent_change_before_it_can_have_happened() -> None:
@@ -94,5 +94,5 @@ def test_a_snapshot_does_not_date_a_silent_change_before_it_can_have_happened() 
     told, read = at(1), at(2)
     base = pl.DataFrame({"Id": ["1"], "_in_doubt": [True], "_commit_timestamp": [told]})
     reads = pl.DataFrame({"Id": ["1"], "_system_modstamp": [told], "_read_at": [read]})
-    assert dated_by_reading(reads, base, held_too=True)["_system_modstamp"].to_list() == [read]
-    assert dated_by_reading(reads, base)["_system_modstamp"].to_list() == [told]
+    assert dated(reads, base, held_too=True)["dated"].to_list() == [read]
+    assert dated(reads, base)["dated"].to_list() == [told]

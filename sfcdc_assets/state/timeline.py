@@ -1,0 +1,191 @@
+"""The timeline of a leaf's records: events and reads of the org, one after another in the order of the stream.
+
+A read stands where its pin is: events up to it come before, later ones are applied on top, whatever was there first
+when the tables were built. So rows, versions and texts depend on what was landed alone, and not on the batches in which
+it was applied (guarantees 2, 8 and 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.changes import CHANGES
+from sfcdc_assets.state.columns import current_state_schema, history_schema
+from sfcdc_assets.state.distrust import believed, marked
+from sfcdc_assets.state.frames import empty_rows
+from sfcdc_assets.state.large_text import REBUILT
+from sfcdc_assets.state.read_rows import missing_from, read_schema
+from sfcdc_assets.state.resolve import resolve
+from sfcdc_assets.state.silent_change import dated, silently_changed
+from sfcdc_assets.state.text_fields import TEXT_FIELDS, texts_of_changes, texts_of_reads
+from sfcdc_assets.state.versions import extend
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read from the org at one time: a whole snapshot, or records read back.
+
+    Its rows stand for every event up to `position`. `until` is the last event that is applied before it: the same, or
+    one before a doubt about the whole entity that the reading answers.
+    """
+
+    position: int
+    until: int
+    snapshot: int = 0
+    """Number of the snapshot; 0 for records read back."""
+    refetch: int = 0
+    """Number of the reading back; 0 for a snapshot."""
+    pages: frozenset[str] = frozenset()
+    """The snapshot's files."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the records, in records: new rows, rows changed by events, rows that became deleted, rows read
+    back; `waiting`: events left for records in doubt; `versions`: new ones."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    read_back: int = 0
+    waiting: int = 0
+    versions: int = 0
+
+
+class Timeline:
+    """One leaf's records on their way: `rows` of `current_state`, the versions `superseded` on it, new text values and
+    doubts, and `silent` records of another entity that changed with these rows."""
+
+    def __init__(self, columns: Sequence[Column], rows: pl.DataFrame, batch: int) -> None:
+        """`batch` is the number of the batch that all of it is written in."""
+        self._columns = columns
+        self._batch = batch
+        self._no_changes = empty_rows(CHANGES).with_columns(blocked=pl.lit(False))
+        self._no_reads = empty_rows(read_schema(columns)).with_columns(
+            read_type=pl.lit(None, pl.String), dated=pl.lit(None, pl.Datetime("us", "UTC"))
+        )
+        self._superseded = [empty_rows(history_schema(columns))]
+        self._texts = [empty_rows(TEXT_FIELDS)]
+        self._doubts: list[pl.DataFrame] = []
+        self._blocked = empty_rows(CHANGES)
+        self.silent: list[dict[str, object]] = []
+        self.rows = rows
+        self.changed = False
+        self.counts = Counts()
+
+    def roll_back(self, position: int, superseded: pl.DataFrame) -> None:
+        """Go back to the versions as they were at `position`; what came after it is followed again.
+
+        `superseded`: rows of `history`, all of those whose version was superseded after `position`.
+        """
+        before = (pl.col("_position") <= position) & (pl.col("_superseded_at") > position)
+        revived = superseded.filter(before).with_columns(pl.lit(False).alias("_in_doubt")).select(self.rows.columns)
+        kept = self.rows.filter(pl.col("_position") <= position)
+        self.rows = pl.concat([kept, revived]).sort("Id")
+        self.changed = True
+
+    def follow(self, changes: pl.DataFrame) -> None:
+        """Apply changes (`CHANGES`), all of which come after what was followed before."""
+        if changes.is_empty():
+            return
+        before = self.rows
+        resolved = resolve(before, changes, self._columns)
+        self._blocked = pl.concat([self._blocked, resolved.blocked])
+        self._doubts.append(resolved.doubts)
+        if not (resolved.changes.is_empty() and resolved.doubts.is_empty()):
+            self.changed = True
+            self._extend(resolved.changes.with_columns(blocked=pl.lit(False)), self._no_reads)
+            self.rows = marked(self.rows, resolved.doubts.with_columns(pl.col("position") - 1))
+            self._count(before, resolved.changes)
+        opened = resolved.doubts.join(resolved.blocked, on=["record_id", "position"], how="semi").height
+        self.counts = replace(self.counts, waiting=self.counts.waiting + resolved.blocked.height - opened)
+        self.silent += silently_changed(before, resolved.changes, self.rows, self._columns)
+        self._texts.append(texts_of_changes(resolved.changes, resolved.rebuilt, self._columns))
+
+    def put(self, reading: Reading, reads: pl.DataFrame) -> None:
+        """Put the rows of a reading (the columns, `READ_COLUMNS`) where its pin is."""
+        before, kind = self.rows, "snapshot" if reading.snapshot else "refetch"
+        if reading.snapshot:
+            shown, (reads, distrusted) = reads, believed(reads, reading.position)
+            self._doubts.append(distrusted)
+            seen = pl.concat([reads, missing_from(shown, before, reading.position)])
+        else:
+            seen = reads.sort("_position", maintain_order=True)
+            self.counts = replace(self.counts, read_back=self.counts.read_back + reads.height)
+        seen = self._not_outdated(seen.unique("Id", keep="last", maintain_order=True))
+        answered = self._blocked.join(seen.select(pl.col("Id").alias("record_id")), on="record_id", how="semi")
+        answered = answered.sort("position", maintain_order=True).unique(["record_id", "position"], maintain_order=True)
+        self._blocked = self._blocked.join(answered.select("record_id").unique(), on="record_id", how="anti")
+        self._extend(
+            answered.with_columns(blocked=pl.lit(True)),
+            dated(seen, before, held_too=reading.snapshot > 0).with_columns(read_type=pl.lit(kind.upper())),
+        )
+        self.changed = True
+        if reading.snapshot:
+            # No row that the snapshot speaks of is in doubt after it, but for those of which it is not believed.
+            covered = pl.col("_position") <= reading.position
+            freed = self.rows.with_columns((pl.col("_in_doubt") & ~covered).alias("_in_doubt"))
+            self.rows = marked(freed, distrusted)
+            # What a row that is new pointed at before its snapshot does not matter.
+            compared = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
+        else:
+            compared = before
+        self.silent += silently_changed(compared, self._no_changes, self.rows, self._columns)
+        self._texts.append(texts_of_changes(answered, pl.DataFrame(schema=REBUILT), self._columns))
+        self._texts.append(texts_of_reads(reads, self._columns, kind, before))
+
+    def doubt_all(self) -> None:
+        """Mark every living row: the entity as a whole is in doubt."""
+        self.changed = True
+        self.rows = self.rows.with_columns((pl.col("_in_doubt") | ~pl.col("_is_deleted")).alias("_in_doubt"))
+
+    @property
+    def superseded(self) -> pl.DataFrame:
+        """Rows that `history` gets."""
+        return pl.concat(self._superseded)
+
+    @property
+    def new_texts(self) -> pl.DataFrame:
+        """Rows that `text_fields` gets."""
+        return pl.concat(self._texts).with_columns(pl.lit(self._batch, pl.Int64).alias("_batch"))
+
+    @property
+    def doubts(self) -> list[dict[str, object]]:
+        """What came into doubt, those that a later reading answered too."""
+        return [doubt for found in self._doubts for doubt in found.to_dicts()]
+
+    def _extend(self, changes: pl.DataFrame, reads: pl.DataFrame) -> None:
+        extended = extend(self.rows, changes, reads, self._columns, self._batch)
+        self.rows = extended.rows
+        self._superseded.append(extended.superseded)
+        self.counts = replace(self.counts, versions=self.counts.versions + extended.added)
+
+    def _not_outdated(self, reads: pl.DataFrame) -> pl.DataFrame:
+        """Without those that are older than what their row stands for."""
+        stands = self.rows.select("Id", pl.col("_position").alias("stands_at"))
+        newer = reads.join(stands, on="Id", how="left", maintain_order="left").filter(
+            pl.col("stands_at").is_null() | (pl.col("_position") >= pl.col("stands_at"))
+        )
+        return newer.drop("stands_at")
+
+    def _count(self, before: pl.DataFrame, applied: pl.DataFrame) -> None:
+        was = before.select("Id", pl.col("_is_deleted").alias("was_deleted"))
+        now = self.rows.select("Id", "_is_deleted").join(was, on="Id", how="left")
+        is_new = pl.col("was_deleted").is_null()
+        touched = now.join(applied.select(pl.col("record_id").alias("Id")).unique(), on="Id", how="semi")
+        self.counts = replace(
+            self.counts,
+            inserted=self.counts.inserted + now.filter(is_new).height,
+            updated=self.counts.updated + touched.filter(~is_new).height,
+            deleted=self.counts.deleted
+            + touched.filter(pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(False)).height,
+        )
+
+
+def new_timeline(columns: Sequence[Column], batch: int) -> Timeline:
+    """One without rows."""
+    return Timeline(columns, empty_rows(current_state_schema(columns)), batch)

@@ -1,0 +1,158 @@
+"""The values that a leaf's records have after each of their steps, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.cell_types import FROM_MEMBER
+from sfcdc_assets.state.steps import CHANGE, READ, ROW, SETS_ALL
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """`values`: the columns, one row a step; `differs`: whether any is another than after the step before; `named`: the
+    names of the fields that the step says to have changed, or that a read shows to differ; `certain`: names of the
+    columns whose values are certain, null where all are."""
+
+    values: pl.DataFrame
+    differs: Flags
+    named: pl.Series
+    certain: pl.Series
+
+
+class Sources:
+    """Where the values of steps come from: rows of the table, changes and reads, each by its place."""
+
+    def __init__(self, steps: pl.DataFrame, rows: pl.DataFrame, changes: pl.DataFrame, reads: pl.DataFrame) -> None:
+        self.steps, self.rows, self.reads = steps, rows, reads
+        self.ids = steps["Id"]
+        self.begins: Flags = (self.ids != self.ids.shift(1)).fill_null(True).to_numpy()
+        self.of_rows = steps.filter(pl.col("source") == ROW).select("step", "at")
+        self.of_changes = steps.filter(pl.col("source") == CHANGE).select("step", "at")
+        of_reads = steps.filter(pl.col("source") == READ).select("step", "at")
+        self.is_read = _marked(steps.height, of_reads["step"])
+        shown = reads.with_row_index("at").filter(pl.col("_system_modstamp").is_not_null()).select("at", "_unread")
+        self.shown = of_reads.join(shown, on="at", maintain_order="left")
+        self.unread = set(self.shown["_unread"].explode().drop_nulls().to_list())
+        self.cells = self._cells(changes)
+
+    def told(self, name: str) -> pl.DataFrame:
+        """Steps of reads that say something about a column."""
+        if name not in self.unread:
+            return self.shown
+        return self.shown.filter(~pl.col("_unread").list.contains(name).fill_null(False))
+
+    def _cells(self, changes: pl.DataFrame) -> dict[int, pl.DataFrame]:
+        """Column index -> `step` and value of the changes' cells; `is_diff`: the value is a diff that waits."""
+        cells = (
+            changes.with_row_index("at")
+            .select("at", "cells", "diff_columns", "blocked")
+            .join(self.of_changes, on="at", how="inner")
+            .filter(pl.col("cells").list.len() > 0)
+            .explode("cells")
+            .unnest("cells")
+        )
+        is_diff = pl.col("blocked") & pl.col("diff_columns").list.contains(pl.col("column")).fill_null(False)
+        cells = cells.with_columns(is_diff.alias("is_diff")).drop("diff_columns", "blocked", "at")
+        return {int(key[0]): of for key, of in cells.partition_by("column", as_dict=True, include_key=False).items()}
+
+
+def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
+    """The values after each step: those before it but where it tells another."""
+    count = sources.steps.height
+    begins, is_read = sources.begins, sources.is_read
+    differs = np.zeros(count, bool)
+    filled = [sources.ids]
+    named: dict[str, Flags] = {}
+    for index, column in enumerate(columns):
+        if column.name == "Id":
+            continue
+        member, dtype = FROM_MEMBER[column.type]
+        told = sources.told(column.name)
+        cells = sources.cells.get(index)
+        values = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, count)
+        known = begins.copy()
+        parts = [
+            (sources.of_rows["step"], sources.rows.get_column(column.name).gather(sources.of_rows["at"])),
+            (told["step"], sources.reads.get_column(column.name).gather(told["at"])),
+        ]
+        if cells is not None:
+            certain = cells.filter(~pl.col("is_diff"))
+            parts.append((certain["step"], certain.get_column(member)))
+        for step, source in parts:
+            if len(step):
+                values = values.scatter(step, source.cast(dtype))
+                known[step.to_numpy()] = True
+        series = values.gather(pl.Series(_last(known))).alias(column.name)
+        filled.append(series)
+        unequal = series.ne_missing(series.shift(1)).to_numpy() & ~begins
+        differs |= unequal
+        says = _marked(count, cells["step"]) if cells is not None else np.zeros(count, bool)
+        # What became of a value that did not convert is the field's own change.
+        field = column.kept_from or column.name
+        named[field] = named.get(field, np.zeros(count, bool)) | says | (is_read & unequal)
+    return Filled(pl.DataFrame(filled), differs, _lists(named, count), _certain(sources, columns))
+
+
+def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
+    """Per step the names of the columns whose values are certain, null where all are.
+
+    Between a doubt and its answer only what events set is certain; an event that cannot be read, or is the first that
+    was blocked, leaves nothing of what was known before it.
+    """
+    steps, count = sources.steps, sources.steps.height
+    blocked = steps["blocked"].to_numpy()
+    partial_rows = sources.rows["_certain_fields"].gather(sources.of_rows["at"])
+    if not blocked.any() and not partial_rows.is_not_null().any():
+        return pl.Series("_certain_fields", [None], dtype=pl.List(pl.String)).new_from_index(0, count)
+    kind = steps["_change_type"].fill_null("")
+    before = np.roll(blocked, 1)
+    before[0] = False
+    resets = blocked & (~before | sources.begins | ~kind.is_in([*SETS_ALL, "UPDATE", "DELETE"]).to_numpy())
+    sets_all = kind.is_in(SETS_ALL).to_numpy()
+    of_column: dict[str, Flags] = {}
+    for index, column in enumerate(columns):
+        marks = np.where(sets_all, 1, np.where(resets, 0, -1)).astype(np.int8)
+        marks[sources.begins & (marks < 0)] = 0 if column.name != "Id" else 1
+        if len(partial_rows):
+            is_certain = partial_rows.is_null() | partial_rows.list.contains(column.name).fill_null(True)
+            marks[sources.of_rows["step"].to_numpy()] = is_certain.to_numpy()
+        marks[sources.told(column.name)["step"].to_numpy()] = 1
+        cells = sources.cells.get(index)
+        if cells is not None:
+            marks[cells.filter("is_diff")["step"].to_numpy()] = 0
+            marks[cells.filter(~pl.col("is_diff"))["step"].to_numpy()] = 1
+        of_column[column.name] = marks[_last(marks >= 0)] == 1
+    whole = np.logical_and.reduce([flags for name, flags in of_column.items() if name != "Id"] or [np.ones(count, bool)])
+    of_column.pop("Id", None)
+    lists = _lists(of_column, count)
+    return pl.DataFrame({"lists": lists, "whole": whole}).select(
+        pl.when(~pl.col("whole")).then(pl.col("lists")).alias("_certain_fields")
+    )["_certain_fields"]
+
+
+def _lists(flags: dict[str, Flags], count: int) -> pl.Series:
+    """Per step the names whose flag is set."""
+    # The null beside the names stands for an entity of which only the Ids are kept.
+    names = [pl.col(""), *(pl.when(pl.col(name)).then(pl.lit(name)) for name in flags)]
+    marks = pl.DataFrame({"": pl.Series([None], dtype=pl.String).new_from_index(0, count), **flags})
+    return marks.select(pl.concat_list(names).list.drop_nulls().alias("names"))["names"]
+
+
+def _last(known: Flags) -> npt.NDArray[np.int64]:
+    """For each step the last one up to it that is marked."""
+    return np.maximum.accumulate(np.where(known, np.arange(len(known)), 0))
+
+
+def _marked(count: int, steps: pl.Series) -> Flags:
+    marks = np.zeros(count, bool)
+    marks[steps.to_numpy()] = True
+    return marks
