@@ -6,3 +6,14 @@ import os
 # the child while a connection is in use ("Java gateway process exited", facts/SALESFORCE.md section 10, 18). We never
 # go on in Python after a fork, so nothing needs them; they can only be switched off before grpc is first imported.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+
+__all__ = ["open_history"]
+
+
+def __getattr__(name: str) -> object:
+    """`open_history`, imported when it is first asked for: most of what imports this package needs no tables."""
+    if name == "open_history":
+        from sfcdc_assets.lake.all_versions import open_history  # noqa: PLC0415
+
+        return open_history
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pyarrow as pa
 from dagster_shared.serdes import serialize_value
+from sfcdc_assets.state.history import history_schema
 
 from sfcdc_assets.assets import column_lineage
 from sfcdc_assets.assets.channels import channel_key
@@ -13,7 +14,6 @@ from sfcdc_assets.definitions import defs
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.raw_events import RAW_EVENTS
 from sfcdc_assets.state.columns import current_state_schema
-from sfcdc_assets.state.history import history_schema
 from sfcdc_assets.state.text_fields import TEXT_FIELDS
 from sfcdc_assets.table_metadata import table_metadata
 

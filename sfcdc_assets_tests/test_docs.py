@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from sfcdc_assets.state.baseline import READ_COLUMNS
+from sfcdc_assets.state.history import VERSION_COLUMNS
 
 from sfcdc_assets.change_events.landing import QUARANTINE, RAW_EVENTS
 from sfcdc_assets.cli.emulator import open_org
@@ -28,9 +30,7 @@ from sfcdc_assets.lake.lost_places import LOST_PLACES
 from sfcdc_assets.lake.organization import ORGANIZATION
 from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
-from sfcdc_assets.state.baseline import READ_COLUMNS
 from sfcdc_assets.state.columns import SYSTEM_COLUMNS
-from sfcdc_assets.state.history import VERSION_COLUMNS
 from sfcdc_assets.state.text_fields import TEXT_FIELDS
 from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
 

@@ -16,7 +16,6 @@ from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
-from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.current_state import ApplyReport
 from sfcdc_assets.pipeline.landing import LandingReport
@@ -70,7 +69,7 @@ def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str
 
 def text_fields_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
     """How many values the batch added, and a sample of them."""
-    table = TextFields.open_or_create(warehouse, report.entity).table
+    table = text_fields.open_or_create(warehouse, report.entity).table
     sample = table.head(f"position <= {report.to_position}", SAMPLE_ROWS)
     name = text_fields.name_of(report.entity)
     return {
@@ -118,16 +117,15 @@ def gap_reconciliation_metadata(
 
 
 def history_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
-    """How many versions the batch added, and a sample of its open ones."""
+    """How many versions the batch added, and a sample of the superseded ones."""
     table = Table.open(warehouse, history.name_of(report.entity))
     if table is None:
         return {}
-    sample = table.head(f"_valid_to is null and _position <= {report.to_position}", SAMPLE_ROWS)
+    sample = table.head(f"_superseded_at <= {report.to_position}", SAMPLE_ROWS)
     name = history.name_of(report.entity)
     return {
         "versions_added": report.versions,
         "to_position": report.to_position,
-        **_lag(sample["_valid_from"] if sample.num_rows else None),
         **table_metadata(
             warehouse.uri(name), name, table.count(), table.schema, sample, column_lineage.of_history(table.schema)
         ),

@@ -1,8 +1,6 @@
-"""`current_state/<Entity>`: one row a record, in Id-range leaves, with how far each channel has been applied.
+"""`current_state/<Entity>`: the current version of each record, in Id-range leaves, with the entity's `Checkpoint`.
 
-The table's transaction versions are its memory: `<channel>` is the position up to which events are in it, `snapshot`
-the number of the last snapshot it was built from, `refetch` that of the last rows read back. They change in the commit
-that swaps the files (guarantee 2).
+Both change in one commit (guarantee 2).
 """
 
 from __future__ import annotations
@@ -10,22 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.table import DataFile, NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.columns import current_state_schema
 from sfcdc_assets.state.leaves import IdRange
 
 LAYER = "current_state"
-
-SNAPSHOT = "snapshot"
-REFETCH = "refetch"
-DOUBTED = "doubted"
-"""Position of the last doubt about the whole entity for which the rows were marked."""
-READ_AT = "read_at"
-"""When the newest rows that were read from the org were read, epoch ms by our clock: they may be ahead of the events
-that were drained before."""
 
 IDS_PER_SCAN = 5_000
 """Ids in one condition: the engine's parser goes one level deeper for each, and 100,000 ended the process."""
@@ -52,16 +44,26 @@ class CurrentState:
     def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
         """The newest snapshot, created with these columns when there is none."""
         schema = current_state_schema(columns)
-        table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=["Id", "_position"])
+        table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=["Id", "_position", "_batch"])
         return cls(table)
 
     def applied(self, channel: str) -> int | None:
         """Position up to which the channel's events are in the table; None when none ever was."""
         return self.table.transaction_version(channel)
 
-    def has(self, application: str) -> int:
-        """Version of a source (a channel, snapshots, refetches) that is in the table; 0 for none."""
-        return self.table.transaction_version(application) or 0
+    def checkpoint(self, channel: str) -> Checkpoint:
+        """What the entity's tables have, of an entity that follows the channel."""
+        return Checkpoint.of(self.table, channel)
+
+    @property
+    def has_versions(self) -> bool:
+        """Its rows are versions; those of a table that an earlier release of this package made are not."""
+        return "_valid_from" in self.table.schema.names
+
+    def fence(self) -> None:
+        """Have every writer refused that opened the table before. Raises `ConcurrentCommit` when one was faster."""
+        batch = self.table.transaction_version(BATCH) or 0
+        self.table.append(self.table.schema.empty_table(), {BATCH: batch}, {})
 
     def free_of_doubt(self, record_ids: Sequence[str]) -> dict[str, int]:
         """Record id -> position its row stands for, of those rows that are not in doubt."""
@@ -69,8 +71,9 @@ class CurrentState:
         ordered = sorted(record_ids)
         for start in range(0, len(ordered), IDS_PER_SCAN):
             listed = ", ".join("'" + each.replace("'", "''") + "'" for each in ordered[start : start + IDS_PER_SCAN])
-            rows = self.table.scan(["Id", "_position"], f"Id in ({listed}) and not _in_doubt")
-            found |= zip(rows["Id"].to_pylist(), rows["_position"].to_pylist(), strict=True)
+            rows = self.table.scan(["Id", "_position", "_read_position"], f"Id in ({listed}) and not _in_doubt")
+            stands_at = pc.max_element_wise(rows["_position"], rows["_read_position"])
+            found |= zip(rows["Id"].to_pylist(), stands_at.to_pylist(), strict=True)
         return found
 
     def living_of(self, record_ids: Sequence[str]) -> set[str]:
@@ -103,11 +106,15 @@ class CurrentState:
         return self.table.schema
 
     def commit(
-        self, added: Sequence[NewFile], removed: Sequence[DataFile], versions: Mapping[str, int], run: Mapping[str, str]
-    ) -> int:
-        """Swap files, move the applied positions, and return the new Delta version. Raises `ConcurrentCommit`."""
-        self.table.swap_files(added, removed, versions, run)
-        return self.table.version
+        self,
+        added: Sequence[NewFile],
+        removed: Sequence[DataFile],
+        channel: str,
+        checkpoint: Checkpoint,
+        run: Mapping[str, str],
+    ) -> None:
+        """Swap files and move the checkpoint. Raises `ConcurrentCommit`."""
+        self.table.swap_files(added, removed, checkpoint.versions(channel), run)
 
 
 def id_ranges(files: Sequence[DataFile]) -> list[IdRange]:

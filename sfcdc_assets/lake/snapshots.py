@@ -18,8 +18,8 @@ from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.state.read_rows import READ_COLUMNS, read_schema
 from sfcdc_assets.state.distrust import Distrusted
+from sfcdc_assets.state.read_rows import READ_COLUMNS, read_schema
 
 LAYER = "snapshot"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import history, text_fields
-from sfcdc_assets.lake.current_state import DOUBTED, CurrentState
+from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
@@ -47,7 +47,7 @@ def _highest_position(warehouse: Warehouse, entity: str) -> int:
     found = [0]
     present = CurrentState.open(warehouse, entity)
     if present is not None:
-        found.append(present.has(DOUBTED))
+        found.append(present.checkpoint("").doubted)
         found += [file.statistics.get("max._position") or 0 for file in present.table.files()]
     taken = Snapshots.open(warehouse, entity)
     if taken is not None:

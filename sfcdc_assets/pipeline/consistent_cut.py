@@ -41,7 +41,7 @@ def note_cut(
         table = CurrentState.open(warehouse, state.entity)
         if table is None or (table.applied(channel) or 0) > position:
             return CutNoted(None)
-        ahead = ahead or table.has("read_at") > complete_through_ms
+        ahead = ahead or table.checkpoint(channel).read_at > complete_through_ms
     if ahead:
         return CutNoted(None, rows_are_ahead=True)
     tables = {}

@@ -1,9 +1,9 @@
 """Bring an entity's tables up to the last complete transaction.
 
 One Spark job gives everything; the tables are then committed in an order that a crash may cut anywhere: text values,
-doubts (of other entities' records too), quarantine, versions, and last `current_state`, whose commit moves the applied
-position. A repetition starts from that position and finds what it already wrote by each table's own transaction
-versions.
+doubts (of other entities' records too), quarantine, superseded versions, and last `current_state`, whose commit is the
+batch's commit point. What a batch left in the other tables before it crashed is removed by the next one (`checkpoint`);
+the ledger of doubts and the quarantine know what they have.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.landing import QUARANTINE
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
-from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT
+from sfcdc_assets.lake.checkpoint import Checkpoint
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, OpenDoubt
 from sfcdc_assets.lake.quarantine import quarantine
@@ -33,7 +33,6 @@ from sfcdc_assets.pipeline.failed_task import told_of_files
 from sfcdc_assets.pipeline.plan import Plan, plan
 from sfcdc_assets.pipeline.silent_change import compare_snapshots, doubt_others
 from sfcdc_assets.state.apply import EventRange, apply_events
-from sfcdc_assets.state.course import TextsKnown
 from sfcdc_assets.state.doubt import UNMARKED, Doubt
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
 
@@ -93,6 +92,7 @@ def apply_entity(
     started = time.monotonic()
     with told_of_files(warehouse, entity):
         tables = EntityTables.open(warehouse, spark, privacy, entity, channel, clock.now_ms)
+        tables.settle()
         planned = plan(tables, spark, up_to)
         written = _written(tables, spark, planned)
     return _Commit(tables, planned, run_id).of(written, started)
@@ -116,18 +116,13 @@ def _written(tables: EntityTables, spark: SparkSession, planned: Plan) -> pa.Tab
     task = LeafTask(
         columns=tables.columns,
         leaves=planned.leaves,
+        batch=tables.checkpoint.batch + 1,
         filesystem=warehouse.filesystem(current_state.name_of(tables.entity)),
         texts=warehouse.filesystem(text_fields.name_of(tables.entity)),
-        texts_known=TextsKnown(
-            after=tables.texts.has(tables.channel),
-            refetch=tables.texts.has(REFETCH),
-            snapshot=tables.texts.has(SNAPSHOT),
-        ),
         history=warehouse.filesystem(history.name_of(tables.entity)),
         reads=warehouse.filesystem(snapshots.name_of(tables.entity)),
         readings=planned.readings,
         refetched=tuple(file.path for file in tables.taken.refetched_files()) if planned.refetches else (),
-        up_to=batch.up_to,
         roll_back_to=planned.roll_back_to,
         all_in_doubt=planned.all_in_doubt,
     )
@@ -146,19 +141,34 @@ class _Commit:
         """Commit what the tasks wrote, table by table, and tell what it came to."""
         tables, batch = self._tables, self._planned.batch
         results = written.to_pylist()
-        versions = self._versions()
-        texts = [result["texts"] for result in results if result["texts"]]
-        tables.texts.append([_new_file(file) for file in texts], versions)
+        before, checkpoint = tables.checkpoint, self._checkpoint()
+        is_new = bool(results) or replace(checkpoint, batch=before.batch) != before
+        texts = [file for result in results for file in result["texts"]]
         doubts = [doubt for result in results for doubt in result["doubts"]]
+        found = self._planned.entity_doubt
+        if found is not None:
+            doubts.append(
+                {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
+            )
+        if is_new:
+            tables.texts.append([_new_file(file) for file in texts], checkpoint.batch)
         opened = tables.ledger.note(doubts, tables.channel, batch.up_to, clock.now_ms())
         self._quarantine(doubts)
         silent = [each for result in results for each in result["silent"]]
         doubt_others(tables.warehouse, tables.channel, silent)
-        self._commit_history(results, versions)
-        added = self._commit_current_state(results, versions)
+        added: list[NewFile] = []
+        if is_new:
+            superseded = [_new_file(file) for result in results for file in result["superseded"]]
+            tables.history.append(superseded, checkpoint.batch)
+            added = self._commit_current_state(results, checkpoint)
+            for each in (tables.texts, tables.history):
+                each.note_built()
+                if each.has_leftovers(checkpoint):
+                    each.clean(checkpoint)
         healed = self._close_doubts()
         compare_snapshots(tables.warehouse, {column.name for column in tables.columns})
-        counts = {name: pc.sum(written[name]).as_py() or 0 for name in ("inserted", "updated", "deleted", "waiting")}
+        summed = ("inserted", "updated", "deleted", "waiting", "versions")
+        counts = {name: pc.sum(written[name]).as_py() or 0 for name in summed}
         return ApplyReport(
             entity=tables.entity,
             channel=tables.channel,
@@ -168,7 +178,6 @@ class _Commit:
             duplicates=len(batch.duplicates),
             read_back=len(self._planned.record_ids),
             texts=sum(file["rows"] for file in texts),
-            versions=pc.sum(written["versions_added"]).as_py() or 0,
             doubts_opened=dict(Counter(doubt["reason"] for doubt in opened)),
             doubts_healed=healed,
             open_doubts=tables.ledger.counts(),
@@ -183,46 +192,34 @@ class _Commit:
             **counts,
         )
 
-    def _versions(self) -> dict[str, int]:
-        """How far the tables are after this application, as their transaction versions."""
+    def _checkpoint(self) -> Checkpoint:
+        """What is in the tables after this application."""
         tables, planned = self._tables, self._planned
-        table = tables.current_state
-        versions = {
-            tables.channel: planned.batch.up_to,
-            SNAPSHOT: max(tables.snapshot.number, table.has(SNAPSHOT)),
-            REFETCH: max(tables.taken.last_refetch(), table.has(REFETCH)),
-        }
-        if planned.doubted:
-            versions[DOUBTED] = planned.doubted
-        if planned.readings:
-            versions[READ_AT] = max(table.has(READ_AT), tables.taken.read_at())
-        return versions
+        before = tables.checkpoint
+        batch = before.batch + 1
+        after = replace(
+            before,
+            batch=batch,
+            position=planned.batch.up_to,
+            snapshot=max(tables.snapshot.number, before.snapshot),
+            refetch=max(tables.taken.last_refetch(), before.refetch),
+            doubted=planned.doubted or before.doubted,
+            read_at=max(before.read_at, tables.taken.read_at()) if planned.readings else before.read_at,
+        )
+        if planned.roll_back_to is None:
+            return after
+        return replace(after, went_back=batch, went_back_to=planned.roll_back_to)
 
-    def _commit_history(self, results: list[dict], versions: Mapping[str, int]) -> None:
-        tables, planned = self._tables, self._planned
-        opened = tables.history.open_files()
-        rewritten = {result["leaf"] for result in results if result["versions_rewritten"]}
-        replaced = {path for leaf in planned.leaves if leaf.number in rewritten for path in leaf.versions}
-        removed = [opened[path] for path in sorted(replaced & opened.keys())]
-        if tables.anew:
-            removed = list(tables.history.table.files())
-        elif planned.snapshots:
-            removed = list(opened.values())
-            if planned.roll_back_to is not None:
-                removed += tables.history.files_closed_after(planned.roll_back_to).values()
-        added = [_new_file(file) for result in results for file in result["versions"]]
-        tables.history.commit(added, removed, versions)
-
-    def _commit_current_state(self, results: list[dict], versions: Mapping[str, int]) -> list[NewFile]:
+    def _commit_current_state(self, results: list[dict], checkpoint: Checkpoint) -> list[NewFile]:
         table, planned = self._tables.current_state, self._planned
         added = [_new_file(file) for result in results for file in result["files"]]
         files = table.files()
         rewritten = {result["leaf"] for result in results if result["rewritten"]}
         replaced = {path for leaf in planned.leaves if leaf.number in rewritten for path in leaf.files}
-        removed = list(files.values()) if planned.snapshots else [files[path] for path in sorted(replaced)]
-        if added or removed or any(version > table.has(name) for name, version in versions.items()):
-            run = {"dagster_run_id": self._run_id, "from_position": str(planned.batch.after)}
-            table.commit(added, removed, versions, run)
+        everything = bool(planned.snapshots) or self._tables.anew
+        removed = list(files.values()) if everything else [files[path] for path in sorted(replaced)]
+        run = {"dagster_run_id": self._run_id, "from_position": str(planned.batch.after)}
+        table.commit(added, removed, self._tables.channel, checkpoint, run)
         return added
 
     def _quarantine(self, doubts: list[dict]) -> None:

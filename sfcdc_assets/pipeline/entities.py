@@ -13,12 +13,12 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import history, text_fields
 from sfcdc_assets.lake.channel_filters import note_filters
-from sfcdc_assets.lake.current_state import DOUBTED, LAYER, REFETCH, SNAPSHOT, CurrentState
+from sfcdc_assets.lake.checkpoint import Checkpoint
+from sfcdc_assets.lake.current_state import LAYER, CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
-from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import conflicts_of_entity
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
@@ -151,6 +151,7 @@ def seen_by_privacy(warehouse: Warehouse, states: Sequence[EntityState], privacy
 
 def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
     table = CurrentState.open(warehouse, entity)
+    checkpoint = table.checkpoint(channel) if table else Checkpoint()
     taken = Snapshots.open(warehouse, entity)
     ledger = Ledger.open(warehouse, entity)
     copied = (taken.table.transaction_version("complete") or 0) if taken else 0
@@ -166,21 +167,21 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         snapshot_complete=copied,
         snapshot_position=pin,
         channel_changed=taken is not None and copied > 0 and not taken.pinned_on(channel),
-        snapshot_applied=min(table.has(SNAPSHOT), *_layers(warehouse, entity)) if table else 0,
+        snapshot_applied=checkpoint.snapshot if table and _are_built(warehouse, entity) else 0,
         refetched=(taken.table.transaction_version("refetch") or 0) if taken else 0,
-        refetch_applied=table.has(REFETCH) if table else 0,
+        refetch_applied=checkpoint.refetch,
         doubts_open=len(doubts),
         doubts_due=len(due(doubts, now_ms)),
         entity_doubt=max(entity_doubts(doubts, channel, pin), default=None),
         held_from=max(holding_doubts(doubts, channel, pin), default=None),
-        doubt_marked=table.has(DOUBTED) if table else 0,
+        doubt_marked=checkpoint.doubted,
         refused=refusals[-1].detail if refusals else None,
         snapshot_refused=any(doubt.attempts for doubt in refusals),
         paused=any(doubt.due_at > now_ms for doubt in refusals),
     )
 
 
-def _layers(warehouse: Warehouse, entity: str) -> list[int]:
-    """The snapshot that each layer beside `current_state` was last built from; 0 for one that is not there."""
-    tables = [Table.open(warehouse, f"{layer}/{entity}") for layer in (text_fields.LAYER, history.LAYER)]
-    return [(table.transaction_version(SNAPSHOT) or 0) if table else 0 for table in tables]
+def _are_built(warehouse: Warehouse, entity: str) -> bool:
+    """The tables beside `current_state` go with it."""
+    beside = (text_fields.open_if_there(warehouse, entity), history.open_if_there(warehouse, entity))
+    return all(each is not None and each.is_built for each in beside)

@@ -11,13 +11,14 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake.current_state import REFETCH, SNAPSHOT, CurrentState
+from sfcdc_assets.lake import history, text_fields
+from sfcdc_assets.lake.appended import Appended
+from sfcdc_assets.lake.checkpoint import Checkpoint
+from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
-from sfcdc_assets.lake.history import History
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, Snapshots
-from sfcdc_assets.lake.text_fields import TextFields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.change_of_channel import OtherChannel
 from sfcdc_assets.pipeline.columns import PrivacyChanged, conflicts_of_entity, retired_columns
@@ -35,6 +36,18 @@ class SnapshotMissing(SfcdcError):
         )
 
 
+class OlderFormat(SfcdcError):
+    """The entity's tables were made by a release of this package that kept versions otherwise."""
+
+    def __init__(self, entity: str) -> None:
+        self.entity = entity
+        super().__init__(
+            f"{entity}: its tables have an older format, in which `history` held current versions too. "
+            f"`sfcdc rebuild --entity {entity}` builds them again from stored events and snapshots; until then nothing "
+            "of them changes."
+        )
+
+
 @dataclass(frozen=True)
 class EntityTables:
     """Handles on one snapshot of each table; every commit goes through the handle that was read."""
@@ -49,8 +62,8 @@ class EntityTables:
     """The newest complete one."""
     ledger: Ledger
     current_state: CurrentState
-    texts: TextFields
-    history: History
+    texts: Appended
+    history: Appended
     columns: tuple[Column, ...]
     privacy: Privacy
     schema_before: pa.Schema | None
@@ -75,8 +88,10 @@ class EntityTables:
         columns = follow_layout(warehouse, lambda: spark, privacy, entity, channel, now_ms)
         taken, snapshot = _taken(warehouse, entity, channel)
         present = CurrentState.open(warehouse, entity)
+        if present is not None and not present.has_versions:
+            raise OlderFormat(entity)
         table = CurrentState.open_or_create(warehouse, entity, columns)
-        versions = History.open_or_create(warehouse, entity, columns)
+        versions = history.open_or_create(warehouse, entity, columns)
         schemas = Schemas(warehouse)
         retired = retired_columns(schemas, entity, columns)
         for each in (table.table, versions.table):
@@ -92,7 +107,7 @@ class EntityTables:
             snapshot,
             Ledger.open_or_create(warehouse, entity),
             table,
-            TextFields.open_or_create(warehouse, entity),
+            text_fields.open_or_create(warehouse, entity),
             versions,
             columns,
             privacy,
@@ -100,25 +115,36 @@ class EntityTables:
         )
 
     @property
-    def built_from(self) -> int:
-        """Number of the snapshot that every layer was last built from; 0 where a layer was removed or never was: all
-        are made anew then, as one reading of a row gives them together."""
-        return min(each.has(SNAPSHOT) for each in (self.current_state, self.texts, self.history))
-
-    @property
     def anew(self) -> bool:
-        """All layers are made anew."""
-        return self.built_from == 0
+        """All layers are built again: one of them was removed or never was, or building them was interrupted."""
+        return self.current_state.checkpoint(self.channel).snapshot == 0 or not self._are_built
 
     @property
-    def applied(self) -> int:
-        """Position up to which the channel's events are in the rows; 0 where they are made anew."""
-        return 0 if self.anew else self.current_state.applied(self.channel) or 0
+    def checkpoint(self) -> Checkpoint:
+        """What is in the tables; nothing where they are built again, but the number of the last batch."""
+        found = self.current_state.checkpoint(self.channel)
+        return Checkpoint(batch=found.batch) if self.anew else found
+
+    def settle(self) -> None:
+        """Remove what a batch left in the tables that append and did not commit, or all where they are built again.
+
+        Writers that opened the tables before are refused from then on, so that nothing of theirs is removed that they
+        still count on. Raises `ConcurrentCommit`.
+        """
+        checkpoint, appended = self.checkpoint, (self.texts, self.history)
+        if self.anew:
+            if self.current_state.table.version or any(each.table.version for each in appended):
+                self.current_state.fence()
+                for each in appended:
+                    each.empty()
+        elif any(each.has_leftovers(checkpoint) for each in appended):
+            self.current_state.fence()
+            for each in appended:
+                each.clean(checkpoint)
 
     @property
-    def refetched(self) -> int:
-        """Number of the last refetch in the rows."""
-        return 0 if self.anew else self.current_state.has(REFETCH)
+    def _are_built(self) -> bool:
+        return self.texts.is_built and self.history.is_built
 
 
 def _taken(warehouse: Warehouse, entity: str, channel: str) -> tuple[Snapshots, CompleteSnapshot]:

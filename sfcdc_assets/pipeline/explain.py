@@ -13,13 +13,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.record_id import to_18_characters
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake import history
+from sfcdc_assets.lake import current_state, history
+from sfcdc_assets.lake.all_versions import all_versions
+from sfcdc_assets.lake.checkpoint import Checkpoint
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.explain import CHAIN, value_chain
 
 _QUOTE = "'"
+_FILES = pa.schema([("table", pa.string()), ("path", pa.string())])
 
 
 class NotExplained(SfcdcError):
@@ -36,7 +39,8 @@ def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str
     """
     table = _history(warehouse, entity)
     fields = _fields(table, entity, field)
-    rows = _frame(table.scan(predicate=f"Id = '{to_18_characters(record_id).replace(_QUOTE, 2 * _QUOTE)}'"))
+    found = all_versions(warehouse, entity, f"Id = '{to_18_characters(record_id).replace(_QUOTE, 2 * _QUOTE)}'")
+    rows = _frame(found) if found is not None else pl.DataFrame()
     if rows.is_empty():
         raise NotExplained(f"{entity} {record_id} has no version in history", "Check the id, and run `sfcdc sync`")
     chain = value_chain(rows, fields)
@@ -49,27 +53,36 @@ def explain_records(
 ) -> DataFrame:
     """The chains of `fields` in many records (all, when no ids are given), as a Spark DataFrame of `CHAIN`.
 
-    Ids may have 15 characters. Tasks read the files of `history` themselves; a record's versions meet in one task.
+    Ids may have 15 characters. Tasks read the tables' files themselves; a record's versions meet in one task.
     """
+    rows = Table.open(warehouse, current_state.name_of(entity))
     table = _history(warehouse, entity)
+    assert rows is not None, entity
     for field in fields:
         _fields(table, entity, field)
-    filesystem = warehouse.filesystem(history.name_of(entity))
-    own = ["_valid_from", "_change_type", "_changed_fields", "_position", "_commit_user", "_transaction_key"]
-    schema = pa.schema([table.schema.field(name) for name in ("Id", *fields, *own)])
-    wanted = pc.field("Id").isin([to_18_characters(record_id) for record_id in record_ids]) if record_ids else None
+    own = ["_valid_from", "_change_type", "_changed_fields", "_position", "_superseded_at", "_commit_user"]
+    schema = pa.schema([table.schema.field(name) for name in ("Id", *fields, *own, "_transaction_key", "_batch")])
+    part = {
+        table.name: Checkpoint.of(rows, channel="").part_of_dataset(history.ENDS_AT),
+        rows.name: pc.field("_change_type").is_valid(),
+    }
+    if record_ids:
+        wanted = pc.field("Id").isin([to_18_characters(record_id) for record_id in record_ids])
+        part = {name: of & wanted for name, of in part.items()}
+    roots = {name: warehouse.filesystem(name) for name in part}
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path in batch.column("path").to_pylist():
-                source = ds.dataset(path, schema=schema, filesystem=filesystem, format="parquet")
-                yield from source.to_batches(filter=wanted)
+            for name, path in zip(batch.column("table").to_pylist(), batch.column("path").to_pylist(), strict=True):
+                source = ds.dataset(path, schema=schema, filesystem=roots[name], format="parquet")
+                yield from source.to_batches(filter=part[name])
 
     def chain(versions: pa.Table) -> pa.Table:
         return value_chain(_frame(versions), list(fields)).to_arrow().cast(_CHAIN_ARROW)
 
-    paths = spark.createDataFrame(pa.table({"path": [file.path for file in table.files()]}))
-    versions = paths.repartition(max(1, len(table.files()))).mapInArrow(read, from_arrow_schema(schema))
+    files = [{"table": each.name, "path": file.path} for each in (table, rows) for file in each.files()]
+    paths = spark.createDataFrame(pa.Table.from_pylist(files, schema=_FILES))
+    versions = paths.repartition(max(1, len(files))).mapInArrow(read, from_arrow_schema(schema))
     return versions.groupBy("Id").applyInArrow(chain, from_arrow_schema(_CHAIN_ARROW))
 
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from sfcdc_assets import clock
 from sfcdc_assets.lake import snapshots
-from sfcdc_assets.lake.current_state import DOUBTED, id_ranges
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, holding_doubts
+from sfcdc_assets.lake.current_state import id_ranges
+from sfcdc_assets.lake.gap_reconciliation import OpenDoubt, holding_doubts
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, Refetch
-from sfcdc_assets.pipeline.batch import Batch, read_batch
+from sfcdc_assets.pipeline.batch import Batch, EntityDoubt, read_batch
 from sfcdc_assets.pipeline.entity_tables import EntityTables
-from sfcdc_assets.state.course import Reading
+from sfcdc_assets.state.doubt import UNMARKED
 from sfcdc_assets.state.leaves import Leaf, leaf_numbers, leaves_of_snapshot, leaves_of_table
 from sfcdc_assets.state.sample import sample_ids
+from sfcdc_assets.state.timeline import Reading
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class Plan:
     """`batch`: the events; `readings` with the `snapshots` and `refetches` they are; `leaves` of the tables and those
     to `visit` whether or not an event names them.
 
-    `doubted`: position of the last unanswered doubt about the entity, 0 for none; `all_in_doubt`: its rows are to be
-    marked for it. `roll_back_to`: versions after it are followed anew.
+    `entity_doubt`: an event of the batch's end that puts the whole entity in doubt, and is new. `doubted`: position of
+    the last unanswered doubt about the entity, 0 for none; `all_in_doubt`: its rows are to be marked for it.
+    `roll_back_to`: versions after it are followed again.
     """
 
     batch: Batch
@@ -37,6 +38,7 @@ class Plan:
     refetches: tuple[Refetch, ...]
     readings: tuple[Reading, ...]
     roll_back_to: int | None
+    entity_doubt: EntityDoubt | None
     doubted: int
     all_in_doubt: bool
     leaves: tuple[Leaf, ...]
@@ -51,28 +53,29 @@ class Plan:
 def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
     """Find what is not in the tables yet: readings, and events up to the last complete transaction or `up_to`.
 
-    An event that puts the entity in doubt is noted in the ledger, and events from there on wait for a snapshot.
+    Nothing is written. Events from one on that puts the entity in doubt wait for a snapshot.
     """
+    checkpoint = tables.checkpoint
     # A table that is made anew begins with the first snapshot after which every event still has its payload.
     dropped = tables.raw_events.payloads_dropped(tables.entity, tables.channel)
     taken = tables.taken.all_complete()
     complete = tuple(snapshot for snapshot in taken[:-1] if snapshot.position >= dropped) + taken[-1:]
-    new = tuple(snapshot for snapshot in complete if snapshot.number > tables.built_from)
-    applied = tables.applied
-    rolls_back = bool(new) and not tables.anew and new[0].position < applied
+    new = tuple(snapshot for snapshot in complete if snapshot.number > checkpoint.snapshot)
+    rolls_back = bool(new) and not tables.anew and new[0].position < checkpoint.position
     # A snapshot that was accepted late is older than records read back since: they come on top of it again.
-    read_back = min([tables.refetched, *(snapshot.after_refetch for snapshot in new)])
+    read_back = min([checkpoint.refetch, *(snapshot.after_refetch for snapshot in new)])
     refetches = tables.taken.refetches(read_back, new[0].position if rolls_back else None)
     if tables.anew:
         refetches = tuple(refetch for refetch in refetches if refetch.position >= new[0].position)
     pins = {snapshot.number: snapshot.position for snapshot in complete}
-    floor = pins.get(tables.built_from, 0) if not tables.anew else new[0].position
-    batch, held, ever_held = _batch(
-        tables, floor, [*(each.position for each in new), *(each.position for each in refetches)], up_to
-    )
+    floor = pins.get(checkpoint.snapshot, 0) if not tables.anew else new[0].position
+    doubts = tables.ledger.open_doubts()
+    earliest = [*(each.position for each in new), *(each.position for each in refetches)]
+    earliest += _blocked_from(tables, doubts, new, refetches)
+    batch, entity_doubt, held, ever_held = _batch(tables, doubts, floor, earliest, up_to)
     doubted = max(held, default=0)
     # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them.
-    all_in_doubt = bool(held) and (bool(new) or tables.current_state.has(DOUBTED) < doubted)
+    all_in_doubt = bool(held) and (bool(new) or checkpoint.doubted < doubted)
     leaves = _leaves(tables, spark, new, rolls_back, batch.created)
     everywhere = bool(new) or all_in_doubt
     read = sorted(frozenset().union(*(refetch.record_ids for refetch in refetches)))
@@ -82,6 +85,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
         refetches,
         _readings(complete, new, refetches, ever_held),
         new[0].position if rolls_back else None,
+        entity_doubt,
         doubted,
         all_in_doubt,
         leaves,
@@ -89,31 +93,45 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
     )
 
 
-def _batch(
-    tables: EntityTables, floor: int, pins: Sequence[int], up_to: int | None
-) -> tuple[Batch, list[int], list[int]]:
-    """The events to apply; positions of the unanswered doubts about the entity, and of all there ever were.
+def _blocked_from(
+    tables: EntityTables,
+    doubts: Sequence[OpenDoubt],
+    new: Sequence[CompleteSnapshot],
+    refetches: Sequence[Refetch],
+) -> list[int]:
+    """Positions before the events that were blocked until now and that a reading answers: they become versions."""
+    read = frozenset[str]().union(*(refetch.record_ids for refetch in refetches))
+    return [
+        doubt.position_on(tables.channel) - 1
+        for doubt in doubts
+        if doubt.reason not in UNMARKED and not doubt.refuses_a_read and (new or doubt.record_id in read)
+    ]
 
-    The range begins before the applied position where a reading's pin does: events that waited for it lie there. What
-    is already in the rows is dropped again by the rows' own positions. What the first snapshot in the tables stands
-    for, up to `floor`, is never read.
+
+def _batch(
+    tables: EntityTables, doubts: Sequence[OpenDoubt], floor: int, earliest: Sequence[int], up_to: int | None
+) -> tuple[Batch, EntityDoubt | None, list[int], list[int]]:
+    """The events to apply; one that puts the entity in doubt, if it is new; positions of the unanswered doubts about
+    the entity, and of all there ever were.
+
+    The range begins before the applied position where a reading's pin does, or a doubt that it answers: events that
+    waited for it lie there. What is already in the rows is dropped again by the rows' own positions. What the first
+    snapshot in the tables stands for, up to `floor`, is never read.
     """
     entity, channel, pin = tables.entity, tables.channel, tables.snapshot.position
-    applied = tables.applied
-    after = max(floor, min([applied, *pins]))
+    applied = tables.checkpoint.position
+    after = max(floor, min([applied, *earliest]))
     complete = tables.raw_events.complete_position(channel)
     end = max(complete if up_to is None else min(complete, up_to), after, applied, pin)
-    held = holding_doubts(tables.ledger.open_doubts(), channel, pin)
+    held = holding_doubts(doubts, channel, pin)
     end = max(applied, min([end, *(position - 1 for position in held)]))
     batch = read_batch(tables.raw_events, entity, channel, after, end)
     answered = [found.position for found in batch.entity_doubts if found.position <= pin]
     found = next((found for found in batch.entity_doubts if found.position > pin), None)
     if found is not None:
-        doubt = {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
-        tables.ledger.note([doubt], channel, found.position, clock.now_ms())
         held.append(found.position)
         batch = read_batch(tables.raw_events, entity, channel, after, found.position - 1)
-    return batch, held, sorted({*tables.ledger.holding_positions(channel), *answered, *held})
+    return batch, found, held, sorted({*tables.ledger.holding_positions(channel), *answered, *held})
 
 
 def _readings(
@@ -159,11 +177,12 @@ def _leaves(
     created: Sequence[str],
 ) -> tuple[Leaf, ...]:
     present = [] if tables.anew else id_ranges(list(tables.current_state.files().values()))
-    versions = [] if tables.anew else id_ranges(list(tables.history.open_files().values()))
     if not new:
-        return leaves_of_table(present, versions, created, len(tables.columns))
+        return leaves_of_table(present, created, len(tables.columns))
+    versions = []
     if rolls_back:
-        versions += id_ranges(list(tables.history.files_closed_after(new[0].position).values()))
+        pin = new[0].position
+        versions = id_ranges([f for f in tables.history.table.files() if f.statistics["max._superseded_at"] > pin])
     newest = id_ranges(new[-1].files)
     pages = [page for snapshot in new for page in id_ranges(snapshot.files)]
     pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))

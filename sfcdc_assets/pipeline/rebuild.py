@@ -1,13 +1,13 @@
 """Rebuild: an entity's layers are built again beside the present ones and take their place at the end.
 
 Until then nothing of the entity changes, so a rebuild that fails or is killed costs nothing. Each layer is replaced by
-one commit, in the order in which a batch commits: `current_state` is last. A crash between two of them leaves what a
-crash of a batch leaves, layers that are ahead of `current_state`, and the next run goes on from there.
+one commit, in the order in which a batch commits: `current_state` is last. Only then are the others noted as built with
+it: after a crash in between the next run builds all of them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyarrow import fs
@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history, snapshots, text_fields
+from sfcdc_assets.lake.appended import Appended
 from sfcdc_assets.lake.beside import Beside, build_beside, finish, open_if_readable, put_in_place
-from sfcdc_assets.lake.current_state import DOUBTED, READ_AT, REFETCH, SNAPSHOT
+from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
@@ -97,32 +98,37 @@ def put_layers_in_place(beside: Beside, entity: str, channel: str, apply: Apply)
 def _swap(beside: Beside, entity: str, channel: str) -> None:
     """Put the tables in place. Raises `ConcurrentCommit` when another run is or was at work on them."""
     state = open_if_readable(beside.present, current_state.name_of(entity))
+    built = Table.open(beside, current_state.name_of(entity))
+    assert built is not None, entity
+    checkpoint = Checkpoint.of(built, channel)
     if state is not None:
-        _let_nobody_else_commit(state, _memory(beside, current_state.name_of(entity), channel), channel)
+        _let_nobody_else_commit(state, checkpoint, channel)
     present = {name: open_if_readable(beside.present, name) for name in beside.tables}
     present[current_state.name_of(entity)] = state
+    appended = (text_fields.open_if_there, history.open_if_there)
+    memory = {each.table.name: each.memory() for each in _opened(beside, entity, appended)}
     for name in beside.tables:
         if name == snapshots.name_of(entity):
             put_in_place(beside, name, present[name], *_snapshots(beside, entity).memory(channel))
         else:
-            put_in_place(beside, name, present[name], _memory(beside, name, channel), {})
+            put_in_place(beside, name, present[name], memory.get(name, checkpoint.versions(channel)), {})
+    for each in _opened(beside.present, entity, appended):
+        each.note_built()
 
 
-def _let_nobody_else_commit(state: Table, built: Mapping[str, int], channel: str) -> None:
+def _opened(
+    warehouse: Warehouse, entity: str, layers: Sequence[Callable[[Warehouse, str], Appended | None]]
+) -> list[Appended]:
+    return [found for layer in layers if (found := layer(warehouse, entity)) is not None]
+
+
+def _let_nobody_else_commit(state: Table, built: Checkpoint, channel: str) -> None:
     """Have the commits of runs that opened `current_state` before refused, so that they cannot move it on after the
     layers before it were replaced. Raises `ConcurrentCommit` when it has moved on already."""
-    for application in (channel, SNAPSHOT, REFETCH):
-        if (state.transaction_version(application) or 0) > built[application]:
-            raise ConcurrentCommit(state.name, "it has newer events or readings than what was built")
-    state.append(state.schema.empty_table(), {SNAPSHOT: state.transaction_version(SNAPSHOT) or 0}, {})
-
-
-def _memory(beside: Beside, name: str, channel: str) -> dict[str, int]:
-    """All that a layer remembers in its transaction versions, as it was built; what it does not have counts as 0."""
-    built = Table.open(beside, name)
-    assert built is not None, name
-    remembered = (channel, SNAPSHOT, REFETCH, DOUBTED, READ_AT)
-    return {application: built.transaction_version(application) or 0 for application in remembered}
+    present = Checkpoint.of(state, channel)
+    if any(getattr(present, name) > getattr(built, name) for name in ("position", "snapshot", "refetch")):
+        raise ConcurrentCommit(state.name, "it has newer events or readings than what was built")
+    state.append(state.schema.empty_table(), {BATCH: present.batch}, {})
 
 
 def _snapshots(beside: Beside, entity: str) -> Snapshots:

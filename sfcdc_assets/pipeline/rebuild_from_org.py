@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.lake import current_state, snapshots
 from sfcdc_assets.lake.beside import build_beside, open_if_readable
-from sfcdc_assets.lake.current_state import REFETCH, SNAPSHOT
+from sfcdc_assets.lake.checkpoint import Checkpoint
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -60,5 +60,6 @@ def _numbers(warehouse: Warehouse, entity: str, taken: Snapshots | None) -> tupl
     """The last snapshot and the last refetch that any table knows of."""
     state = open_if_readable(warehouse, current_state.name_of(entity))
     known = [(taken.last_number(), taken.last_refetch())] if taken else []
-    known += [(state.transaction_version(SNAPSHOT) or 0, state.transaction_version(REFETCH) or 0)] if state else []
+    applied = Checkpoint.of(state, channel="") if state else Checkpoint()
+    known.append((applied.snapshot, applied.refetch))
     return max([0, *(number for number, _ in known)]), max([0, *(refetch for _, refetch in known)])

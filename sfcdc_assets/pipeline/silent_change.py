@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from sfcdc_assets import clock
-from sfcdc_assets.lake.current_state import SNAPSHOT, CurrentState
+from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -52,7 +52,7 @@ def compare_snapshots(warehouse: Warehouse, columns: Collection[str]) -> int:
     if POINTER not in accounts.schema.names or FLAG not in contacts.schema.names:
         return 0
     ledger = Ledger.open_or_create(warehouse, POINTED_AT)
-    versions = {f"{SNAPSHOT}:{table.table.name}": table.has(SNAPSHOT) for table in (accounts, contacts)}
+    versions = {f"snapshot:{table.table.name}": table.checkpoint(channel).snapshot for table in (accounts, contacts)}
     if all((ledger.table.transaction_version(name) or 0) >= version for name, version in versions.items()):
         return 0
     landed = RawEvents.open(warehouse).place(channel).position

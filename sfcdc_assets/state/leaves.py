@@ -40,8 +40,8 @@ STATISTICS = (
 class Leaf:
     """A range of Ids, lower <= Id < upper (upper None: no end), and the files that hold its rows now.
 
-    `files` are the table's own, relative to its root; `pages` those of a snapshot and `versions` those of `history` that
-    a way back needs, which both may hold other Ids too.
+    `files` are the table's own, relative to its root; `pages` those of a snapshot, and `versions` those of `history`
+    that a way back needs: both may hold other Ids too.
     """
 
     number: int

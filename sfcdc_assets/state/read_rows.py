@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, arrow_schema
+from sfcdc_assets.state.columns import STANDS_AT
 
 READ_COLUMNS = pa.schema(
     [
@@ -33,7 +34,7 @@ def missing_from(snapshot: pl.DataFrame, rows: pl.DataFrame, pin: int) -> pl.Dat
     """Reads of what is not there: living rows, and rows in doubt, that a snapshot pinned at `pin` does not show, not
     even in the recycle bin. A row that stands for a later position was created after the pin."""
     gone = rows.join(snapshot.select("Id"), on="Id", how="anti").filter(
-        (pl.col("_position") <= pin) & (~pl.col("_is_deleted") | pl.col("_in_doubt"))
+        (pin >= STANDS_AT) & (~pl.col("_is_deleted") | pl.col("_in_doubt"))
     )
     marks = {
         "_is_deleted": pl.lit(True),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.columns import STANDS_AT
 from sfcdc_assets.state.doubt import DOUBTS, REASON_OF_CHANGE_TYPE, Doubt
 from sfcdc_assets.state.enrichment import contradictions
 from sfcdc_assets.state.large_text import Rebuilt, rebuild_texts
@@ -39,7 +40,7 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     already in the row and is dropped.
     """
     rows = base.select(
-        pl.col("Id").alias("record_id"), pl.col("_position").alias("row_position"), pl.col("_in_doubt").alias("held")
+        pl.col("Id").alias("record_id"), STANDS_AT.alias("row_position"), pl.col("_in_doubt").alias("held")
     )
     met = (
         changes.sort("position", maintain_order=True)

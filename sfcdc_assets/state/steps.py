@@ -40,6 +40,7 @@ def _of_rows(rows: pl.DataFrame) -> pl.DataFrame:
         "_commit_timestamp",
         "_commit_user",
         "_transaction_key",
+        "_read_position",
         "_is_deleted",
         pl.col("_deleted_reason").fill_null("").alias("reason"),
         pl.lit(False).alias("blocked"),
@@ -63,8 +64,13 @@ def _of_changes(changes: pl.DataFrame) -> pl.DataFrame:
             pl.col("commit_timestamp").alias("_commit_timestamp"),
             pl.col("commit_user").alias("_commit_user"),
             pl.col("transaction_key").alias("_transaction_key"),
+            pl.lit(None, pl.Int64).alias("_read_position"),
             pl.col("deleted").alias("_is_deleted"),
-            pl.when(pl.col("deleted")).then(pl.lit("deleted")).when(~pl.col("deleted")).then(pl.lit("")).alias("reason"),
+            pl.when(pl.col("deleted"))
+            .then(pl.lit("deleted"))
+            .when(~pl.col("deleted"))
+            .then(pl.lit(""))
+            .alias("reason"),
             "blocked",
         )
     )
@@ -94,6 +100,7 @@ def _of_reads(reads: pl.DataFrame) -> pl.DataFrame:
         pl.col("_system_modstamp").alias("_commit_timestamp"),
         pl.when(is_gone).then(pl.lit(None, pl.String)).otherwise(user).alias("_commit_user"),
         pl.lit(None, pl.String).alias("_transaction_key"),
+        pl.col("_position").alias("_read_position"),
         deleted.alias("_is_deleted"),
         reason.alias("reason"),
         pl.lit(False).alias("blocked"),

@@ -14,7 +14,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.changes import CHANGES
-from sfcdc_assets.state.columns import current_state_schema, history_schema
+from sfcdc_assets.state.columns import STANDS_AT, current_state_schema, history_schema
 from sfcdc_assets.state.distrust import believed, marked
 from sfcdc_assets.state.frames import empty_rows
 from sfcdc_assets.state.large_text import REBUILT
@@ -83,9 +83,10 @@ class Timeline:
         `superseded`: rows of `history`, all of those whose version was superseded after `position`.
         """
         before = (pl.col("_position") <= position) & (pl.col("_superseded_at") > position)
-        revived = superseded.filter(before).with_columns(pl.lit(False).alias("_in_doubt")).select(self.rows.columns)
-        kept = self.rows.filter(pl.col("_position") <= position)
-        self.rows = pl.concat([kept, revived]).sort("Id")
+        revived = superseded.filter(before).with_columns(_in_doubt=pl.lit(False), _read_position=pl.lit(None, pl.Int64))
+        read = pl.col("_read_position")
+        kept = self.rows.filter(pl.col("_position") <= position).with_columns(pl.when(read <= position).then(read))
+        self.rows = pl.concat([kept, revived.select(kept.columns)]).sort("Id")
         self.changed = True
 
     def follow(self, changes: pl.DataFrame) -> None:
@@ -127,7 +128,7 @@ class Timeline:
         self.changed = True
         if reading.snapshot:
             # No row that the snapshot speaks of is in doubt after it, but for those of which it is not believed.
-            covered = pl.col("_position") <= reading.position
+            covered = reading.position >= STANDS_AT
             freed = self.rows.with_columns((pl.col("_in_doubt") & ~covered).alias("_in_doubt"))
             self.rows = marked(freed, distrusted)
             # What a row that is new pointed at before its snapshot does not matter.
@@ -166,7 +167,7 @@ class Timeline:
 
     def _not_outdated(self, reads: pl.DataFrame) -> pl.DataFrame:
         """Without those that are older than what their row stands for."""
-        stands = self.rows.select("Id", pl.col("_position").alias("stands_at"))
+        stands = self.rows.select("Id", STANDS_AT.alias("stands_at"))
         newer = reads.join(stands, on="Id", how="left", maintain_order="left").filter(
             pl.col("stands_at").is_null() | (pl.col("_position") >= pl.col("stands_at"))
         )

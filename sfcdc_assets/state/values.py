@@ -131,8 +131,8 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
             marks[cells.filter("is_diff")["step"].to_numpy()] = 0
             marks[cells.filter(~pl.col("is_diff"))["step"].to_numpy()] = 1
         of_column[column.name] = marks[_last(marks >= 0)] == 1
-    whole = np.logical_and.reduce([flags for name, flags in of_column.items() if name != "Id"] or [np.ones(count, bool)])
     of_column.pop("Id", None)
+    whole = np.logical_and.reduce([np.ones(count, bool), *of_column.values()])
     lists = _lists(of_column, count)
     return pl.DataFrame({"lists": lists, "whole": whole}).select(
         pl.when(~pl.col("whole")).then(pl.col("lists")).alias("_certain_fields")

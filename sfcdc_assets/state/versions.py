@@ -20,7 +20,7 @@ from sfcdc_assets.state.values import Sources, fill
 READABLE = (*SETS_ALL, "UPDATE", "DELETE")
 """Changes that tell what they did."""
 
-_ROW_ALONE = ("_is_deleted", "_deleted_reason", "_commit_timestamp")
+_ROW_ALONE = ("_is_deleted", "_deleted_reason", "_commit_timestamp", "_read_position")
 """What a read may tell of a row without there being a new version."""
 
 
@@ -51,6 +51,7 @@ def extend(
     told = steps.with_columns(
         pl.col("time").cum_max().forward_fill().over("Id").alias("_valid_from"),
         pl.col("_commit_timestamp").forward_fill().over("Id"),
+        pl.col("_read_position").forward_fill().over("Id"),
         pl.col("_is_deleted").forward_fill().fill_null(False).over("Id"),
         pl.col("reason").forward_fill().over("Id").replace("", None).alias("_deleted_reason"),
         pl.Series("is_read", sources.is_read),
@@ -64,12 +65,13 @@ def extend(
     told = told.with_columns(may_be_version.alias("is_version")).with_columns(
         (pl.col("is_version").cum_sum().over("Id") > pl.col("is_version").cast(pl.UInt32)).alias("follows")
     )
+    is_certain = pl.col("_certain_fields").list.join(",")
     tells_nothing = (
         pl.col("is_read")
         & pl.col("follows")
         & ~pl.col("differs")
         & (pl.col("_is_deleted") == pl.col("_is_deleted").shift(1))
-        & pl.col("_certain_fields").shift(1).is_null()
+        & is_certain.eq_missing(is_certain.shift(1))
     )
     partial = (pl.col("_change_type") == "UPDATE") | (pl.col("is_read") & pl.col("follows"))
     own = rows.select(pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))

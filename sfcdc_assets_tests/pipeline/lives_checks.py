@@ -12,7 +12,7 @@ from typing import Any
 
 from sfcdc_assets_tests.pipeline.lives import Life
 from sfcdc_assets_tests.pipeline.lives_blind_spots import BlindSpots
-from sfcdc_assets_tests.pipeline.lives_tables import ms, rows_of
+from sfcdc_assets_tests.pipeline.lives_tables import ms, rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, expected_rows, living_at
 
 INSTANTS = 5
@@ -35,7 +35,7 @@ class Checks:
         self._blind = BlindSpots(life)
         self._retyped = {(s.entity, name) for s in life.org.silent_changes() for name in s.replaced}
         self._entities = life.org.selected_entities
-        self._history = {entity: rows_of(life.warehouse, f"history/{entity}") for entity in self._entities}
+        self._history = {entity: versions_of(life.warehouse, entity) for entity in self._entities}
 
     def all(self) -> None:
         """All but rebuilding, which changes the tables."""
@@ -71,11 +71,12 @@ class Checks:
             for row in rows:
                 of_record[row["Id"]].append(row)
             state = {row["Id"]: row for row in rows_of(self._life.warehouse, f"current_state/{entity}")}
-            assert of_record.keys() == state.keys(), entity
+            assert of_record.keys() == {key for key, row in state.items() if row["_change_type"]}, entity
             for record_id, versions in of_record.items():
-                versions.sort(key=lambda row: (row["_position"], row["_valid_to"] is None, row["_valid_from"]))
-                follows = [row["_valid_from"] for row in versions[1:]]
-                assert [row["_valid_to"] for row in versions] == [*follows, None], f"{entity} {record_id}"
+                versions.sort(key=lambda row: (row["_position"], row["_superseded_at"] or inf, row["_valid_from"]))
+                for ends, begins in (("_valid_to", "_valid_from"), ("_superseded_at", "_position")):
+                    follows = [row[begins] for row in versions[1:]]
+                    assert [row[ends] for row in versions] == [*follows, None], f"{entity} {record_id}"
                 assert values(versions[-1]) == values(state[record_id]), f"{entity} {record_id}"
 
     def each_cut_is_a_transaction_boundary(self) -> None:
@@ -203,6 +204,8 @@ def by_key(layer: str, rows: Iterable[dict[str, Any]], hidden: frozenset[str]) -
         # Names of fields in the order of the columns, which are in another one when a table is made anew.
         fields = row.get("_changed_fields")
         told = row if fields is None else {**row, "_changed_fields": sorted({*fields} - hidden)}
+        certain = row.get("_certain_fields")
+        told = {**told, "_certain_fields": None if certain is None else sorted({*certain} - hidden), "_batch": None}
         found[key] = told if layer != "history" else {name: told[name] for name in told.keys() - hidden}
     return found
 
@@ -210,7 +213,7 @@ def by_key(layer: str, rows: Iterable[dict[str, Any]], hidden: frozenset[str]) -
 def is_valid(row: Mapping[str, Any], moment: int) -> bool:
     """Whether a version tells what was then, as a reader asks for it."""
     ends = row["_valid_to"]
-    return ms(row["_valid_from"]) <= moment and (ends is None or ms(ends) > moment) and row["_change_type"] != "DELETE"
+    return ms(row["_valid_from"]) <= moment and (ends is None or ms(ends) > moment) and not row["_is_deleted"]
 
 
 def living(rows: Iterable[Mapping[str, Any]]) -> Rows:

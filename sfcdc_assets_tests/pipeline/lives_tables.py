@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from sfcdc_assets.lake.all_versions import all_versions
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.pipeline.oracle import EPOCH
 
@@ -17,6 +18,12 @@ def rows_of(warehouse: Warehouse, table: str, version: int | None = None) -> lis
     if not DeltaTable.is_deltatable(warehouse.uri(table)):
         return []
     return pa.table(DeltaTable(warehouse.uri(table), version=version).scan()).to_pylist()
+
+
+def versions_of(warehouse: Warehouse, entity: str) -> list[dict[str, Any]]:
+    """All versions of an entity's records, none if it has no tables."""
+    found = all_versions(warehouse, entity)
+    return found.to_pylist() if found is not None else []
 
 
 def ms(time: datetime) -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.state.changes import CHANGES, UNDECODABLE
+from sfcdc_assets.state.columns import OF_THE_ROW
 from sfcdc_assets.state.frames import arrow_frame
 from sfcdc_assets.state.read_rows import read_schema
 from sfcdc_assets.state.timeline import Reading, Timeline, new_timeline
@@ -144,7 +145,7 @@ def versions(*timelines: Timeline) -> list[dict[str, Any]]:
     end. In order."""
     superseded = pl.concat([each.superseded for each in timelines])
     current = timelines[-1].rows.filter(pl.col("_change_type").is_not_null())
-    whole = pl.concat([superseded, current.drop("_in_doubt")], how="diagonal")
+    whole = pl.concat([superseded, current.drop(OF_THE_ROW)], how="diagonal")
     return whole.sort("Id", "_position", "_superseded_at", nulls_last=True).to_dicts()
 
 

@@ -1,0 +1,74 @@
+"""Checkpoint: what an entity's tables have, in the commit that makes it so.
+
+`current_state`'s commit is the commit point of a batch. Rows of `history` and `text_fields` say which batch wrote them;
+what a later batch than the checkpoint's wrote is not part of the tables, and neither is what an earlier one wrote after
+a position that a later batch went back to. Readers leave it out, and the next writer removes it before it works.
+
+The numbers are kept as Delta's transaction versions, which log cleanup does not remove and checkpoints of the log carry
+on for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pyarrow.compute as pc
+
+from sfcdc_assets.lake.table import Table
+
+BATCH = "batch"
+"""Every commit of a batch sets it, on each of the entity's tables, so that of two batches at once one is refused."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Of one entity: positions are those of its channel; 0 where there is nothing yet."""
+
+    position: int = 0
+    """Events up to it are in the rows."""
+    batch: int = 0
+    """Number of the last batch."""
+    snapshot: int = 0
+    """Number of the last snapshot in the rows."""
+    refetch: int = 0
+    """Number of the last read-back in the rows."""
+    doubted: int = 0
+    """Position of the last doubt about the whole entity for which the rows were marked."""
+    read_at: int = 0
+    """When the newest rows that were read from the org were read, epoch ms by our clock: they may be ahead of the
+    events that were landed before."""
+    went_back: int = 0
+    """Number of the last batch that went back to a snapshot's pin."""
+    went_back_to: int = 0
+    """That pin."""
+
+    @classmethod
+    def of(cls, table: Table, channel: str) -> Checkpoint:
+        """What a handle on `current_state` has."""
+        numbers = {name: table.transaction_version(name) or 0 for name in _NUMBERS}
+        return cls(position=table.transaction_version(channel) or 0, **numbers)
+
+    def versions(self, channel: str) -> dict[str, int]:
+        """As transaction versions."""
+        return {channel: self.position} | {name: getattr(self, name) for name in _NUMBERS}
+
+    def part(self, position: str) -> str:
+        """The condition under which a row of `history` or `text_fields` is part of the tables. `position` is the column
+        that says where it ends, or stands."""
+        went_back = f" and (_batch >= {self.went_back} or {position} <= {self.went_back_to})" if self.went_back else ""
+        return f"_batch <= {self.batch}{went_back}"
+
+    def part_of_dataset(self, position: str) -> pc.Expression:
+        """`part` for readers of files."""
+        in_time = pc.field("_batch") <= self.batch
+        if not self.went_back:
+            return in_time
+        return in_time & ((pc.field("_batch") >= self.went_back) | (pc.field(position) <= self.went_back_to))
+
+    def not_part(self, position: str) -> str:
+        """The opposite of `part`."""
+        went_back = f" or (_batch < {self.went_back} and {position} > {self.went_back_to})" if self.went_back else ""
+        return f"_batch > {self.batch}{went_back}"
+
+
+_NUMBERS = tuple(field.name for field in fields(Checkpoint) if field.name != "position")
