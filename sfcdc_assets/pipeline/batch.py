@@ -31,22 +31,24 @@ class EntityDoubt:
 
 @dataclass(frozen=True)
 class Batch:
-    """Events with after < position <= up_to: how many there are, the positions of second copies, the events that put
-    the entity in doubt, and every `SAMPLED`th id of the records they create; both in order."""
+    """Events with after < position <= read_to, of which those up to `up_to` are applied and the others wait: how many
+    there are, the positions of second copies, the events that put the entity in doubt, and every `SAMPLED`th id of the
+    records they create; both in order."""
 
     after: int
     up_to: int
+    read_to: int
     events: int
     duplicates: frozenset[int]
     entity_doubts: tuple[EntityDoubt, ...]
     created: tuple[str, ...] = ()
 
 
-def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int) -> Batch:
-    """Read the headers of a batch and find duplicates and entity doubts."""
-    headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=up_to)
+def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int, read_to: int) -> Batch:
+    """Read the headers of a batch and find duplicates and, up to `up_to`, entity doubts."""
+    headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
     if headers.num_rows == 0:
-        return Batch(after, up_to, 0, frozenset(), ())
+        return Batch(after, up_to, read_to, 0, frozenset(), ())
     frame = _keyed(pl.DataFrame(headers))
     times = frame["commit_timestamp"].sort()
     older = raw_events.headers(
@@ -57,7 +59,8 @@ def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_
         ["event_id", "records"], keep="first", maintain_order=True
     )
     duplicates = frozenset(frame.join(fresh, on="position", how="anti")["position"].to_list())
-    return Batch(after, up_to, frame.height, duplicates, tuple(_entity_doubts(fresh)), _created(fresh))
+    doubts = tuple(_entity_doubts(fresh.filter(pl.col("position") <= up_to)))
+    return Batch(after, up_to, read_to, frame.height, duplicates, doubts, _created(fresh))
 
 
 def _keyed(headers: pl.DataFrame) -> pl.DataFrame:

@@ -101,13 +101,13 @@ def apply_entity(
 def _written(tables: EntityTables, spark: SparkSession, planned: Plan) -> pa.Table:
     """Run the job; what its tasks wrote (`APPLIED`), which no commit names yet."""
     batch, warehouse = planned.batch, tables.warehouse
-    event_files = tables.raw_events.files(tables.entity, tables.channel, batch.after, batch.up_to)
+    event_files = tables.raw_events.files(tables.entity, tables.channel, batch.after, batch.read_to)
     if not planned.visit and not (batch.events and event_files):
         return APPLIED.empty_table()
     events = EventRange(
         tables.channel,
         batch.after,
-        batch.up_to,
+        batch.read_to,
         tuple(file.path for file in event_files),
         warehouse.filesystem(raw_events.NAME),
         {schema.schema_id: schema.schema_json for schema in tables.schemas.of_entity(tables.entity)},
@@ -123,6 +123,7 @@ def _written(tables: EntityTables, spark: SparkSession, planned: Plan) -> pa.Tab
         reads=warehouse.filesystem(snapshots.name_of(tables.entity)),
         readings=planned.readings,
         refetched=tuple(file.path for file in tables.taken.refetched_files()) if planned.refetches else (),
+        up_to=batch.up_to,
         roll_back_to=planned.roll_back_to,
         all_in_doubt=planned.all_in_doubt,
     )

@@ -17,7 +17,7 @@ from sfcdc_assets.lake.gap_reconciliation import OpenDoubt, holding_doubts
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, Refetch
 from sfcdc_assets.pipeline.batch import Batch, EntityDoubt, read_batch
 from sfcdc_assets.pipeline.entity_tables import EntityTables
-from sfcdc_assets.state.doubt import UNMARKED
+from sfcdc_assets.state.doubt import OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.state.leaves import Leaf, leaf_numbers, leaves_of_snapshot, leaves_of_table
 from sfcdc_assets.state.sample import sample_ids
 from sfcdc_assets.state.timeline import Reading
@@ -67,12 +67,12 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
     refetches = tables.taken.refetches(read_back, new[0].position if rolls_back else None)
     if tables.anew:
         refetches = tuple(refetch for refetch in refetches if refetch.position >= new[0].position)
-    pins = {snapshot.number: snapshot.position for snapshot in complete}
-    floor = pins.get(checkpoint.snapshot, 0) if not tables.anew else new[0].position
     doubts = tables.ledger.open_doubts()
-    earliest = [*(each.position for each in new), *(each.position for each in refetches)]
-    earliest += _blocked_from(tables, doubts, new, refetches)
-    batch, entity_doubt, held, ever_held = _batch(tables, doubts, floor, earliest, up_to)
+    read_at = [*(each.position for each in new), *(each.position for each in refetches)]
+    earliest = [*read_at, *_blocked_from(tables, doubts, complete, new, refetches)]
+    batch, entity_doubt, held, ever_held = _batch(
+        tables, doubts, complete[0].position, earliest, max(read_at, default=0), up_to
+    )
     doubted = max(held, default=0)
     # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them.
     all_in_doubt = bool(held) and (bool(new) or checkpoint.doubted < doubted)
@@ -96,27 +96,45 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> Plan:
 def _blocked_from(
     tables: EntityTables,
     doubts: Sequence[OpenDoubt],
+    complete: Sequence[CompleteSnapshot],
     new: Sequence[CompleteSnapshot],
     refetches: Sequence[Refetch],
 ) -> list[int]:
-    """Positions before the events that were blocked until now and that a reading answers: they become versions."""
+    """Positions before the events that were blocked until now and that a reading answers: they become versions.
+
+    A record of which a snapshot was not believed was blocked with its entity, if that was in doubt.
+    """
     read = frozenset[str]().union(*(refetch.record_ids for refetch in refetches))
-    return [
-        doubt.position_on(tables.channel) - 1
+    answered = [
+        doubt
         for doubt in doubts
         if doubt.reason not in UNMARKED and not doubt.refuses_a_read and (new or doubt.record_id in read)
     ]
+    pins = [-1, *(snapshot.position for snapshot in complete)]
+    held = tables.ledger.holding_positions(tables.channel) if any(d.reason in OF_A_SNAPSHOT for d in answered) else []
+    found = []
+    for doubt in answered:
+        position = doubt.position_on(tables.channel)
+        before = [d for d in held if doubt.reason in OF_A_SNAPSHOT and _last_below(pins, position) < d <= position]
+        found.append(min([position, *before]) - 1)
+    return found
 
 
 def _batch(
-    tables: EntityTables, doubts: Sequence[OpenDoubt], floor: int, earliest: Sequence[int], up_to: int | None
+    tables: EntityTables,
+    doubts: Sequence[OpenDoubt],
+    floor: int,
+    earliest: Sequence[int],
+    latest: int,
+    up_to: int | None,
 ) -> tuple[Batch, EntityDoubt | None, list[int], list[int]]:
     """The events to apply; one that puts the entity in doubt, if it is new; positions of the unanswered doubts about
     the entity, and of all there ever were.
 
     The range begins before the applied position where a reading's pin does, or a doubt that it answers: events that
-    waited for it lie there. What is already in the rows is dropped again by the rows' own positions. What the first
-    snapshot in the tables stands for, up to `floor`, is never read.
+    waited for it lie there. It is read up to the `latest` pin: what is not applied before a reading becomes versions
+    with it. What is already in the rows is dropped again by the rows' own positions. What the first snapshot in the
+    tables stands for, up to `floor`, is never read.
     """
     entity, channel, pin = tables.entity, tables.channel, tables.snapshot.position
     applied = tables.checkpoint.position
@@ -125,12 +143,13 @@ def _batch(
     end = max(complete if up_to is None else min(complete, up_to), after, applied, pin)
     held = holding_doubts(doubts, channel, pin)
     end = max(applied, min([end, *(position - 1 for position in held)]))
-    batch = read_batch(tables.raw_events, entity, channel, after, end)
+    batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest))
     answered = [found.position for found in batch.entity_doubts if found.position <= pin]
     found = next((found for found in batch.entity_doubts if found.position > pin), None)
     if found is not None:
         held.append(found.position)
-        batch = read_batch(tables.raw_events, entity, channel, after, found.position - 1)
+        end = found.position - 1
+        batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest))
     return batch, found, held, sorted({*tables.ledger.holding_positions(channel), *answered, *held})
 
 

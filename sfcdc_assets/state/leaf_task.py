@@ -78,6 +78,8 @@ class LeafTask:
     """What was read from the org and is not in the table yet, in the order of its pins."""
     refetched: tuple[str, ...] = ()
     """Files that hold rows read back."""
+    up_to: int = 0
+    """The last position that is applied; events after it are there only for readings that were pinned after them."""
     roll_back_to: int | None = None
     """Versions after this position are followed again: a snapshot is put in before them."""
     all_in_doubt: bool = False
@@ -94,11 +96,15 @@ class LeafTask:
             superseded = read_rows(self.history, leaf.versions, leaf, history_schema(self.columns))
             timeline.roll_back(self.roll_back_to, superseded)
         done = -1
+        position = pl.col("position")
         for reading, read in self._readings(leaf):
-            timeline.follow(changes.filter(pl.col("position").is_between(done, reading.until, closed="right")))
+            timeline.follow(changes.filter(position.is_between(done, reading.until, closed="right")))
+            timeline.block(
+                changes.filter(position.is_between(max(done, reading.until), reading.position, closed="right"))
+            )
             timeline.put(reading, read)
             done = reading.position
-        timeline.follow(changes.filter(pl.col("position") > done))
+        timeline.follow(changes.filter(position.is_between(done, self.up_to, closed="right")))
         if self.all_in_doubt:
             timeline.doubt_all()
         return pa.Table.from_pylist([self._written(leaf, timeline)], schema=APPLIED)

@@ -30,12 +30,16 @@ def read_schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([*arrow_schema(columns), *READ_COLUMNS])
 
 
-def missing_from(snapshot: pl.DataFrame, rows: pl.DataFrame, pin: int) -> pl.DataFrame:
-    """Reads of what is not there: living rows, and rows in doubt, that a snapshot pinned at `pin` does not show, not
-    even in the recycle bin. A row that stands for a later position was created after the pin."""
-    gone = rows.join(snapshot.select("Id"), on="Id", how="anti").filter(
-        (pin >= STANDS_AT) & (~pl.col("_is_deleted") | pl.col("_in_doubt"))
-    )
+def missing_from(snapshot: pl.DataFrame, rows: pl.DataFrame, waiting: pl.DataFrame, pin: int) -> pl.DataFrame:
+    """Reads of what is not there: records that a snapshot pinned at `pin` does not show, not even in the recycle bin.
+
+    These are living rows, rows in doubt, and records with events that waited (`waiting`: their `Id`). A row that stands
+    for a later position was created after the pin.
+    """
+    waits = pl.col("Id").is_in(waiting["Id"].implode())
+    covered = rows.filter(STANDS_AT <= pin)
+    gone = covered.filter(~pl.col("_is_deleted") | pl.col("_in_doubt") | waits)
+    never_seen = waiting.select("Id").unique(maintain_order=True).join(rows, on="Id", how="anti")
     marks = {
         "_is_deleted": pl.lit(True),
         "_system_modstamp": pl.lit(None, pl.Datetime("us", "UTC")),
@@ -44,4 +48,5 @@ def missing_from(snapshot: pl.DataFrame, rows: pl.DataFrame, pin: int) -> pl.Dat
         "_read_at": pl.lit(snapshot["_read_at"].max() if snapshot.height else None, pl.Datetime("us", "UTC")),
         "_unread": pl.lit(None, pl.List(pl.String)),
     }
-    return gone.with_columns(**marks).select(snapshot.columns)
+    missing = pl.concat([gone, never_seen], how="diagonal").join(snapshot.select("Id"), on="Id", how="anti")
+    return missing.with_columns(**marks).select(snapshot.columns)

@@ -107,13 +107,22 @@ class Timeline:
         self.silent += silently_changed(before, resolved.changes, self.rows, self._columns)
         self._texts.append(texts_of_changes(resolved.changes, resolved.rebuilt, self._columns))
 
+    def block(self, changes: pl.DataFrame) -> None:
+        """Changes that come after a doubt about the whole entity: they wait for a read of their record."""
+        stands = self.rows.select(pl.col("Id").alias("record_id"), STANDS_AT.alias("stands_at"))
+        later = changes.join(stands, on="record_id", how="left", maintain_order="left").filter(
+            pl.col("position") > pl.col("stands_at").fill_null(-1)
+        )
+        self._blocked = pl.concat([self._blocked, later.drop("stands_at")])
+
     def put(self, reading: Reading, reads: pl.DataFrame) -> None:
         """Put the rows of a reading (the columns, `READ_COLUMNS`) where its pin is."""
         before, kind = self.rows, "snapshot" if reading.snapshot else "refetch"
         if reading.snapshot:
             shown, (reads, distrusted) = reads, believed(reads, reading.position)
             self._doubts.append(distrusted)
-            seen = pl.concat([reads, missing_from(shown, before, reading.position)])
+            waiting = self._blocked.select(pl.col("record_id").alias("Id"))
+            seen = pl.concat([reads, missing_from(shown, before, waiting, reading.position)])
         else:
             seen = reads.sort("_position", maintain_order=True)
             self.counts = replace(self.counts, read_back=self.counts.read_back + reads.height)

@@ -105,13 +105,12 @@ def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
 def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     """Per step the names of the columns whose values are certain, null where all are.
 
-    Between a doubt and its answer only what events set is certain; an event that cannot be read, or is the first that
-    was blocked, leaves nothing of what was known before it.
+    Between a doubt and the read that answers it only what events set is certain; an event that cannot be read, or is
+    the first that was blocked, leaves nothing of what was known before it.
     """
     steps, count = sources.steps, sources.steps.height
     blocked = steps["blocked"].to_numpy()
-    partial_rows = sources.rows["_certain_fields"].gather(sources.of_rows["at"])
-    if not blocked.any() and not partial_rows.is_not_null().any():
+    if not blocked.any():
         return pl.Series("_certain_fields", [None], dtype=pl.List(pl.String)).new_from_index(0, count)
     kind = steps["_change_type"].fill_null("")
     before = np.roll(blocked, 1)
@@ -120,18 +119,14 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     sets_all = kind.is_in(SETS_ALL).to_numpy()
     of_column: dict[str, Flags] = {}
     for index, column in enumerate(columns):
-        marks = np.where(sets_all, 1, np.where(resets, 0, -1)).astype(np.int8)
-        marks[sources.begins & (marks < 0)] = 0 if column.name != "Id" else 1
-        if len(partial_rows):
-            is_certain = partial_rows.is_null() | partial_rows.list.contains(column.name).fill_null(True)
-            marks[sources.of_rows["step"].to_numpy()] = is_certain.to_numpy()
-        marks[sources.told(column.name)["step"].to_numpy()] = 1
+        if column.name == "Id" or column.kept_from is not None:
+            continue
+        marks = np.where(sets_all | ~blocked, 1, np.where(resets, 0, -1)).astype(np.int8)
         cells = sources.cells.get(index)
         if cells is not None:
             marks[cells.filter("is_diff")["step"].to_numpy()] = 0
             marks[cells.filter(~pl.col("is_diff"))["step"].to_numpy()] = 1
         of_column[column.name] = marks[_last(marks >= 0)] == 1
-    of_column.pop("Id", None)
     whole = np.logical_and.reduce([np.ones(count, bool), *of_column.values()])
     lists = _lists(of_column, count)
     return pl.DataFrame({"lists": lists, "whole": whole}).select(

@@ -65,13 +65,12 @@ def extend(
     told = told.with_columns(may_be_version.alias("is_version")).with_columns(
         (pl.col("is_version").cum_sum().over("Id") > pl.col("is_version").cast(pl.UInt32)).alias("follows")
     )
-    is_certain = pl.col("_certain_fields").list.join(",")
     tells_nothing = (
         pl.col("is_read")
         & pl.col("follows")
         & ~pl.col("differs")
         & (pl.col("_is_deleted") == pl.col("_is_deleted").shift(1))
-        & is_certain.eq_missing(is_certain.shift(1))
+        & pl.col("_certain_fields").shift(1).is_null()
     )
     partial = (pl.col("_change_type") == "UPDATE") | (pl.col("is_read") & pl.col("follows"))
     own = rows.select(pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))
