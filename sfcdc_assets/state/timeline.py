@@ -139,7 +139,7 @@ class Timeline:
             # No row that the snapshot speaks of is in doubt after it, but for those of which it is not believed.
             covered = reading.position >= STANDS_AT
             freed = self.rows.with_columns((pl.col("_in_doubt") & ~covered).alias("_in_doubt"))
-            self.rows = marked(freed, distrusted)
+            self.rows = marked(freed, distrusted.with_columns(pl.lit(reading.until, pl.Int64).alias("position")))
             # What a row that is new pointed at before its snapshot does not matter.
             compared = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
         else:
