@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from sfcdc_assets.state.baseline import READ_COLUMNS
-from sfcdc_assets.state.history import VERSION_COLUMNS
 
 from sfcdc_assets.change_events.landing import QUARANTINE, RAW_EVENTS
 from sfcdc_assets.cli.emulator import open_org
@@ -30,7 +28,8 @@ from sfcdc_assets.lake.lost_places import LOST_PLACES
 from sfcdc_assets.lake.organization import ORGANIZATION
 from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
-from sfcdc_assets.state.columns import SYSTEM_COLUMNS
+from sfcdc_assets.state.columns import SYSTEM_COLUMNS, history_schema
+from sfcdc_assets.state.read_rows import READ_COLUMNS
 from sfcdc_assets.state.text_fields import TEXT_FIELDS
 from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
 
@@ -58,7 +57,7 @@ SCHEMAS_OF_TABLES = {
     "`text_fields/<Entity>`": TEXT_FIELDS,
     "`gap_reconciliation/<Entity>`": LEDGER,
     "`current_state/<Entity>`": SYSTEM_COLUMNS,
-    "`history/<Entity>`": VERSION_COLUMNS,
+    "`history/<Entity>`": history_schema(()),
     "`organization`": ORGANIZATION,
     "`consistent_cuts`": CONSISTENT_CUTS,
     "`audits`": AUDITS,

@@ -35,6 +35,8 @@ _OF_EVENT = {
     "_transaction_key": "transaction_key",
     "_valid_from": "commit_timestamp",
     "_valid_to": "commit_timestamp",
+    "_superseded_at": "position",
+    "_certain_fields": "payload",
 }
 """Our own columns -> the column of `raw_events` that tells them."""
 _OF_VALUE = {"record_id": "record_ids", "field": "payload", "position": "position", "value": "payload"}
@@ -64,7 +66,8 @@ def of_current_state(schema: pa.Schema) -> dg.TableColumnLineage:
     fields = {name: [_dep(RAW_EVENTS_KEY, "payload"), _dep(SNAPSHOT_KEY, name)] for name in _fields(schema)}
     own = {name: [_dep(RAW_EVENTS_KEY, _OF_EVENT[name])] for name in schema.names if name in _OF_EVENT}
     doubt = {"_in_doubt": [_dep(GAP_RECONCILIATION_KEY, "status")]}
-    return dg.TableColumnLineage(fields | own | doubt)
+    read = {"_read_position": [_dep(SNAPSHOT_KEY, "_position")]}
+    return dg.TableColumnLineage(fields | own | doubt | read)
 
 
 def of_history(schema: pa.Schema) -> dg.TableColumnLineage:

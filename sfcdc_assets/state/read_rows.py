@@ -37,7 +37,7 @@ def missing_from(snapshot: pl.DataFrame, rows: pl.DataFrame, waiting: pl.DataFra
     for a later position was created after the pin.
     """
     waits = pl.col("Id").is_in(waiting["Id"].implode())
-    covered = rows.filter(STANDS_AT <= pin)
+    covered = rows.filter(pin >= STANDS_AT)
     gone = covered.filter(~pl.col("_is_deleted") | pl.col("_in_doubt") | waits)
     never_seen = waiting.select("Id").unique(maintain_order=True).join(rows, on="Id", how="anti")
     marks = {

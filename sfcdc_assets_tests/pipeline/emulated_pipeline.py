@@ -22,6 +22,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake.all_versions import open_history
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.patience import TICK, Patience, until_settled
 from sfcdc_assets.resources.lake import LakeResource
@@ -113,6 +114,10 @@ class EmulatedPipeline:
     def scan(self, name: str) -> list[dict[str, Any]]:
         """All rows of a table."""
         return pa.table(self.table(name).scan()).to_pylist()
+
+    def versions(self, entity: str) -> list[dict[str, Any]]:
+        """All versions of an entity's records, `_valid_to` null for the current ones."""
+        return open_history(str(self.warehouse), entity).to_pylist()
 
     def rows(self, entity: str) -> Rows:
         """`current_state` of an entity by Id; an Id that stands twice fails the test."""

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.lake.all_versions import open_history
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import ledger
 
@@ -16,10 +17,12 @@ LAYERS = ("text_fields", "history", "current_state")
 
 
 def rows(pipeline: EmulatedPipeline, layer: str, entity: str) -> pl.DataFrame:
-    """A layer's rows in an order of their own."""
-    found = pl.DataFrame(pa.table(pipeline.table(f"{layer}/{entity}").scan()))
-    keys = ["Id", "record_id", "field", "position", "origin", "_position", "_valid_from", "_valid_to"]
-    return found.sort([name for name in keys if name in found.columns])
+    """A layer's rows (of `history` all versions) in an order of their own, without the batch that wrote them."""
+    is_history = layer == "history"
+    table = open_history(str(pipeline.warehouse), entity) if is_history else pipeline.table(f"{layer}/{entity}").scan()
+    found = pl.DataFrame(pa.table(table)).drop("_batch")
+    keys = ["Id", "record_id", "field", "position", "origin", "_position", "_superseded_at", "_valid_from"]
+    return found.sort([name for name in keys if name in found.columns], nulls_last=True)
 
 
 def rebuilt_to_the_same_rows(pipeline: EmulatedPipeline, entity: str) -> None:
