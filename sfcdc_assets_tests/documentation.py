@@ -59,7 +59,7 @@ def headings(page: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Citation:
-    """A place of docs/ that code or a page refers to: the page alone, with `#anchor`, or followed by headings in quotes."""
+    """A place of docs/ that a file refers to: the page alone, with `#anchor`, or followed by headings in quotes."""
 
     page: str
     anchor: str
