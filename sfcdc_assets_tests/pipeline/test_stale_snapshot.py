@@ -68,11 +68,11 @@ def test_what_contradicts_recent_events_is_put_in_doubt_and_the_rest_is_applied(
     life.assert_equal()
 
 
-@pytest.mark.parametrize("apart_ms", [0, 500, 2_000])
+@pytest.mark.parametrize("apart_ms", [1_900, 2_000])
 def test_a_row_that_may_be_after_either_of_two_changes_is_not_taken_to_be_after_the_second(
     life: QuietLife, apart_ms: int
 ) -> None:
-    """SystemModstamp is in seconds and not quite the time of the commit: it does not tell such changes apart."""
+    """SystemModstamp may be a second or two before the time of the commit, so both are near enough."""
     life.sync()
     record_id = life.ids()[0]
     life.update(record_id, Name="shown")
