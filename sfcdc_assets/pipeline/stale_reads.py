@@ -57,7 +57,7 @@ def older_than_events(rows: pl.DataFrame, events: pl.DataFrame) -> set[str]:
         pl.col("commit_timestamp").max(), pl.col("position").max()
     )
     last = by_commit.sort("position").group_by("record_id", maintain_order=True).last()
-    last = last.select("record_id", pl.col("commit_timestamp").alias("last"), pl.col("transaction_key").alias("of_last"))
+    last = last.select("record_id", last="commit_timestamp", of_last="transaction_key")
     each = rows.join(by_commit, left_on="Id", right_on="record_id").join(last, left_on="Id", right_on="record_id")
     modified, second = pl.col("_system_modstamp"), pl.col("commit_timestamp").dt.truncate("1s")
     behind = (modified - pl.col("last").dt.truncate("1s")).abs()
