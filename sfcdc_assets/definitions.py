@@ -30,6 +30,7 @@ defs = dg.Definitions(
     sensors=[build_channel_sensor(channel) for channel in CHANNELS],
     schedules=[sync_every_ten_minutes, audit_every_night, audit_filtered_every_night, drop_payloads_every_night],
     resources={"lake": LakeResource(), "org": OrgResource(), "spark": SparkResource()},
-    # One JVM and one session for a whole run; a process for each step would start one each (facts/DAGSTER.md 7).
+    # One JVM and one session for a whole run; a process for each step would start one each
+    # (docs/dagster-notes.md, "Executors and Spark").
     executor=dg.in_process_executor,
 )
