@@ -43,7 +43,7 @@ supersedes.
 a record of which nothing but its Id is known. `_changed_fields`: the columns that the version set (UPDATE), or that a
 read showed to differ; null where it set them all. `_certain_fields`: the columns whose values are certain, null for
 all: an event that came between a doubt and the read that answered it tells only what it changed. `_batch`: the batch
-that wrote the version."""
+that wrote the version, and in `history` the one that superseded it."""
 
 OF_THE_ROW = ("_in_doubt", "_read_position")
 """Columns that speak of the present row alone, not of its version."""

@@ -92,17 +92,18 @@ def extend(
         )
     )
     whole = pl.concat([filled.values, told.drop("Id")], how="horizontal")
-    return _parted(rows, whole, columns)
+    return _parted(rows, whole, columns, batch)
 
 
-def _parted(rows: pl.DataFrame, whole: pl.DataFrame, columns: Sequence[Column]) -> Extended:
-    """The last version of each record is its row."""
+def _parted(rows: pl.DataFrame, whole: pl.DataFrame, columns: Sequence[Column], batch: int) -> Extended:
+    """The last version of each record is its row; the others are written by this batch, whenever they began."""
     versions = whole.filter("is_version").with_columns(
         pl.col("_valid_from").shift(-1).over("Id").alias("_valid_to"),
         pl.col("_position").shift(-1).over("Id").alias("_superseded_at"),
     )
     shape = empty_rows(history_schema(columns)).schema
-    superseded = versions.filter(pl.col("_superseded_at").is_not_null()).select(shape.names()).cast(shape)
+    superseded = versions.filter(pl.col("_superseded_at").is_not_null()).with_columns(pl.lit(batch).alias("_batch"))
+    superseded = superseded.select(shape.names()).cast(shape)
     last = versions.filter(pl.col("_superseded_at").is_null()).drop(_ROW_ALONE)
     ends = whole.group_by("Id", maintain_order=True).agg(
         *(pl.col(name).last() for name in _ROW_ALONE),

@@ -115,7 +115,7 @@ class EmulatedPipeline:
         """All rows of a table."""
         return pa.table(self.table(name).scan()).to_pylist()
 
-    def versions(self, entity: str) -> list[dict[str, Any]]:
+    def all_versions(self, entity: str) -> list[dict[str, Any]]:
         """All versions of an entity's records, `_valid_to` null for the current ones."""
         return open_history(str(self.warehouse), entity).to_pylist()
 

@@ -86,7 +86,7 @@ def standing() -> dict[str, Any]:
 
 def values_in_history(pipeline: EmulatedPipeline, record_id: str, field: str) -> list[str]:
     """The values one after another, as the versions have them in position order."""
-    versions = [row for row in pipeline.versions("Account") if row["Id"] == record_id]
+    versions = [row for row in pipeline.all_versions("Account") if row["Id"] == record_id]
     ordered = sorted(versions, key=lambda row: row["_position"])
     assert [row["_valid_to"] for row in ordered[:-1]] == [row["_valid_from"] for row in ordered[1:]]
     assert ordered[-1]["_valid_to"] is None

@@ -84,7 +84,7 @@ def test_drift_is_found_by_a_claim_and_only_that_record_is_read_back(
     assert "8412" not in str(found)
     assert [path for path in requests.take_all() if RETRIEVE in path] == ["POST /composite/sobjects/Account"]
     org.assert_equal_to_the_org()
-    read = [row for row in org.versions("Account") if row["_change_type"] == "REFETCH"]
+    read = [row for row in org.all_versions("Account") if row["_change_type"] == "REFETCH"]
     assert {row["Id"] for row in read} == {several[0], moved, several[2]}
     assert waits(org.rows("Account")) == set()
 

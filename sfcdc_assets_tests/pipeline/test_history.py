@@ -76,7 +76,7 @@ def assert_history_tells_any_moment(lived: Lived) -> None:
         for entity in ENTITIES:
             rows = [
                 row
-                for row in lived.pipeline.versions(entity)
+                for row in lived.pipeline.all_versions(entity)
                 if row["_valid_from"] <= moment and (row["_valid_to"] is None or row["_valid_to"] > moment)
             ]
             last = max(each.commit_number for each in lived.transactions if each.commit_timestamp <= committed)

@@ -162,7 +162,7 @@ def test_a_person_goes_and_comes_back_in_both_tables(people: People) -> None:
 def test_history_dates_what_no_event_told_by_its_reading(people: People) -> None:
     versions = [
         (row["_change_type"], row["IsPersonAccount"], row["_changed_fields"], row["_valid_from"])
-        for row in sorted(people.pipeline.versions("Contact"), key=lambda row: row["_position"])
+        for row in sorted(people.pipeline.all_versions("Contact"), key=lambda row: row["_position"])
         if row["Id"] == people.contacts["becoming"]
     ]
     assert [(kind, is_person) for kind, is_person, _, _ in versions] == [
@@ -176,7 +176,7 @@ def test_history_dates_what_no_event_told_by_its_reading(people: People) -> None
 def test_history_has_the_event_and_the_name_that_was_read_after_it(people: People) -> None:
     versions = [
         (row["_change_type"], row["LastName"], row["Name"], row["_changed_fields"])
-        for row in sorted(people.pipeline.versions("Account"), key=lambda row: row["_position"])
+        for row in sorted(people.pipeline.all_versions("Account"), key=lambda row: row["_position"])
         if row["Id"] == people.accounts["new"]
     ]
     assert versions == [("CREATE", "Byron", None, None), ("REFETCH", "Byron", "Byron", ["Name"])]

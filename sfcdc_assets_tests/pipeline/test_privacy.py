@@ -267,7 +267,7 @@ def test_of_an_object_that_is_left_out_as_a_whole_the_ids_and_what_became_of_the
     assert rows.keys() == {str(record["Id"]) for record in told.pipeline.org.records("Lead", include_deleted=True)}
     (gone,) = (record_id for record_id, row in rows.items() if row["_is_deleted"])
     assert {name for name in rows[gone] if not name.startswith("_")} == {"Id"}
-    versions = [row for row in told.pipeline.versions("Lead") if row["_valid_to"] is None]
+    versions = [row for row in told.pipeline.all_versions("Lead") if row["_valid_to"] is None]
     assert len(versions) == len(rows)
     assert told.sfcdc("verify", "--entity", "Lead").exit_code == 0
 

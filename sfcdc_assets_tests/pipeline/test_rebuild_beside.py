@@ -200,7 +200,7 @@ def test_a_rebuild_from_the_org_begins_history_again_and_keeps_nothing_of_before
     result = CliRunner().invoke(app, from_org)
     assert result.exit_code == 0, result.output
     org.assert_equal_to_the_org()
-    assert {row["_change_type"] for row in org.versions("Account")} == {"SNAPSHOT"}
+    assert {row["_change_type"] for row in org.all_versions("Account")} == {"SNAPSHOT"}
     assert not any(path.exists() for path in old)
     change(org, "after it")
     org.assert_equal_to_the_org()

@@ -137,7 +137,9 @@ def test_the_where_clause_of_the_docs_tells_any_moment_of_a_record_that_was_dele
     told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on(told, monkeypatch)
-    (clause,) = re.findall(r'WHERE (_valid_from.*?)"""', TABLES.read_text(), re.DOTALL)
+    page = TABLES.read_text()
+    (clause,) = re.findall(r'WHERE (_valid_from.*?)"""', page, re.DOTALL)
+    (view,) = re.findall(r'ALL_VERSIONS = """(.*?)"""', page, re.DOTALL)
     account = ids(told.org, "Account")[0]
     life: list[tuple[str, dict[str, str], str | None]] = [
         ("update", {"Name": "first"}, "first"),
@@ -153,11 +155,15 @@ def test_the_where_clause_of_the_docs_tells_any_moment_of_a_record_that_was_dele
     told.sync()
     times = [transaction.commit_timestamp for transaction in told.org.transactions(since)]
     names = dict(zip(times, (name for _, _, name in life), strict=True))  # of the last one at each time
-    query = QueryBuilder().register("account", told.table("history/Account"))
+    query = QueryBuilder()
+    for layer in ("current_state", "history"):
+        query.register(layer, told.table(f"{layer}/Account"))
     for committed, name in names.items():
         moment = datetime.fromtimestamp(committed / 1000, UTC).isoformat()
         where = clause.replace("{moment}", moment)
-        found = pa.table(query.execute(f'SELECT "Id", "Name" FROM account WHERE {where}').read_all())
+        found = pa.table(
+            query.execute(f'WITH account AS ({view}) SELECT "Id", "Name" FROM account WHERE {where}').read_all()
+        )
         assert dict(zip(*found.to_pydict().values(), strict=True)).get(account) == name, moment
 
 

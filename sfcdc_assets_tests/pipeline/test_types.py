@@ -240,7 +240,7 @@ def test_a_nulled_field_an_emptied_one_and_an_unchanged_one_are_told_apart(trip:
 
 def test_history_ends_with_the_same_values_and_names_what_was_set(trip: Trip) -> None:
     rows = trip.rows
-    versions = [row for row in trip.pipeline.versions(KIND) if row["_valid_to"] is None]
+    versions = [row for row in trip.pipeline.all_versions(KIND) if row["_valid_to"] is None]
     assert len(versions) == len(rows)
     for version in versions:
         row = rows[version["Id"]]

@@ -65,11 +65,11 @@ def test_a_superseded_version_is_the_row_as_it_was() -> None:
     first = timeline(CREATED)
     second_batch = follow(first.rows, change("a", 2, Name="y"))
     (superseded,) = second_batch.superseded.to_dicts()
-    before = row(first)
-    assert {name: superseded[name] for name in before if name not in OF_THE_ROW} == {
-        name: value for name, value in before.items() if name not in OF_THE_ROW
+    before, of_the_row = row(first), {*OF_THE_ROW, "_batch"}
+    assert {name: superseded[name] for name in before if name not in of_the_row} == {
+        name: value for name, value in before.items() if name not in of_the_row
     }
-    assert (superseded["_batch"], row(second_batch)["_batch"]) == (1, 2)
+    assert (superseded["_batch"], row(second_batch)["_batch"], before["_batch"]) == (2, 2, 1)
 
 
 def test_an_undelete_brings_a_record_back_with_what_it_carries() -> None:
