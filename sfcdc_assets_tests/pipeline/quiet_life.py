@@ -97,8 +97,8 @@ class QuietLife:
             work.update(ENTITY, record_id, values)
 
     def rows(self) -> Rows:
-        """`current_state` by Id."""
-        return {row["Id"]: row for row in rows_of(self.warehouse, STATE)}
+        """`current_state` by Id, without the batch that wrote it, which is another one after a rebuild."""
+        return {row["Id"]: {**row, "_batch": None} for row in rows_of(self.warehouse, STATE)}
 
     def version(self) -> int:
         """Of `current_state`."""
