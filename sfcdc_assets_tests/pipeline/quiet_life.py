@@ -22,7 +22,7 @@ from sfcdc_assets.pipeline.rebuild import remove_layers
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
-from sfcdc_assets_tests.pipeline.lives_tables import rows_of
+from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
@@ -66,9 +66,13 @@ class QuietLife:
                 describe_seconds=0.0,
             ).run()
 
-    def snapshot(self) -> SnapshotReport:
-        """Take one, pinned to all that has landed."""
-        landed = self._stream.poll_until_settled().position
+    def poll(self) -> int:
+        """Land what there is, and return the last position."""
+        return self._stream.poll_until_settled().position
+
+    def snapshot(self, pinned_at: int | None = None) -> SnapshotReport:
+        """Take one, pinned to all that has landed or to an earlier position."""
+        landed = self.poll() if pinned_at is None else pinned_at
         return take_snapshot(
             self.warehouse,
             self._stream.connected,
@@ -99,6 +103,13 @@ class QuietLife:
     def rows(self) -> Rows:
         """`current_state` by Id, without the batch that wrote it, which is another one after a rebuild."""
         return {row["Id"]: {**row, "_batch": None} for row in rows_of(self.warehouse, STATE)}
+
+    def layers(self) -> dict[str, list[dict[str, Any]]]:
+        """The rows of each layer in an order of their own, without the batch that wrote them; of `history` those that
+        are part of the tables."""
+        rows = {layer: rows_of(self.warehouse, f"{layer}/{ENTITY}") for layer in ("current_state", "text_fields")}
+        rows["history"] = versions_of(self.warehouse, ENTITY)
+        return {layer: sorted([{**row, "_batch": None} for row in found], key=str) for layer, found in rows.items()}
 
     def version(self) -> int:
         """Of `current_state`."""

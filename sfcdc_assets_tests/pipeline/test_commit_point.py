@@ -1,0 +1,102 @@
+"""`current_state`'s commit is the commit point of a batch: a process that dies between any two commits changes nothing
+of what is true, for readers and for the runs that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets_tests.pipeline.lives_tables import versions_of
+from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+
+COMMITS = 16
+"""More than any of the steps below makes."""
+
+
+class Died(BaseException):
+    """The process ended here."""
+
+
+@contextmanager
+def dying_at(number: int) -> Iterator[None]:
+    """No commit to the entity's tables happens from the n-th on."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = 0
+
+        def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+            def commit(table: DeltaTable, *arguments: Any, **options: Any) -> Any:
+                nonlocal made
+                if table.table_uri.rstrip("/").endswith(f"/{ENTITY}"):
+                    made += 1
+                    if made >= number:
+                        raise Died
+                return original(table, *arguments, **options)
+
+            return commit
+
+        for name in ("create_write_transaction", "delete", "merge"):
+            patch.setattr(DeltaTable, name, counted(getattr(DeltaTable, name)))
+        yield
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+    with quiet(tmp_path, monkeypatch) as life:
+        life.sync()
+        yield life
+
+
+def update(life: QuietLife) -> None:
+    for number, record_id in enumerate(life.ids()[:3]):
+        life.update(record_id, Name=f"at {life.clock.now_ms()} {number}", Description=f"{life.clock.now_ms()} " * 90)
+    life.clock.advance(1_000)
+
+
+def a_batch(life: QuietLife) -> None:
+    update(life)
+    life.catch_up()
+
+
+def a_snapshot_in_the_past(life: QuietLife) -> None:
+    pin = life.poll()
+    update(life)
+    life.catch_up()
+    life.snapshot(pinned_at=pin)
+    life.catch_up()
+
+
+def a_read_back(life: QuietLife) -> None:
+    life.server.faults.arm(Fault.INTERNAL_ERROR)
+    update(life)
+    life.catch_up()
+
+
+STEPS = (a_batch, a_snapshot_in_the_past, a_read_back)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_dying_between_any_two_commits_leaves_the_tables_true(
+    life: QuietLife, step: Callable[[QuietLife], None]
+) -> None:
+    for number in range(1, COMMITS):
+        with suppress(Died), dying_at(number):
+            step(life)
+        assert_versions_follow(versions_of(life.warehouse, ENTITY))
+        if number % 2:
+            life.snapshot()
+        life.clock.advance(40_000)
+        life.catch_up()
+        life.clock.advance(400_000)
+        life.catch_up()
+        life.assert_equal()
+        assert_versions_follow(versions_of(life.warehouse, ENTITY))
+    before = life.layers()
+    life.rebuild()
+    assert life.layers() == before
