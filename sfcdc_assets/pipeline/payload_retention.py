@@ -104,9 +104,10 @@ def _limit(warehouse: Warehouse, entity: str, channel: str) -> int:
         return NO_LIMIT if table is None else 0
     progress = taken.progress()
     (state,) = entity_states(warehouse, {entity: channel})
-    if progress is None or not progress.complete or state.snapshot_applied < state.snapshot_complete:
+    is_being_read = progress is not None and not progress.complete
+    if is_being_read or not state.snapshot_complete or state.snapshot_applied < state.snapshot_complete:
         return 0
-    if progress.channel != channel:
+    if not taken.pinned_on(channel):
         # The entity's events on a second channel are applied from the first one.
         return NO_LIMIT if table is not None and table.applied(channel) is None else 0
     return state.snapshot_position

@@ -67,5 +67,7 @@ def compare_snapshots(warehouse: Warehouse, columns: Collection[str]) -> int:
 def _channel(warehouse: Warehouse) -> str | None:
     """The channel that the pointed-at entity follows; None while it was never copied."""
     taken = Snapshots.open(warehouse, POINTED_AT)
-    progress = taken.progress() if taken else None
-    return progress.channel if progress else None
+    if taken is None:
+        return None
+    landed = RawEvents.open(warehouse).channels()
+    return next((channel for channel in landed if taken.pinned_on(channel) or taken.begun_on(channel)), None)

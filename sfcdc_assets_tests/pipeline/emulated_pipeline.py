@@ -120,8 +120,8 @@ class EmulatedPipeline:
         return open_history(str(self.warehouse), entity).to_pylist()
 
     def rows(self, entity: str) -> Rows:
-        """`current_state` of an entity by Id; an Id that stands twice fails the test. Without the batch that wrote each:
-        it is another one after a rebuild."""
+        """`current_state` of an entity by Id; an Id that stands twice fails the test. Without the batch, which
+        is another one after a rebuild."""
         found = [{**row, "_batch": None} for row in self.scan(f"current_state/{entity}")]
         by_id = {row["Id"]: row for row in found}
         assert len(by_id) == len(found), f"{entity}: an Id has more than one row"

@@ -38,6 +38,7 @@ from sfcdc_assets.pipeline.rebuild import rebuild_entity, remove_layers
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets_tests.pipeline.lives_plan import Plan
+from sfcdc_assets_tests.pipeline.outside_client import compact, tables, z_order
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 CHANNEL = "/data/ChangeEvents"
@@ -49,6 +50,8 @@ must not have become visible by waiting for the stream."""
 SYNCS = 12
 """The most it takes until nothing is open: a failed read pauses, and so does what waits for it."""
 PAUSE_MS = 4_000_000
+MAINTAINED = 0.3
+"""Share of the rounds after which somebody else's client compacts the tables."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Life(Teller):
         self._poller = poller
         self._spark = spark
         self._dice = Random(f"life and its pipeline:{plan.seed}")
+        self._outside = Random(f"outside:{plan.seed}")
         self._life = OrgLife(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
         self._restless = 0
         self._known: Collection[str] = ()
@@ -121,6 +125,14 @@ class Life(Teller):
                 self._touch_every_entity()
             self._restless = 0 if is_last else self._dice.choice((0, 0, 1, 3))
             self.sync()
+            self._be_maintained()
+
+    def _be_maintained(self) -> None:
+        """In some lives another Delta client compacts or orders the tables. (It does not vacuum: cuts are read.)"""
+        if self._outside.random() < MAINTAINED:
+            for table in tables(self.warehouse.folder):
+                if len(table.file_uris()) > 1:
+                    self._outside.choice((compact, z_order))(table)
 
     def sync(self) -> None:
         """What the sensor's ticks and their runs do, until nothing is left to do."""

@@ -37,6 +37,7 @@ from sfcdc_assets.pipeline.pin import Pins
 from sfcdc_assets.pipeline.snapshot import take_snapshot
 from sfcdc_assets.pubsub.errors import PubSubUnavailable
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
+from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs, tables, vacuum
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream
 
 HOUR, DAY = 3600, 86_400
@@ -275,14 +276,9 @@ class Month(Teller):
 
     def maintain(self) -> None:
         """An outside Delta client cleans up the logs and vacuums, as of the org's time."""
-        for log in sorted(self.stream.root.rglob("_delta_log")):
-            moment = self.stream.clock() / 1000 - 31 * DAY
-            for path in log.iterdir():
-                os.utime(path, (moment, moment))
-            table = DeltaTable(str(log.parent))
-            table.create_checkpoint()
-            table.cleanup_metadata()
-            DeltaTable(str(log.parent)).vacuum(0, dry_run=False, enforce_retention_duration=False)
+        clean_up_logs(self.stream.root, self.stream.clock() / 1000)
+        for table in tables(self.stream.root):
+            vacuum(table)
 
     def look(self) -> None:
         """A reader at the newest consistent cut: of each pair both records, or none, have a change."""

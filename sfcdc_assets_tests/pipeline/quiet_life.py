@@ -36,8 +36,10 @@ LEDGER = f"gap_reconciliation/{ENTITY}"
 class QuietLife:
     """The pipeline over one object."""
 
-    def __init__(self, of: Stream) -> None:
+    def __init__(self, of: Stream, forget_tables: Callable[[], None]) -> None:
         self._stream = of
+        self.forget_tables = forget_tables
+        """To be called when somebody else removed commits: each process opens the tables anew."""
         self.org, self.server, self.clock, self.warehouse = of.org, of.server, of.clock, of.warehouse
 
     def settings(self, **changed: object) -> None:
@@ -147,7 +149,8 @@ def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) ->
 def quiet(folder: Path, patch: pytest.MonkeyPatch, records: int = 6) -> Iterator[QuietLife]:
     """One with so many accounts that was never synced."""
     with_roots_read_once(patch)
-    Handles().install(patch)
+    handles = Handles()
+    handles.install(patch)
     without_spark(patch, Random(1))
     with stream(folder, records=records, entities=[ENTITY]) as of:
-        yield QuietLife(of)
+        yield QuietLife(of, handles.forget)

@@ -9,23 +9,11 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets_tests.pipeline.lives_tables import versions_of
+from sfcdc_assets_tests.pipeline.outside_client import compact, compact_and_vacuum, z_order
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
 LAYERS = ("current_state", "history", "text_fields")
-
-
-def compact(table: DeltaTable) -> None:
-    table.optimize.compact()
-
-
-def z_order(table: DeltaTable) -> None:
-    table.optimize.z_order(["_position" if "_position" in table.schema().to_arrow().names else "position"])
-
-
-def compact_and_vacuum(table: DeltaTable) -> None:
-    table.optimize.compact()
-    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
 
 
 @pytest.fixture
