@@ -78,6 +78,11 @@ def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) ->
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     refused = [report.refused for report in reports if report.refused]
     differences = [str(found) for report in reports for found in report.differences]
+    differences += [
+        f"{report.entity} {record_id}: its versions in history do not follow one another; run `sfcdc rebuild`"
+        for report in reports
+        for record_id in report.broken_histories
+    ]
     return dg.AssetCheckResult(
         passed=not differences and not refused,
         severity=dg.AssetCheckSeverity.ERROR,

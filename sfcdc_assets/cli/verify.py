@@ -51,7 +51,7 @@ def verify(
     are compared again, after a sync like that of `sfcdc sync`. Exit code 0 when all are equal, 3 when something differs
     (what differs is listed), 1 when the comparison could not be made, also where records changed each time or stay in
     doubt; an entity with a damaged table is named and left out. With --repair what differs is healed and compared
-    again.
+    again. Also checks that each record's versions in `history` follow one another up to its row.
     """
     damaged = _damaged(entity or [])
     for each in damaged:
@@ -74,7 +74,7 @@ def verify(
     refused = [report.refused for report in reports if report.refused]
     for sentence in refused:
         typer.echo(sentence, err=True)
-    if any(report.differences for report in reports):
+    if any(report.differs for report in reports):
         raise typer.Exit(DRIFT)
     if damaged or refused or any(report.left for report in reports):
         raise typer.Exit(NOT_COMPARED)
@@ -164,6 +164,13 @@ def show(reports: list[VerifyReport]) -> None:
                 f"{report.entity}: {len(report.left):,} records could not be compared: {report.in_motion:,} changed "
                 f"each time, {report.in_doubt:,} are in doubt, {report.unreadable:,} cannot be read. Run it again, or "
                 "`sfcdc sync --until-caught-up` first.",
+                soft_wrap=True,
+            )
+        if report.broken_histories:
+            first = ", ".join(report.broken_histories[:3])
+            console.print(
+                f"{report.entity}: the versions of {len(report.broken_histories):,} records do not follow one another "
+                f"({first} ...). `sfcdc rebuild --entity {report.entity}` builds them again.",
                 soft_wrap=True,
             )
     differences = [difference for report in reports for difference in report.differences]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from sfcdc_assets.lake import current_state, history
@@ -13,19 +15,23 @@ IS_VERSION = "_change_type is not null"
 """Of a record that has none only the Id is known."""
 
 
-def all_versions(warehouse: Warehouse, entity: str, predicate: str | None = None) -> pa.Table | None:
+def all_versions(
+    warehouse: Warehouse, entity: str, predicate: str | None = None, columns: Sequence[str] | None = None
+) -> pa.Table | None:
     """The versions that a predicate selects (on columns that both tables have), in no order, with the columns of
-    `history`; `_valid_to` and `_superseded_at` are null for the current ones. None when the entity has no tables."""
+    `history` or these of them; `_valid_to` and `_superseded_at` are null for the current ones. None when the entity has
+    no tables."""
     rows = Table.open(warehouse, current_state.name_of(entity))
     if rows is None:
         return None
     wanted = f" and ({predicate})" if predicate else ""
-    current = rows.scan(predicate=IS_VERSION + wanted)
+    of_rows = None if columns is None else [name for name in columns if name in rows.schema.names]
+    current = rows.scan(of_rows, IS_VERSION + wanted)
     past = Table.open(warehouse, history.name_of(entity))
     if past is None:
         return current
     checkpoint = Checkpoint.of(rows, channel="")
-    superseded = past.scan(predicate=checkpoint.part(history.ENDS_AT) + wanted)
+    superseded = past.scan(columns, checkpoint.part(history.ENDS_AT) + wanted)
     arrays = [
         current[field.name] if field.name in current.column_names else pa.nulls(current.num_rows, field.type)
         for field in superseded.schema

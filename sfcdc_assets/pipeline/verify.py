@@ -29,6 +29,7 @@ from sfcdc_assets.pipeline.change_of_channel import OtherChannel
 from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.entity_tables import SnapshotMissing
 from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.version_audit import broken_histories
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.reconciliation.windows import Plan, plan_windows
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
@@ -69,11 +70,18 @@ class VerifyReport:
     """Why nothing was compared."""
     left: frozenset[str] = frozenset()
     """Ids of the records that were not compared."""
+    broken_histories: list[str] = field(default_factory=list)
+    """Ids of the records whose versions leave a hole or overlap."""
 
     @property
     def is_equal(self) -> bool:
         """Whether every record of the entity was compared, and none differs."""
-        return not (self.refused or self.differences or self.cut_off or self.left or self.skipped)
+        return not (self.differs or self.refused or self.left or self.skipped)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the tables are not what they should be."""
+        return bool(self.differences or self.cut_off or self.broken_histories)
 
     def to_json(self) -> dict[str, Any]:
         """JSON-able values, without the ids of what is left."""
@@ -140,6 +148,7 @@ def verify_entity(
     report.differences = [found for found in report.differences if found.record_id not in report.left]
     read = pl.concat([pl.Series("Id", [], pl.String), *seen])
     report.compared = read.len() - int(read.is_in(list(report.left)).sum())
+    report.broken_histories = broken_histories(warehouse, entity)
     report.calls, report.seconds = org.session.calls - calls, time.monotonic() - started
     return report
 
