@@ -1,8 +1,8 @@
 """Apply: a batch's events to the leaves they touch, in Spark.
 
 One job a batch: tasks read and decode their files of `raw_events`, the sparse changes (not the wide rows) are shuffled
-to their leaf, and each leaf's task folds, merges, writes its new file and tells what it wrote. The driver commits. No
-row of the table passes through the JVM or the driver (facts/STORAGE.md section 0).
+to their leaf, and each leaf's task follows its records, writes its new file and reports what it wrote. The driver
+commits. No row of the table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks").
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.columns import Column
@@ -55,8 +55,18 @@ def apply_events(spark: SparkSession, events: EventRange, task: LeafTask, visit:
         # Not `task.run` itself: Spark counts a method's `self` as an argument and passes the group's key too.
         return task.run(leaf)
 
-    results = changes.groupBy("leaf").applyInArrow(run, from_arrow_schema(APPLIED))
+    results = spread(spark, changes, len(task.leaves)).applyInArrow(run, from_arrow_schema(APPLIED))
     return results.toArrow().cast(APPLIED)
+
+
+def spread(spark: SparkSession, changes: DataFrame, leaves: int) -> GroupedData:
+    """The changes grouped by their leaf, in as many tasks as there are leaves and shuffle partitions.
+
+    Without that number adaptive execution merges partitions, by the few bytes of the changes, into one task, while what
+    takes time is each leaf's files (docs/storage-layout.md, "Spark settings").
+    """
+    tasks = max(1, min(leaves, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
+    return changes.repartition(tasks, "leaf").groupBy("leaf")
 
 
 def read_changes(

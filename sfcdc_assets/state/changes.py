@@ -118,7 +118,7 @@ class ChangeReader:
 
 def names_one_record(record_id: str) -> bool:
     """False for a wildcard such as `001*` and for the empty id of an overflow event: these speak of the whole entity
-    (facts section 7)."""
+    (docs/salesforce-streams.md, "Wildcard ids")."""
     return not record_id.endswith("*") and not _EMPTY_ID.fullmatch(record_id)
 
 

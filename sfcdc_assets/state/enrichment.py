@@ -1,4 +1,5 @@
-"""Enrichment as a check: what events say of fields they did not change, against what the table has (facts section 7).
+"""Enrichment as a check: what events say of fields they did not change, against what the table has
+(docs/salesforce-streams.md, "Enrichment").
 
 Salesforce reads these values when it delivers an event, not when the change was committed. So one that differs from the
 record's value at that position is no sign of drift if a later event of the batch brings it. If a later batch would, the

@@ -1,7 +1,7 @@
 """Id-range leaves: each file of `current_state` covers a range of Ids of its own, sorted by Id.
 
 A batch rewrites only the leaves it touches. Salesforce Ids grow with creation, so changes of recent records meet in few
-leaves and a batch costs what it touches, not what the table holds (facts/STORAGE.md sections 0 and 3).
+leaves and a batch costs what it touches, not what the table holds (docs/storage-layout.md, "Id-range files").
 """
 
 from __future__ import annotations
