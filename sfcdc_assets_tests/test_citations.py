@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -41,6 +42,13 @@ def test_every_page_and_section_that_a_file_cites_is_there() -> None:
         and path != Path(__file__)
     }
     assert not wrong
+
+
+def test_no_file_cites_notes_that_are_not_in_the_repository() -> None:
+    # Neither the folder nor its sections, wherever a line is broken. This file does not name them itself.
+    notes = re.compile(r"\bfact" + r"s(/| sections? \d| \d)", re.IGNORECASE)
+    plain = {path: re.sub(r"\s*\n\s*(# )?", " ", path.read_text()) for path in text_files()}
+    assert not {str(path.relative_to(ROOT)): found for path, text in plain.items() if (found := notes.findall(text))}
 
 
 def test_code_cites_the_three_pages_that_explain_it() -> None:
