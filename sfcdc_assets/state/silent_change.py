@@ -1,9 +1,9 @@
 """Changes that no event of a record tells, but the row of another one does.
 
 An account that becomes a person, or ceases to be one, changes `IsPersonAccount` of its contact; the contact has no
-event of it (docs/salesforce-streams.md, "Person accounts"). The account's `PersonContactId` then changes, and that is noticed
-whatever brought it into the row: an event, or a reading. What two snapshots may have missed between them is found by
-comparing the tables.
+event of it (docs/salesforce-streams.md, "Person accounts"). The account's `PersonContactId` then changes, and that is
+noticed whatever brought it into the row: an event, or a reading. What two snapshots may have missed between them is
+found by comparing the tables.
 """
 
 from __future__ import annotations
