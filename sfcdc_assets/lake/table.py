@@ -50,6 +50,14 @@ class DataFile:
     size: int
     statistics: Mapping[str, Any]
 
+    @property
+    def partition(self) -> Mapping[str, str]:
+        """Partition column -> value, as the log has it; empty in an unpartitioned table."""
+        prefix = "partition."
+        return {
+            key.removeprefix(prefix): str(value) for key, value in self.statistics.items() if key.startswith(prefix)
+        }
+
 
 @dataclass(frozen=True)
 class NewFile:
@@ -60,6 +68,14 @@ class NewFile:
     statistics: str
     """Delta's JSON form: numRecords, minValues, maxValues, nullCount."""
     partition: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PackedFiles:
+    """`added` have the rows of `removed`, all of one partition."""
+
+    added: Sequence[NewFile]
+    removed: Sequence[DataFile]
 
 
 class Table:
@@ -263,7 +279,8 @@ class Table:
         transactions: Mapping[str, int],
         metadata: Mapping[str, str],
     ) -> None:
-        """Replace whole files of an unpartitioned table in one commit; raises `ConcurrentCommit` as `append` does."""
+        """Replace whole files of an unpartitioned table in one commit. Raises `ConcurrentCommit`: where nothing is
+        removed as `append` does, otherwise after any commit since this handle was opened."""
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, {}, now, True, file.statistics) for file in added
@@ -271,7 +288,34 @@ class Table:
         actions += [RemoveAction(file.path, True, now, file.size, {}) for file in removed]
         with self._committing(transactions):
             self._delta.create_write_transaction(
-                actions, "append", self._delta.schema(), commit_properties=self._properties(transactions, metadata)
+                actions,
+                "append",
+                self._delta.schema(),
+                commit_properties=self._properties(transactions, metadata, only_next=bool(removed)),
+            )
+        self._delta.update_incremental()
+
+    def pack_files(self, packed: Sequence[PackedFiles], metadata: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Put files with the same rows in the place of others, in one commit that says that no row has changed.
+
+        Raises `ConcurrentCommit` after any commit since this handle was opened. Writers that only append do not notice
+        this one; those that replace rows open the table again.
+        """
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = []
+        for each in packed:
+            actions += [
+                AddAction(file.path, file.size, dict(file.partition), now, False, file.statistics)
+                for file in each.added
+            ]
+            actions += [RemoveAction(file.path, False, now, file.size, dict(file.partition)) for file in each.removed]
+        with self._committing():
+            self._delta.create_write_transaction(
+                actions,
+                "append",
+                self._delta.schema(),
+                self.partition_columns() or None,
+                commit_properties=self._properties({}, metadata, only_next=True),
             )
         self._delta.update_incremental()
 
@@ -294,7 +338,7 @@ class Table:
                 "overwrite",
                 Schema.from_arrow(schema),
                 self.partition_columns() or None,
-                commit_properties=self._properties(transactions, metadata),
+                commit_properties=self._properties(transactions, metadata, only_next=True),
             )
         self._delta.update_incremental()
 
@@ -402,9 +446,17 @@ class Table:
         return list(self._delta.metadata().partition_columns)
 
     @staticmethod
-    def _properties(transactions: Mapping[str, int], metadata: Mapping[str, str]) -> CommitProperties:
+    def _properties(
+        transactions: Mapping[str, int], metadata: Mapping[str, str], *, only_next: bool = False
+    ) -> CommitProperties:
+        """`only_next`: the commit is refused unless it is the next one after this handle's version.
+
+        A commit that removes files must be. delta-rs lets one pass that removes a file which an OPTIMIZE has removed
+        meanwhile (https://github.com/delta-io/delta-rs/pull/3982): the rows would be in the table twice.
+        """
         return CommitProperties(
             custom_metadata=dict(metadata),
+            max_commit_retries=0 if only_next else None,
             app_transactions=[Transaction(application, version) for application, version in transactions.items()],
         )
 
