@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import polars as pl
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -187,7 +188,7 @@ class Table:
 
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan` (facts/DAGSTER.md 6.2: others abort at exit)."""
-        if not pa.table(self._delta.get_add_actions()).num_rows:
+        if not self._delta.get_add_actions().num_rows:
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         with self._reading():
@@ -220,25 +221,33 @@ class Table:
 
     def count(self) -> int:
         """Rows in this snapshot, from the log alone."""
-        return sum(file.rows for file in self.files())
+        return int(self.file_statistics()["num_records"].sum() or 0)
 
-    def files(self) -> tuple[DataFile, ...]:
-        """The live files with their statistics; raises `UnreadableTable` when files alone do not tell the rows."""
+    def file_statistics(self) -> pl.DataFrame:
+        """What the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column, `min.*`,
+        `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files: thousands of
+        them are no Python objects here. Raises `UnreadableTable` when files alone do not tell the rows."""
         protocol, configuration = self._delta.protocol(), self._delta.metadata().configuration
         features = set(protocol.reader_features or ()) - {"timestampNtz"}
         mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
         vectors = configuration.get("delta.enableDeletionVectors", "false") == "true"
         if features or mapped or vectors:
             raise UnreadableTable(self.name, ", ".join(sorted(features)) or "column mapping or deletion vectors")
+        return pl.DataFrame(self._delta.get_add_actions(flatten=True))
+
+    def files(self, where: pl.Expr | None = None) -> tuple[DataFile, ...]:
+        """The live files with their statistics, or those that a condition on `file_statistics` selects; raises as that
+        does."""
+        found = self.file_statistics()
         fixed = {"path", "size_bytes", "modification_time", "num_records"}
         return tuple(
             DataFile(
-                path=action["path"],
-                rows=action["num_records"],
-                size=action["size_bytes"],
-                statistics={key: value for key, value in action.items() if key not in fixed},
+                path=file["path"],
+                rows=file["num_records"],
+                size=file["size_bytes"],
+                statistics={key: value for key, value in file.items() if key not in fixed},
             )
-            for action in pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
+            for file in (found if where is None else found.filter(where)).iter_rows(named=True)
         )
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
