@@ -48,7 +48,7 @@ class RawEvents:
         place = StreamPlace(channel, position=position, complete_position=self.complete_position(channel))
         if commit is None:
             return replace(place, resume=self._resume_of_rows(channel, position), begun=EARLIEST)
-        told = json.loads(commit.get(f"resume:{channel}") or "{}")
+        told = json.loads(commit.get(_resume(channel)) or "{}")
         return replace(
             place,
             resume=ResumePoint(
@@ -57,18 +57,32 @@ class RawEvents:
                 bytes.fromhex(told.get("open_id", "")) or None,
                 tuple(told.get("open_marks", ())),
             ),
-            transaction_key=commit.get(f"transaction_key:{channel}") or None,
+            transaction_key=commit.get(_transaction_key(channel)) or None,
             begun=told.get("begun"),
             begun_at_ms=told.get("begun_at_ms"),
         )
 
     def landed_at_ms(self, channel: str) -> int | None:
         """When the channel's place was last moved (ms, UTC)."""
-        return self.table.last_commit_ms(_replay_id(channel))
+        commit = self.table.latest_commit(_replay_id(channel))
+        if commit is None:
+            return None
+        carried = commit.get(_landed_at(channel))
+        return int(carried) if carried else commit.get("timestamp")
+
+    def memory(self) -> dict[str, str]:
+        """What the newest commits tell of each channel, as metadata of one more: so it is among the newest again."""
+        told: dict[str, str] = {}
+        for channel in self.channels():
+            commit = self.table.latest_commit(_replay_id(channel))
+            if commit is not None:
+                told |= {name: str(commit[name]) for name in _told_of(channel) if name in commit}
+                told[_landed_at(channel)] = str(self.landed_at_ms(channel))
+        return told
 
     def organization_id(self, channel: str) -> str | None:
         """The org the channel was read from when its place was last moved."""
-        return self.table.latest_metadata(f"organization_id:{channel}")
+        return self.table.latest_metadata(_organization_id(channel))
 
     def last_lost_place(self, channel: str) -> dict[str, Any] | None:
         """The last time the channel's place was lost: `reason`, `position` of the break, `lost_at` and
@@ -135,9 +149,9 @@ class RawEvents:
         }
         told = {
             _replay_id(place.channel): (resume.replay_id or b"").hex(),
-            f"resume:{place.channel}": json.dumps(beside),
-            f"transaction_key:{place.channel}": place.transaction_key or "",
-            f"organization_id:{place.channel}": organization_id,
+            _resume(place.channel): json.dumps(beside),
+            _transaction_key(place.channel): place.transaction_key or "",
+            _organization_id(place.channel): organization_id,
             **metadata,
         }
         self.table.append(
@@ -305,6 +319,26 @@ def _of(entity: str, channel: str) -> str:
 
 def _replay_id(channel: str) -> str:
     return f"replay_id:{channel}"
+
+
+def _resume(channel: str) -> str:
+    return f"resume:{channel}"
+
+
+def _transaction_key(channel: str) -> str:
+    return f"transaction_key:{channel}"
+
+
+def _organization_id(channel: str) -> str:
+    return f"organization_id:{channel}"
+
+
+def _landed_at(channel: str) -> str:
+    return f"landed_at:{channel}"
+
+
+def _told_of(channel: str) -> tuple[str, ...]:
+    return tuple(name(channel) for name in (_replay_id, _resume, _transaction_key, _organization_id))
 
 
 def _complete(channel: str) -> str:

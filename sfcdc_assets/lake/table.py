@@ -42,6 +42,10 @@ KEPT_HOURS = 168
 """How long a file stays after a commit took it out of the table: no reader of an older version takes longer."""
 
 
+STATISTICS_ON = 32
+"""Delta's default: the log keeps statistics of so many columns."""
+
+
 @dataclass(frozen=True)
 class DataFile:
     """A live Parquet file of a table: path below the table's root, rows, size in bytes, and its column statistics."""
@@ -180,11 +184,6 @@ class Table:
                 if key.startswith(prefix) and value:
                     return str(value)
         return None
-
-    def last_commit_ms(self, key: str) -> int | None:
-        """When the newest commit with custom metadata under `key` was made, by its writer's clock (ms, UTC)."""
-        commit = self.latest_commit(key)
-        return commit.get("timestamp") if commit else None
 
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan` (facts/DAGSTER.md 6.2: others abort at exit)."""
@@ -389,11 +388,51 @@ class Table:
             done = self._delta.delete(predicate, commit_properties=self._properties(transactions, {}))
         return int(done["num_deleted_rows"] or 0)
 
-    def vacuum(self) -> int:
-        """Delete files that no version of the last seven days needs; returns how many there were."""
-        if not self._delta.vacuum(retention_hours=KEPT_HOURS, dry_run=True):
+    def vacuum(self, hours: int = KEPT_HOURS, *, orphans: bool = False, versions: Sequence[int] = ()) -> int:
+        """Delete files that no version of the last hours needs; returns how many there were.
+
+        `orphans`: also those that no commit names, if they are as old: a task that was killed wrote them. `versions`:
+        older ones that stay readable.
+        """
+        kept = list(versions) or None
+        if not self._delta.vacuum(retention_hours=hours, dry_run=True, full=orphans, keep_versions=kept):
             return 0  # it would note in the log that it found none
-        return len(self._delta.vacuum(retention_hours=KEPT_HOURS, dry_run=False))
+        return len(self._delta.vacuum(retention_hours=hours, dry_run=False, full=orphans, keep_versions=kept))
+
+    def keep(self, *, files_hours: int | None = None, log_hours: int | None = None) -> bool:
+        """How long files that were replaced, and the log, are kept at least; whether that is new to the table.
+
+        Checkpoints forget sooner that a file was replaced, and vacuum takes it for an orphan then. Raises
+        `ConcurrentCommit`, as does every writer that opened the table before.
+        """
+        wanted = {
+            name: f"interval {hours} hours"
+            for name, hours in (
+                ("delta.deletedFileRetentionDuration", files_hours),
+                ("delta.logRetentionDuration", log_hours),
+            )
+            if hours is not None
+        }
+        if wanted.items() <= self._delta.metadata().configuration.items():
+            return False
+        with self._committing():
+            self._delta.alter.set_table_properties(wanted)
+        return True
+
+    def checkpoint(self) -> None:
+        """Write the state of this version beside the log, so that opening reads no commit before it."""
+        self._delta.create_checkpoint()
+
+    def clean_log(self) -> None:
+        """Delete commits and checkpoints that are older than the log is kept and that no younger version needs."""
+        self._delta.cleanup_metadata()
+
+    def column_statistics(self) -> tuple[str, ...]:
+        """The columns whose minimum and maximum the log keeps."""
+        named = self._delta.metadata().configuration.get("delta.dataSkippingStatsColumns")
+        partitioned = self.partition_columns()
+        present = [name for name in self.schema.names if name not in partitioned]
+        return tuple(name for name in present if name in named.split(",")) if named else tuple(present[:STATISTICS_ON])
 
     def latest_commit(self, key: str) -> Mapping[str, Any] | None:
         """The newest commit that has custom metadata under `key`, with all that is told of it; None if none is kept."""
