@@ -134,6 +134,20 @@ def test_a_cut_that_is_kept_can_be_opened_and_files_that_no_cut_needs_are_gone(w
     assert len(list((warehouse.folder / STATE).glob("*.parquet"))) <= max(8, days + 1) // 3 + 2
 
 
+def test_a_file_that_was_written_long_ago_stays_for_as_long_as_a_cut_needs_it(warehouse: Warehouse) -> None:
+    """A checkpoint forgets after a week that a file was replaced; then its own age is all that vacuum knows of it."""
+    swap(warehouse, 1, None)
+    aged(warehouse, 15)
+    reached = NOW - timedelta(days=20)
+    add_cut(warehouse, Cut(ALL, 1, reached, {STATE: opened(warehouse, STATE).version}), reached)
+    for number, days in ((2, 10), (3, 10)):
+        swap(warehouse, number, reached + timedelta(hours=number))
+        maintained(warehouse, 21, now=NOW - timedelta(days=30 - 10 * number))
+        aged(warehouse, days)
+    maintained(warehouse, 21)
+    assert numbers(warehouse, at=reached) == [1]
+
+
 def test_the_only_cut_of_a_channel_stays_open_however_old_it_is(warehouse: Warehouse) -> None:
     swap(warehouse, 1, NOW - timedelta(days=18))
     swap(warehouse, 2, None)

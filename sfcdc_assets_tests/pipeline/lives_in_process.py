@@ -44,9 +44,11 @@ class Handles:
         """Have all tables opened here."""
         patch.setattr(Table, "open", self.open)
 
-    def open(self, warehouse: Warehouse, name: str) -> Table | None:
+    def open(self, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
         """As `Table.open`."""
         uri = warehouse.uri(name)
+        if version is not None:
+            return Table(name, DeltaTable(uri, version=version))
         log = Path(uri, "_delta_log")
         if not log.is_dir():
             self._idle.pop(uri, None)
