@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
+from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import consistent_cuts
 from sfcdc_assets.lake.consistent_cuts import Cut, newest_cuts, prune_cuts
@@ -62,6 +63,11 @@ class TableDone:
         """Whether there was anything to do."""
         return bool(self.pruned or self.packed or self.vacuumed)
 
+    @property
+    def is_worth_telling(self) -> bool:
+        """Whether it says more than that there was nothing to do."""
+        return self.is_changed or self.left is not None or self.problem is not None
+
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         return {**asdict(self), "seconds": round(self.seconds, 3)}
@@ -91,6 +97,22 @@ def maintain(
         done = _Work(warehouse, each, retention, oldest_cut, kept_cuts, full_bytes).done()
         if done is not None:
             yield replace(done, seconds=time.monotonic() - started)
+
+
+def maintain_with_settings(warehouse: Warehouse, settings: Settings, now_ms: int) -> Iterator[TableDone]:
+    """As `maintain`, with the retentions that are set."""
+    return maintain(warehouse, Retention(settings.cut_retention_days, settings.payload_retention_days), now_ms)
+
+
+def summary_of(done: Sequence[TableDone]) -> str:
+    """All tables in one line."""
+    return (
+        f"{len(done)} tables maintained, {sum(each.is_changed for each in done)} changed: "
+        f"{sum(each.packed for each in done):,} files packed into {sum(each.packed_into for each in done):,}, "
+        f"{sum(each.vacuumed for each in done):,} unused files deleted, {sum(each.pruned for each in done):,} rows "
+        f"pruned, {sum(each.left is not None for each in done)} tables left for the next time, "
+        f"{sum(each.problem is not None for each in done)} damaged; {sum(each.seconds for each in done):.1f} s."
+    )
 
 
 @dataclass(frozen=True)
