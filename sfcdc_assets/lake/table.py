@@ -434,6 +434,10 @@ class Table:
         present = [name for name in self.schema.names if name not in partitioned]
         return tuple(name for name in present if name in named.split(",")) if named else tuple(present[:STATISTICS_ON])
 
+    def newest_commit(self) -> Mapping[str, Any]:
+        """What is told of the newest commit."""
+        return next(iter(self._delta.history(1)), {})
+
     def latest_commit(self, key: str) -> Mapping[str, Any] | None:
         """The newest commit that has custom metadata under `key`, with all that is told of it; None if none is kept."""
         limit = 1

@@ -59,11 +59,13 @@ OF_A_CUT = (text_fields.LAYER, gap_reconciliation.LAYER, history.LAYER, current_
 
 @dataclass(frozen=True)
 class Maintained:
-    """A table, how it is packed (None: not at all), and whether consistent cuts name its versions."""
+    """A table, how it is packed (None: not at all), whether consistent cuts name its versions, and whether commits of
+    its log tell what nothing else does."""
 
     name: str
     packing: Packing | None
     is_of_a_cut: bool = False
+    needs_its_log: bool = False
 
 
 def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[Maintained]:
@@ -73,7 +75,7 @@ def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) 
         yield Maintained(name, packing)
     for layer, each in LAYERS.items():
         for entity in warehouse.entities(layer):
-            yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT)
+            yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT, layer == snapshots.LAYER)
 
 
 def _of_raw_events(payload_retention_days: int | None) -> Packing:

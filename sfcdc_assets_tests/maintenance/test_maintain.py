@@ -17,9 +17,11 @@ from deltalake import DeltaTable
 from sfcdc_assets.lake.consistent_cuts import Cut, add_cut, cuts, latest_cut, prune_cuts
 from sfcdc_assets.lake.errors import CutGone
 from sfcdc_assets.lake.open_cut import open_cut
+from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, TableDone, maintain
+from sfcdc_assets_tests.maintenance.test_pack import land
 
 ALL, SALES = "/data/ChangeEvents", "/data/Sales__chn"
 STATE = "current_state/Account"
@@ -200,3 +202,39 @@ def test_opening_reads_the_checkpoint(warehouse: Warehouse) -> None:
     log = warehouse.folder / STATE / "_delta_log"
     version = DeltaTable(warehouse.uri(STATE)).version()
     assert json.loads((log / "_last_checkpoint").read_text())["version"] == version
+
+
+def test_a_short_log_forgets_nothing_that_is_needed(warehouse: Warehouse) -> None:
+    """Commits of two channels; the table is packed already when the log is cleaned."""
+    for position in range(1, 4):
+        land(warehouse, ALL, [position])
+        land(warehouse, SALES, [position])
+    before = RawEvents.open(warehouse)
+    places = [before.place(of) for of in (ALL, SALES)]
+    maintained(warehouse)
+    land(warehouse, ALL, [4])
+    aged(warehouse, 3)
+    retention = Retention(7, log_hours=48)
+    (done,) = maintain(warehouse, retention, int(NOW.timestamp() * 1000))
+    assert done.problem is None
+    log = warehouse.folder / "raw_events" / "_delta_log"
+    assert len(list(log.glob("*.json"))) <= 4
+    after = RawEvents.open(warehouse)
+    assert after.place(SALES) == places[1]
+    assert after.place(ALL).position == 4
+    assert after.place(ALL).begun == "EARLIEST"
+    assert after.organization_id(SALES) == "00D1"
+    version = after.table.version
+    list(maintain(warehouse, retention, int(NOW.timestamp() * 1000)))
+    assert opened(warehouse, "raw_events").version == version
+
+
+def test_the_log_of_a_cut_table_is_kept_for_as_long_as_the_cut(warehouse: Warehouse) -> None:
+    for number in range(1, 9):
+        swap(warehouse, number, NOW - timedelta(days=8 - number))
+        list(
+            maintain(warehouse, Retention(3, log_hours=24), int((NOW - timedelta(days=8 - number)).timestamp() * 1000))
+        )
+        aged(warehouse, 1)
+    for cut in cuts(warehouse):
+        assert numbers(warehouse, at=cut.commit_timestamp) == [cut.position]
