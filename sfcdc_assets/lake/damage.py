@@ -1,13 +1,14 @@
 """Which tables of an entity are damaged: a log that cannot be read, files that are gone, cut off or not Parquet.
 
-Files are compared with what the log says of them, by one listing a table; only `thorough` reads them.
+Files are compared with what the log says of them; only `thorough` reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
+import polars as pl
 from pyarrow import fs
 
 from sfcdc_assets.lake.errors import TableDamaged
@@ -31,14 +32,12 @@ def _damages(warehouse: Warehouse, name: str, entity: str, thorough: bool) -> It
         table = Table.open(warehouse, name)
         if table is None:
             return
-        files = [file for file in table.files() if _is_of(file, name, entity)]
+        files = table.files(pl.col("partition.entity_name") == entity if name == RAW_EVENTS else None)
     except TableDamaged as damage:
         yield damage
         return
     filesystem = warehouse.filesystem(name)
-    part = f"entity_name={entity}" if name == RAW_EVENTS else ""
-    listed = filesystem.get_file_info(fs.FileSelector(part, recursive=True, allow_not_found=True))
-    sizes = {info.path.lstrip("/"): info.size for info in listed if info.type is fs.FileType.File}
+    sizes = _sizes(warehouse, filesystem, files, f"entity_name={entity}" if name == RAW_EVENTS else "")
     for file in files:
         size = sizes.get(unquote(file.path))
         if size is None:
@@ -50,5 +49,11 @@ def _damages(warehouse: Warehouse, name: str, entity: str, thorough: bool) -> It
         yield TableDamaged(name, entity, found[0], f"cannot be read ({found[1]})")
 
 
-def _is_of(file: DataFile, name: str, entity: str) -> bool:
-    return name != RAW_EVENTS or file.statistics["partition.entity_name"] == entity
+def _sizes(warehouse: Warehouse, filesystem: fs.FileSystem, files: Sequence[DataFile], part: str) -> dict[str, int]:
+    """Path -> bytes, of the files that there are. An object store lists a folder more quickly than it tells of each
+    file; on a disk a list costs the more the more replaced files wait to be vacuumed."""
+    wanted: fs.FileSelector | list[str] = [unquote(file.path) for file in files]
+    if not warehouse.is_local:
+        wanted = fs.FileSelector(part, recursive=True, allow_not_found=True)
+    found = filesystem.get_file_info(wanted)
+    return {info.path.lstrip("/"): info.size for info in found if info.type is fs.FileType.File}

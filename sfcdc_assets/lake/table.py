@@ -8,6 +8,7 @@ snapshot is then refused. Every write here goes through the handle that `transac
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -35,6 +37,7 @@ from sfcdc_assets.lake.errors import (
     UnreadableTable,
     WarehouseNotWritable,
 )
+from sfcdc_assets.lake.handles import HANDLES, Held
 from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, is_of_the_store, no_room, reason_of, unreadable
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -42,6 +45,10 @@ KEPT_HOURS = 168
 """How long a file stays after a commit took it out of the table: no reader of an older version takes longer."""
 
 
+COMMIT_INFO = b'{"commitInfo":'
+FIRST_LINE_BYTES = 16_384
+NEAR = 16
+"""Commits that are read one by one before all are searched."""
 STATISTICS_ON = 32
 """Delta's default: the log keeps statistics of so many columns."""
 
@@ -89,16 +96,23 @@ class Table:
     def __init__(self, name: str, delta: DeltaTable) -> None:
         self.name = name
         self._delta = delta
+        self._held: Held | None = None
 
     @classmethod
     def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
         """The table's newest snapshot, or that of a version; None when it does not exist. Raises `TableDamaged`."""
+        uri, log = warehouse.uri(name), partial(warehouse.filesystem, name)
         try:
-            return cls(name, DeltaTable(warehouse.uri(name), version=version))
+            if version is not None:
+                return cls(name, DeltaTable(uri, version=version))
+            handle = HANDLES.take(uri, log)
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
             raise TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})") from error
+        table = cls(name, handle.delta)
+        table._held = Held(table, uri, log, handle)
+        return table
 
     @classmethod
     def open_or_create(
@@ -435,12 +449,21 @@ class Table:
         return tuple(name for name in present if name in named.split(",")) if named else tuple(present[:STATISTICS_ON])
 
     def newest_commit(self) -> Mapping[str, Any]:
-        """What is told of the newest commit."""
-        return next(iter(self._delta.history(1)), {})
+        """What is told of the newest commit; nothing where its file is gone."""
+        return self._commit_info(self.version) or {}
 
     def latest_commit(self, key: str) -> Mapping[str, Any] | None:
-        """The newest commit that has custom metadata under `key`, with all that is told of it; None if none is kept."""
-        limit = 1
+        """The newest commit that has custom metadata under `key`, with all that is told of it; None if none is kept.
+
+        The last few are read by their names: a search begins with a list of all that are kept.
+        """
+        for version in range(self.version, max(-1, self.version - NEAR), -1):
+            commit = self._commit_info(version)
+            if commit is None:
+                break
+            if key in commit:
+                return commit
+        limit = NEAR
         while True:
             history = self._delta.history(limit)
             for commit in history:
@@ -449,6 +472,20 @@ class Table:
             if len(history) < limit:
                 return None
             limit *= 8
+
+    def _commit_info(self, version: int) -> Mapping[str, Any] | None:
+        """What is told of a commit; None where its file is gone."""
+        store = fs.PyFileSystem(DeltaStorageHandler(self._delta.table_uri))
+        try:
+            with store.open_input_file(f"_delta_log/{version:020}.json") as source:
+                first, *more = source.read(FIRST_LINE_BYTES).split(b"\n", 1)
+                if not more or COMMIT_INFO not in first:  # it is the first line of what deltalake writes
+                    source.seek(0)
+                    first = next((line for line in source.read().splitlines() if COMMIT_INFO in line), b"{}")
+        except OSError:
+            return None
+        info: Mapping[str, Any] = json.loads(first).get("commitInfo", {})
+        return info
 
     def _check_room(self, size: int) -> None:
         """Refuse on a disk that has no room for so many bytes, before a file is begun: of a file that cannot be ended
@@ -461,7 +498,8 @@ class Table:
     def _committing(self, transactions: Mapping[str, int] = MappingProxyType({})) -> Iterator[None]:
         """Raises what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`."""
         try:
-            yield
+            with self._spoiled_by_failure():
+                yield
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error
         except FROM_STORE as error:
@@ -473,10 +511,21 @@ class Table:
             raise TableNotWritten(self.name, channels, self._delta.table_uri, reason_of(error)) from error
 
     @contextmanager
+    def _spoiled_by_failure(self) -> Iterator[None]:
+        """Nobody uses a handle again through which something failed."""
+        try:
+            yield
+        except BaseException:
+            if self._held is not None:
+                self._held.spoil()
+            raise
+
+    @contextmanager
     def _reading(self) -> Iterator[None]:
         """Raises what cannot be read as `TableDamaged`, with the file."""
         try:
-            yield
+            with self._spoiled_by_failure():
+                yield
         except FROM_STORE as error:
             self._raise_damaged(error)
             raise

@@ -1,9 +1,10 @@
 """What an old warehouse costs: `python -m sfcdc_assets_tests.maintenance.old_age --commits 100000 --batches 10000`.
 
 A warehouse that an emulated org filled is measured after 100 more commits on each table. Then it ages, with a night of
-maintenance now and then, and is measured again: in the morning, and on the evening before the next night. Times are
-the best of several, each measurement is a process of its own, and its memory is the most it had. The morning may cost
-1.5 times what the young warehouse costs; otherwise it ends with exit code 1.
+maintenance now and then, and is measured again: in the morning, and on the evening before the next night. Each
+measurement is a process of its own, its memory the most it had, its time that of the first round and the best of later
+ones: a sensor's process opens the tables again and again. The morning may cost 1.5 times what the young warehouse
+costs; otherwise it ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sfcdc_assets import clock
+from sfcdc_assets.change_events.landing import RAW_EVENTS
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import latest_cut
@@ -32,7 +37,7 @@ from sfcdc_assets.pipeline.entities import entity_states
 from sfcdc_assets.pipeline.entity_tables import EntityTables
 from sfcdc_assets.pipeline.plan import plan
 from sfcdc_assets.pipeline.status import status_of
-from sfcdc_assets_tests.maintenance.aged_warehouse import AgedLog, age_entity, age_raw_events
+from sfcdc_assets_tests.maintenance.aged_warehouse import RECORD, AgedLog, age_entity, age_raw_events
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, quiet
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
 
@@ -43,26 +48,36 @@ REPEATED = 7
 TABLES = [
     f"{layer}/{ENTITY}" for layer in ("snapshot", "text_fields", "gap_reconciliation", "history", "current_state")
 ]
-Measured = Mapping[str, tuple[float, float]]
-"""What was done -> milliseconds, MB."""
+Measured = Mapping[str, tuple[float, float, float]]
+"""What was done -> milliseconds the first time in a process and later, MB."""
 
 
 def a_tick(warehouse: Warehouse) -> None:
-    """What a tick looks at in the tables."""
+    """What a tick without news looks at in the tables."""
     raw_events = RawEvents.open(warehouse)
     raw_events.place(CHANNEL)
     raw_events.landed_at_ms(CHANNEL)
     raw_events.last_positions(CHANNEL)
-    (state,) = entity_states(warehouse, {ENTITY: CHANNEL})
-    assert not state.has_work
+    entity_states(warehouse, {ENTITY: CHANNEL})
     assert latest_cut(warehouse, CHANNEL) is not None
+
+
+def a_tick_with_news(warehouse: Warehouse) -> None:
+    """The same, after an event was landed."""
+    raw_events = RawEvents.open(warehouse)
+    place = raw_events.place(CHANNEL)
+    position = place.position + 1
+    row = {"channel": CHANNEL, "position": position, "entity_name": ENTITY, "record_ids": [RECORD], "event_id": "new"}
+    now = datetime.now(UTC)
+    rows = pa.Table.from_pylist([{**row, "commit_timestamp": now, "received_at": now}], schema=RAW_EVENTS)
+    raw_events.commit(rows, replace(place, position=position, complete_position=position), "00D")
+    a_tick(warehouse)
 
 
 def a_status(warehouse: Warehouse) -> None:
     """`sfcdc status`."""
     told = status_of(warehouse, load_settings())
     assert told["damaged"] == []
-    assert told["entities"][0]["up_to_date"]
 
 
 def a_plan(warehouse: Warehouse) -> None:
@@ -73,18 +88,23 @@ def a_plan(warehouse: Warehouse) -> None:
     tables.raw_events.files(ENTITY, CHANNEL, planned.batch.after, planned.batch.up_to)
 
 
-WORK: Mapping[str, Callable[[Warehouse], None]] = {"tick": a_tick, "status": a_status, "plan": a_plan}
+WORK: Mapping[str, Callable[[Warehouse], None]] = {
+    "tick": a_tick,
+    "tick with news": a_tick_with_news,
+    "plan": a_plan,
+    "status": a_status,
+}
 
 
 def measure_here(warehouse: Warehouse, what: str) -> dict[str, float]:
-    """In a process that did nothing else."""
+    """In a process that did nothing else: the first time, and the best of the times after it."""
     times = []
     for _ in range(REPEATED):
         begun = time.perf_counter()
         WORK[what](warehouse)
         times.append(time.perf_counter() - begun)
     most = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return {"ms": min(times) * 1000, "mb": int(most.split()[1]) / 1024}
+    return {"first": times[0] * 1000, "ms": min(times[1:]) * 1000, "mb": int(most.split()[1]) / 1024}
 
 
 def measured(warehouse: Warehouse) -> Measured:
@@ -95,26 +115,28 @@ def measured(warehouse: Warehouse) -> Measured:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "SFCDC_WAREHOUSE": warehouse.root}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
         told = json.loads(done.stdout.splitlines()[-1])
-        found[what] = told["ms"], told["mb"]
+        found[what] = told["first"], told["ms"], told["mb"]
     return found
 
 
 def show(when: str, now: Measured, young: Measured | None = None) -> bool:
     """A line for each; whether all are within the limit."""
     ratios = []
-    for what, (ms, mb) in now.items():
-        told = f"{when:<28} {what:<7} {ms:8.1f} ms {mb:7.0f} MB"
+    for what, (first, ms, mb) in now.items():
+        told = f"{when:<28} {what:<15} first {first:8.1f} ms, then {ms:8.1f} ms, {mb:5.0f} MB"
         if young is not None:
-            ratios += [ms / young[what][0], mb / young[what][1]]
-            told += f"   {ratios[-2]:5.2f} times {ratios[-1]:5.2f} times"
+            first_young, ms_young, mb_young = young[what]
+            ratios += [ms / ms_young, mb / mb_young]
+            told += f"   {first / first_young:6.2f} {ms / ms_young:6.2f} {mb / mb_young:6.2f} times"
         print(told, flush=True)
     return max(ratios, default=0) <= LIMIT
 
 
-def night(warehouse: Warehouse, log_hours: int | None) -> None:
-    """Maintenance, after what was made now has become old enough to be forgotten by the logs that are kept so long."""
+def night(warehouse: Warehouse, log_hours: int | None, day_begun: float) -> None:
+    """Maintenance. What the logs had before the day is a day older now, for those that are kept for a short time."""
     for path in warehouse.folder.glob("**/_delta_log/*") if log_hours is not None else ():
-        os.utime(path, (time.time() - 3600 * (log_hours + 1),) * 2)
+        if path.stat().st_mtime < day_begun:
+            os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
     begun = time.monotonic()
     done = list(maintain(warehouse, Retention(7, log_hours=log_hours), clock.now_ms()))
     assert [str(each) for each in done if each.problem or each.left] == []
@@ -138,13 +160,13 @@ def run(commits: int, batches: int, night_every: int, log_hours: int | None, fol
     while done < commits:
         count = min(night_every, commits - done)
         entity_count = min(batches - entity_done, max(1, count * batches // commits))
-        begun = time.monotonic()
+        begun, day_begun = time.monotonic(), time.time()
         age(warehouse, count, entity_count)
         done, entity_done = done + count, entity_done + entity_count
         print(f"  {done:,} commits, {entity_done:,} batches; made in {time.monotonic() - begun:.0f} s", flush=True)
         if done >= commits:
             show("the evening", measured(warehouse), young)
-        night(warehouse, log_hours)
+        night(warehouse, log_hours, day_begun)
     return show(f"{done:,} commits, the morning", measured(warehouse), young)
 
 
