@@ -37,6 +37,7 @@ defs = dg.Definitions(
         maintain_every_night,
     ],
     resources={"lake": LakeResource(), "org": OrgResource(), "spark": SparkResource()},
-    # One JVM and one session for a whole run; a process for each step would start one each (facts/DAGSTER.md 7).
+    # One JVM and one session for a whole run; a process for each step would start one each
+    # (docs/dagster-notes.md, "Executors and Spark").
     executor=dg.in_process_executor,
 )

@@ -19,3 +19,15 @@ class SettingsError(SfcdcError):
         self.problem = problem
         self.remedy = remedy
         super().__init__(f"{setting}: {problem}. {remedy}")
+
+
+class PortInUseError(SfcdcError):
+    """A port that was asked for cannot be listened on."""
+
+    def __init__(self, service: str, port: int) -> None:
+        self.service = service
+        self.port = port
+        super().__init__(
+            f"Port {port} for {service} cannot be listened on: another process uses it, or it is reserved. "
+            "Choose another port, or 0 to take any free one."
+        )

@@ -25,7 +25,7 @@ def table_metadata(
     lineage: dg.TableColumnLineage | None = None,
 ) -> Metadata:
     """Row count, place, columns, where they come from, and a sample of rows, under the keys that Dagster's UI knows
-    (facts/DAGSTER.md 5).
+    (docs/dagster-notes.md, "Metadata keys").
 
     The UI shows entries in their order: put what a batch did before them.
     """

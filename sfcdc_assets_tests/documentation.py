@@ -51,6 +51,32 @@ def links(page: Path) -> list[str]:
     return [target for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)) if "://" not in target]
 
 
+def headings(page: Path) -> dict[str, str]:
+    """Headings of a page by their anchors, as GitHub makes these."""
+    found = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-"): heading.replace("`", "") for heading in found}
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A place of docs/ that a file refers to: the page alone, with `#anchor`, or followed by headings in quotes."""
+
+    page: str
+    anchor: str
+    headings: tuple[str, ...]
+
+
+def citations(text: str) -> list[Citation]:
+    """What a file cites of docs/. A comment or docstring may break its line anywhere in a citation."""
+    plain = re.sub(r"\s*\n\s*(# )?", " ", text)
+    return [
+        Citation(page, anchor, tuple(re.findall(r'"([^"]+)"', sections)))
+        for page, anchor, sections in re.findall(
+            r'(?<![\w/])docs/([\w-]+\.md)(?:#([\w-]+))?((?:(?:,| and) "[^"]+")*)', plain
+        )
+    ]
+
+
 def table_under(page: Path, heading: str) -> dict[str, str]:
     """First column (without backticks) -> second column of the first table below `## heading`."""
     section = page.read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from sfcdc_assets.change_events.landing import QUARANTINE, RAW_EVENTS
-from sfcdc_assets.cli.emulator import open_org
+from sfcdc_assets.cli.emulated_org import open_org
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.traffic import TrafficGenerator

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import sfcdc_assets
+from sfcdc_assets.cli.emulator_extra import PACKAGES as EMULATOR_PACKAGES
 
 PACKAGE = Path(sfcdc_assets.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "proto" not in path.parts)
@@ -78,6 +79,7 @@ def test_a_package_imports_only_what_lies_left_of_it(package):
         ("pyspark", {"spark", "state", "reconciliation", "pipeline", "resources"}),
         ("grpc", {"pubsub", "emulator"}),
         ("simple_salesforce", {"salesforce"}),
+        *((library, {"emulator"}) for library in EMULATOR_PACKAGES),
     ],
 )
 def test_a_library_is_met_only_where_it_belongs(library, packages):

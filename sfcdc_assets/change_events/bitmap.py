@@ -1,4 +1,4 @@
-"""Which fields a header's bitmap names (facts section 6).
+"""Which fields a header's bitmap names (docs/salesforce-streams.md, "Bitmaps").
 
     "0x800002"   bits of the event's own fields: bit i (from the lowest) is field i of the schema; bit 0 is the header
     "6-0x0180"   bits of the record that field 6 holds: its children 7 and 8

@@ -1,4 +1,4 @@
-"""What a change event says happened to its records (facts sections 5 and 7)."""
+"""What a change event says happened to its records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from enum import StrEnum
 
 
 class ChangeType(StrEnum):
-    """What happened to the records (facts sections 5 and 7). `UNKNOWN` is ours, the rest are Salesforce's symbols."""
+    """What happened to the records (docs/salesforce-streams.md, "Change event schema"). `UNKNOWN` is ours, the rest are
+    Salesforce's symbols."""
 
     CREATE = "CREATE"
     """New records; the event carries every field."""

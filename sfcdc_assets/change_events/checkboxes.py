@@ -1,4 +1,5 @@
-"""Preferences: one field of an event lists the true ones of a group of checkboxes (facts section 7, "User prefs").
+"""Preferences: one field of an event lists the true ones of a group of checkboxes (docs/salesforce-streams.md, "User
+preferences").
 
 REST and the tables have the checkboxes (`UserPreferencesReminderSoundOff`), an event has a list for each group of at
 most 32 of them that a change touched (`UserPreferences`, `UserPreferences2`). Whoever is not in a list of its group is

@@ -20,7 +20,7 @@ from sfcdc_assets.change_events.event_schema import SchemaField, schema_fields
 from sfcdc_assets.change_events.hash_key import HashKey
 
 LARGE_TEXT_LENGTH = 1000
-"""From this length on Salesforce may send a text as a diff (facts section 6, "diffFields")."""
+"""From this length on Salesforce may send a text as a diff (docs/salesforce-streams.md, "Large-text diffs")."""
 SALESFORCE_TYPE_METADATA = b"salesforce.type"
 LARGE_TEXT_METADATA = b"salesforce.large_text"
 SHAPE_METADATA = b"salesforce.shape"

@@ -1,4 +1,4 @@
-"""From a compound field of an event to the flat fields of the object (facts section 5, "Compound fields").
+"""From a compound field of an event to the flat fields of the object (docs/salesforce-streams.md, "Compound fields").
 
 An event holds `BillingAddress.City`, REST and the tables hold `BillingCity`. Nothing in the schema ties the two
 together; the rule is the field's name:

@@ -1,7 +1,8 @@
 """One change event's payload, decoded to cells: which columns it sets, and to what.
 
 What is *not* a cell is as important as what is: in an update the schema's other fields are null on the wire although
-the record has values (facts section 5). Only the bitmaps tell a nulled field from an unchanged one.
+the record has values (docs/salesforce-streams.md, "Values by operation"). Only the bitmaps tell a nulled field from an
+unchanged one.
 """
 
 from __future__ import annotations

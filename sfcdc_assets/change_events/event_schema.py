@@ -1,4 +1,5 @@
-"""An Avro change event schema, read into the few things the decoder needs of it (facts section 5).
+"""An Avro change event schema, read into the few things the decoder needs of it (docs/salesforce-streams.md, "Change
+event schema").
 
 Every body field is a union of null with one type, or with a string *and* a record (a switchable person name). A record
 that was defined once (`Address`) comes back as its bare name, so names are resolved here and nowhere else.

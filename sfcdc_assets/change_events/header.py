@@ -1,7 +1,8 @@
 """The header at the front of every change event, read on its own so that a broken body does not matter.
 
 The header's schema is taken from the event's schema: its `changeType` enum has grown once already (`SNAPSHOT`,
-facts section 5), and an enum travels as an index that means something in the writer's schema only.
+docs/salesforce-streams.md, "Change event schema"), and an enum travels as an index that means something in the writer's
+schema only.
 """
 
 from __future__ import annotations

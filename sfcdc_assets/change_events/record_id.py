@@ -1,4 +1,4 @@
-"""Record ids in their 18-character form (facts section 7, "IDs").
+"""Record ids in their 18-character form (docs/salesforce-streams.md, "Record ids").
 
 The 15 characters of an id are case-sensitive; three more tell their case, so that the 18 are unique in any case.
 """

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from sfcdc_assets.emulator.server_errors import PortInUseError
+from sfcdc_assets.errors import PortInUseError
 
 HOST = "127.0.0.1"
 GRACE_SECONDS = 8.0

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets.cli.emulator_extra import require_emulator
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.spark.java import check_java
 
@@ -40,6 +42,7 @@ def demo(
     with holes of every kind (gaps, overflows, unreadable events, duplicates ...), each round followed by sensor ticks
     and runs through Dagster. Exit code 0 only if every table equals the org and no doubt is left.
     """
+    require_emulator()
     check_java()
     from sfcdc_assets.cli.healing_figures import healing_figures, told  # noqa: PLC0415 - Dagster takes seconds to load
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415
@@ -84,20 +87,25 @@ def demo(
         published, delivered = server.bus.last_number, server.meter.total
         operations = Counter(change.change_type for each in org.transactions() for change in each.changes)
     show(reports)
-    summary = Table("demo", "", show_header=False, title="Summary", title_justify="left")
-    summary.add_row("snapshot rows", f"{records * len(org.definitions):,}")
-    summary.add_row("transactions", f"{traffic.transactions:,}")
-    summary.add_row(
-        "record changes", ", ".join(f"{count:,} {kind.lower()}" for kind, count in operations.most_common())
-    )
-    summary.add_row("deliveries charged", f"{delivered:,}, {delivered / published:.3f} an event")
-    summary.add_row("holes in the stream", told(traffic.holes.made))
-    for name, value in healing.rows():
-        summary.add_row(name, value)
-    summary.add_row("sensor ticks", str(ticks))
-    summary.add_row("seconds", f"{time.monotonic() - started:.0f}")
     equal = all(report.is_equal for report in reports)
-    summary.add_row("every table equals the org", "[green]yes[/green]" if equal else "[red]no[/red]")
-    Console().print(summary)
+    rows = [
+        ("snapshot rows", f"{records * len(org.definitions):,}"),
+        ("transactions", f"{traffic.transactions:,}"),
+        ("record changes", ", ".join(f"{count:,} {kind.lower()}" for kind, count in operations.most_common())),
+        ("deliveries charged", f"{delivered:,}, {delivered / published:.3f} an event"),
+        ("holes in the stream", told(traffic.holes.made)),
+        *healing.rows(),
+        ("sensor ticks", str(ticks)),
+        ("seconds", f"{time.monotonic() - started:.0f}"),
+        ("every table equals the org", "[green]yes[/green]" if equal else "[red]no[/red]"),
+    ]
+    Console().print(_summary(rows))
     if healing.left or not equal:
         raise typer.Exit(3)
+
+
+def _summary(rows: Iterable[tuple[str, str]]) -> Table:
+    table = Table("demo", "", show_header=False, title="Summary", title_justify="left")
+    for name, value in rows:
+        table.add_row(name, value)
+    return table

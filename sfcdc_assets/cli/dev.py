@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +14,11 @@ from dotenv import dotenv_values
 
 from sfcdc_assets import clock
 from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
-from sfcdc_assets.cli.emulator import open_org
+from sfcdc_assets.cli.emulator_extra import require_emulator
 from sfcdc_assets.cli.folder_lock import only_user_of
 from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.cli.lost_runs import fail_lost_runs
 from sfcdc_assets.config import Settings, load_settings
-from sfcdc_assets.emulator.first_change import make_first_change
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.errors import SettingsError, SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.organization import claim_warehouse, connect_for
@@ -57,6 +53,9 @@ def dev(
     the next start goes on from there. Each real org has a Dagster home of its own in it, beside the emulated one's.
     """
     settings = load_settings()
+    emulated = not names_an_org(settings)
+    if emulated:
+        require_emulator("No setting names an org to follow, and an emulated one")
     if not settings.spark_remote:
         check_java()
     workspace = Path("workspace.yaml").absolute()
@@ -66,11 +65,13 @@ def dev(
     with Interruption() as interruption, contextlib.ExitStack() as stack:
         stack.enter_context(only_user_of(directory))
         environment = _environment(settings)
-        if names_an_org(settings):
+        if not emulated:
             organization_id = _claimed(settings)
             home = (directory / f"dagster_home_{organization_id}").absolute()
         else:
-            org = stack.enter_context(_emulated_org(directory, records, traffic, seed))
+            from sfcdc_assets.cli.emulated_org import busy_org  # noqa: PLC0415 - only with the extra
+
+            org = stack.enter_context(busy_org(directory, records, traffic, seed))
             environment = {**org.environment, **environment}
             organization_id = org.organization_id
             claim_warehouse(Warehouse(environment["SFCDC_WAREHOUSE"]), organization_id, clock.now_ms())
@@ -125,33 +126,3 @@ def _environment(settings: Settings) -> dict[str, str]:
         if found.get(name) and "://" not in found[name]:
             found[name] = str(Path(found[name]).expanduser().absolute())
     return found
-
-
-@dataclass(frozen=True)
-class _Emulated:
-    """An org's id, and the settings to reach it."""
-
-    organization_id: str
-    environment: Mapping[str, str]
-
-
-@contextlib.contextmanager
-def _emulated_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[_Emulated]:
-    """An emulated org that makes transactions by itself."""
-    org = open_org(directory, seed, records)
-    try:
-        with EmulatorServer(org, directory=directory) as server:
-            make_first_change(org, server.bus)
-            typer.echo(
-                f"An emulated org is at {server.rest_url}; its settings are in {server.settings_file}.", err=True
-            )
-            # Another start's transactions are not those of the first again.
-            generator = TrafficGenerator(org, seed + org.last_commit_number)
-            if traffic:
-                generator.start(traffic)
-            try:
-                yield _Emulated(org.organization_id, server.client_environment())
-            finally:
-                generator.stop()
-    finally:
-        org.close()

@@ -1,4 +1,4 @@
-"""A committed transaction -> its change events, encoded (facts sections 5 to 7).
+"""A committed transaction -> its change events, encoded.
 
 The way of an event: each record's change is drafted, the steps may rewrite the drafts, equal drafts are merged, events
 are numbered, those of selected entities pass the last steps and are encoded. An event too large becomes a gap.

@@ -1,4 +1,5 @@
-"""Channels of change events and their members, as the Tooling API makes them (facts section 8, Tooling).
+"""Channels of change events and their members, as the Tooling API makes them (docs/salesforce-streams.md, "Channels and
+members").
 
 `ChangeEvents` is there in every org and no record of its own; its members are `Org.selected_entities`. Custom channels
 `Name__chn` have the members given to them here.

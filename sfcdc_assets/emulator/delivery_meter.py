@@ -1,4 +1,5 @@
-"""Counts delivered events, as the org's allowance of deliveries in 24 hours does (facts section 7, quotas)."""
+"""Counts delivered events, as the org's allowance of deliveries in 24 hours does (docs/salesforce-streams.md, "Delivery
+limits")."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from sfcdc_assets.errors import SfcdcError
 
 
 class ApiError(SfcdcError):
-    """A request the org refuses, with the `errorCode` and `message` Salesforce answers (facts section 8, Errors)."""
+    """A request the org refuses, with the `errorCode` and `message` Salesforce answers (docs/salesforce-streams.md,
+    "REST errors")."""
 
     def __init__(self, error_code: str, message: str, fields: tuple[str, ...] = (), status: int = 400) -> None:
         self.error_code = error_code

@@ -8,7 +8,7 @@ from sfcdc_assets.errors import SfcdcError
 class ReplayIdCorruptedError(SfcdcError):
     """A replay id is not one of this stream: malformed, older than retention, or from before the org was moved.
 
-    The bus does not tell these apart, and neither does Salesforce (facts section 2).
+    The bus does not tell these apart, and neither does Salesforce (docs/salesforce-streams.md, "Replay ids").
     """
 
     def __init__(self, replay: bytes) -> None:

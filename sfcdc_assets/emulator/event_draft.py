@@ -1,4 +1,4 @@
-"""What one record's change says as an event, before events are merged, numbered and encoded (facts sections 5 to 7)."""
+"""What one record's change says as an event, before events are merged, numbered and encoded."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
 
 
 def merge(drafts: Iterable[EventDraft], max_record_ids: int) -> list[EventDraft]:
-    """One event for the same change of several records of one object, at the place of the first (facts section 7).
+    """One event for the same change of several records of one object, at the place of the first
+    (docs/salesforce-streams.md, "Merged and split events").
 
     A transaction names a record once, so moving a later record's change forward changes no record's order.
     """

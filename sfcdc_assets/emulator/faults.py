@@ -1,4 +1,5 @@
-"""Faults an operator or a test arms; the emulated org commits each as often as it was armed (facts sections 7 and 10).
+"""Faults an operator or a test arms; the emulated org commits each as often as it was armed
+(docs/salesforce-streams.md, "Failures seen in the field").
 
 Some strike calls and streams of the Pub/Sub API, some the events as they are published. Those of REST are apart
 (`rest/rest_faults.py`), as they are armed for a path.

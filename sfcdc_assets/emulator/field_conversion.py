@@ -1,4 +1,5 @@
-"""What becomes of a field's values when its type changes, and what the stream says of it (facts section 7).
+"""What becomes of a field's values when its type changes, and what the stream says of it (docs/salesforce-streams.md,
+"Field type conversions").
 
 Compatible and truncating conversions raise no event, a picklist that becomes a checkbox or a multi-select one raises a
 gap for each record that has a value, and all others null the field and raise one event for all records.

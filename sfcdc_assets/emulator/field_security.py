@@ -1,4 +1,4 @@
-"""Field-level security: fields the client's user may not see (facts section 7, Permissions).
+"""Field-level security: fields the client's user may not see (docs/salesforce-streams.md, "Permissions").
 
 To describe, SOQL and REST a hidden field does not exist. Events keep it in their schema and carry no value of it.
 """

@@ -1,8 +1,8 @@
 """Record ids: 15 case-sensitive characters, and the 18-character form whose suffix makes them safe to compare
 without case.
 
-Facts section 7: split the 15 characters into three chunks of five; in each, bit k is set if character k is A-Z; the
-five bits index into `ABCDEFGHIJKLMNOPQRSTUVWXYZ012345`.
+The suffix (docs/salesforce-streams.md, "Record ids"): split the 15 characters into three chunks of five; in each, bit k
+is set if character k is A-Z; the five bits index into `ABCDEFGHIJKLMNOPQRSTUVWXYZ012345`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 """In byte order, so that a growing counter gives growing ids."""
 
 EMPTY_ID = "000000000000000AAA"
-"""The id an overflow event carries (facts section 7)."""
+"""The id an overflow event carries (docs/salesforce-streams.md, "Overflow events")."""
 
 _SUFFIX_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
 _ID = re.compile(r"[0-9A-Za-z]{15}(?:[0-9A-Za-z]{3})?")

@@ -1,4 +1,5 @@
-"""Lead conversion: account, contact, opportunity and the lead itself, in this order (facts section 7).
+"""Lead conversion: account, contact, opportunity and the lead itself, in this order (docs/salesforce-streams.md, "Lead
+conversion").
 
 The lead's update is the org's own: its LastModifiedDate stays, so its event carries Status, IsConverted, ConvertedDate
 (a date) and the ids of what it became, and no audit field.

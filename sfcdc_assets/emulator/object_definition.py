@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 NEVER_IN_EVENTS = frozenset({"Id", "IsDeleted", "SystemModstamp"})
-"""Fields of the record that no change event carries (facts section 5)."""
+"""Fields of the record that no change event carries (docs/salesforce-streams.md, "Change event schema")."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class FieldDefinition:
 
     @property
     def in_change_events(self) -> bool:
-        """False for Id, IsDeleted, SystemModstamp, formula and derived fields; roll-up summaries are in (facts
-        section 5)."""
+        """False for Id, IsDeleted, SystemModstamp, formula and derived fields; roll-up summaries are in
+        (docs/salesforce-streams.md, "Change event schema")."""
         return self.name not in NEVER_IN_EVENTS and not self.derived and not self.is_formula
 
 

@@ -1,7 +1,8 @@
 """What an administrator changes while the org lives: fields and objects.
 
 Each change shows in describe, SOQL and REST at once, and the object's next event has a new schema; events that are on
-the bus keep theirs. What becomes of records raises no event, except where facts section 7 says that it does.
+the bus keep theirs. What becomes of records raises no event, except where a type conversion does
+(docs/salesforce-streams.md, "Field type conversions").
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class Setup:
 
     def add_user_preferences(self) -> None:
         """Give users the preferences of a real org: checkboxes in REST, and in events lists of the true ones of each
-        group that a change touches (facts section 7). Once is enough."""
+        group that a change touches (docs/salesforce-streams.md, "User preferences"). Once is enough."""
         with self._org.database.transaction():
             definition = self._definition("User")
             if "EmailPreferencesAutoBcc" in definition.fields_by_name:
@@ -195,7 +196,8 @@ class Setup:
 
     def enable_state_and_country_codes(self) -> None:
         """Give every address the codes of its state and its country, as the setting for their picklists does. They are
-        fields beside the texts here: the org does not keep them in step. No event tells of it (facts section 7)."""
+        fields beside the texts here: the org does not keep them in step. No event tells of it
+        (docs/salesforce-streams.md, "Changes without an event")."""
         with self._org.database.transaction():
             for definition in tuple(self._org.definitions.values()):
                 fields = tuple(one for field in definition.fields for one in (field, *_codes(definition, field)))

@@ -1,4 +1,5 @@
-"""Person accounts: an account that is a person, kept in step with a contact of its own (facts sections 5 and 7).
+"""Person accounts: an account that is a person, kept in step with a contact of its own (docs/salesforce-streams.md,
+"Person accounts").
 
 A change of either side is an event of both. Changing `RecordTypeId` turns a business account with one contact into a
 person account and back, which is an event of the account only.

@@ -8,7 +8,7 @@ import grpc
 
 from sfcdc_assets.emulator.certificate import ServerCertificate
 from sfcdc_assets.emulator.pubsub_service import PubSubService
-from sfcdc_assets.emulator.server_errors import PortInUseError
+from sfcdc_assets.errors import PortInUseError
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 
 _THREADS = 32

@@ -1,4 +1,4 @@
-"""The Pub/Sub API of the emulated org: `eventbus.v1.PubSub` as the facts page, sections 1 to 4, says it behaves."""
+"""The Pub/Sub API of the emulated org: `eventbus.v1.PubSub` as docs/salesforce-streams.md says it behaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay ids: 8 bytes of a big-endian counter and two zero bytes (facts section 2).
+"""Replay ids: 8 bytes of a big-endian counter and two zero bytes (docs/salesforce-streams.md, "Replay ids").
 
 The counter is shared by everything on the bus, so ids of one topic are never contiguous and the newest id may be ahead
 of the last event. How far it jumps follows from a seed.

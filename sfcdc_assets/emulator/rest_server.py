@@ -9,7 +9,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from sfcdc_assets.emulator.certificate import ServerCertificate
-from sfcdc_assets.emulator.server_errors import PortInUseError, ServerStartError
+from sfcdc_assets.emulator.server_errors import ServerStartError
+from sfcdc_assets.errors import PortInUseError
 
 _START_SECONDS = 15.0
 _GRACE_SECONDS = 0.4

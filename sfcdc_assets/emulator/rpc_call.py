@@ -1,4 +1,5 @@
-"""One call of the Pub/Sub API: its rpc id, its credentials, and how it ends in error (facts sections 1 and 2)."""
+"""One call of the Pub/Sub API: its rpc id, its credentials, and how it ends in error (docs/salesforce-streams.md,
+"Endpoint and headers" and "Errors of the Pub/Sub API")."""
 
 from __future__ import annotations
 

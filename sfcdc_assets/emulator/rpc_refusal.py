@@ -1,6 +1,7 @@
-"""How the Pub/Sub API says no: status, text and `error-code` of each situation (facts section 2, the table).
+"""How the Pub/Sub API says no: status, text and `error-code` of each situation (docs/salesforce-streams.md,
+"Errors of the Pub/Sub API").
 
-Where the facts leave a status open, the choice is the nearest gRPC one: clients must go by the error code.
+Where that page leaves a status open, the choice is the nearest gRPC one: clients must go by the error code.
 """
 
 from __future__ import annotations

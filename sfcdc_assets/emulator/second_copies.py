@@ -1,4 +1,5 @@
-"""Events published twice: the second copies wait here until enough others have been published (facts section 4)."""
+"""Events published twice: the second copies wait here until enough others have been published
+(docs/salesforce-streams.md, "Duplicates")."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ class OrgSettings:
     daily_api_requests: int = 100_000
     daily_bulk_query_jobs: int = 10_000
     daily_event_deliveries: int = 50_000
-    """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The facts give
-    50,000 to the largest editions; an add-on brings 100,000 more."""
+    """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The largest
+    editions have 50,000; an add-on brings 100,000 more (docs/salesforce-streams.md, "Delivery limits")."""
     diff_convention: Literal["java-diff-utils", "posix", "mixed"] = "java-diff-utils"
     """How hunks of text diffs are numbered; `mixed` draws one for each diff, by the org's seed. Both are seen."""
     max_event_bytes: int = 1_048_576
@@ -57,7 +57,8 @@ class OrgSettings:
     wildcard_names_field: bool = True
     """Whether the bitmaps of an event for all records (`001*`) name the field that was nulled, or are empty."""
     enriched_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Flat API names by object: its update and delete events carry them too, and come ungrouped (facts section 7)."""
+    """Flat API names by object: its update and delete events carry them too, and come ungrouped
+    (docs/salesforce-streams.md, "Enrichment")."""
     siblings_share_event_id: bool = True
     """Whether the events into which a merged one is taken apart have one event uuid, beside the one replay id."""
     channels_share_replay_ids: bool = True

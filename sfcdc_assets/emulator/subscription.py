@@ -1,4 +1,5 @@
-"""One Subscribe call: what was requested, what is due, when to speak and when to stop (facts section 2).
+"""One Subscribe call: what was requested, what is due, when to speak and when to stop (docs/salesforce-streams.md,
+"Flow control").
 
 The caller's thread runs `responses`; requests arrive from another thread. Both meet at the bus's condition, which also
 tells of new events, so nothing here polls.

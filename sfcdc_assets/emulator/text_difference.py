@@ -1,7 +1,8 @@
 """What the emulated org sends of a changed large text field: a unified diff, or the full value.
 
-Written from Salesforce's documentation ("Sending Data Differences for Fields of Updated Records", facts section 6) and
-apart from the package that reads diffs, so that a mistake in one does not hide in the other.
+Written from Salesforce's documentation ("Sending Data Differences for Fields of Updated Records",
+docs/salesforce-streams.md, "Large-text diffs") and apart from the package that reads diffs, so that a mistake in one
+does not hide in the other.
 """
 
 from __future__ import annotations

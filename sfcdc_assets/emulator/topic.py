@@ -1,4 +1,5 @@
-"""Topics of change events: their names and whose events they carry (facts section 4)."""
+"""Topics of change events: their names and whose events they carry (docs/salesforce-streams.md, "Topics and
+schemas")."""
 
 from __future__ import annotations
 

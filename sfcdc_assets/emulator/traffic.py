@@ -288,7 +288,8 @@ class TrafficGenerator:
                 unit_of_work.undelete(definition.name, record_id)
 
     def _geocode(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
-        """Coordinates of an address, set by the org itself: LastModifiedDate stays (facts section 6, `6-0x0180`)."""
+        """Coordinates of an address, set by the org itself: LastModifiedDate stays (docs/salesforce-streams.md,
+        "Compound fields")."""
         definition = self._definition()
         coordinates = [
             [part for part in parts if part.name.endswith(("Latitude", "Longitude"))]

@@ -17,7 +17,8 @@ UNDELETE = "UNDELETE"
 
 @dataclass(frozen=True)
 class RecordChange:
-    """One record's part of a transaction, after all its DML in the transaction collapsed into one (facts section 7).
+    """One record's part of a transaction, after all its DML in the transaction collapsed into one
+    (docs/salesforce-streams.md, "Transactions and order").
 
     `before` and `after` hold every stored field (no compounds, no formulas) by API name; `before` is None for CREATE,
     `after` is None for DELETE. `changed_fields` (UPDATE only) are fields that change events carry, in definition order.

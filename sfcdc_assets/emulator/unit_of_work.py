@@ -185,7 +185,8 @@ class UnitOfWork:
         record.now = None
 
     def clear_field(self, entity: str, name: str, *, is_retyped: bool = False) -> None:
-        """Null a field of all records, deleted ones too, as a change to an incompatible type does (facts section 7).
+        """Null a field of all records, deleted ones too, as a change to an incompatible type does
+        (docs/salesforce-streams.md, "Wildcard ids").
 
         It is one change, of the record id `001*`, and must be the transaction's only one. Audit fields stay.
         `is_retyped`: the type has been changed and the values with it; only the change is left to be told.
@@ -212,8 +213,8 @@ class UnitOfWork:
 
     def convert_field(self, entity: str, name: str, old_values: Mapping[str, StoredValue]) -> None:
         """Say of the live records among `old_values` that the type of a field changed and the value with it, as
-        Salesforce does where it converts values (facts section 7). Must be the transaction's only DML; audit fields
-        stay."""
+        Salesforce does where it converts values (docs/salesforce-streams.md, "Field type conversions"). Must be the
+        transaction's only DML; audit fields stay."""
         definition = self._definition(entity)
         if self._touched or self._cleared or self._converted:
             raise RecordError("INVALID_OPERATION", "a field is converted in a transaction of its own")
@@ -440,8 +441,8 @@ def auto_number(display_format: str, number: int) -> str:
 
 
 def _collapsed(record_id: str, record: _TouchedRecord) -> RecordChange | None:
-    """One change from the record's state before and after the transaction, whatever DML lay between (facts section
-    7)."""
+    """One change from the record's state before and after the transaction, whatever DML lay between
+    (docs/salesforce-streams.md, "Transactions and order")."""
     entity = record.definition.name
     if record.is_alive and record.before is None:
         return RecordChange(entity, record_id, CREATE, None, record.now)

@@ -1,7 +1,7 @@
 """`schemas`: every Avro schema an event was written with, kept for ever, with what describe said at the time.
 
-An event can only be read with its own schema (facts section 5), so the schema is fetched once, when its id is first
-seen, and layers can be rebuilt without the org.
+An event can only be read with its own schema (docs/salesforce-streams.md, "Change event schema"), so the schema is
+fetched once, when its id is first seen, and layers can be rebuilt without the org.
 """
 
 from __future__ import annotations

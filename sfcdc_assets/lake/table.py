@@ -1,8 +1,9 @@
 """One Delta table: open, read, append once, swap files once.
 
-Exactly-once rests on one rule (facts/STORAGE.md sections 2 and 7): delta-rs does not refuse a transaction version it
-has seen, so the version is read and the commit is made through the SAME handle; a second writer that opened the same
-snapshot is then refused. Every write here goes through the handle that `transaction_version` was read from.
+Exactly-once rests on one rule (docs/storage-layout.md, "Commit protocol" and "Transaction versions"): delta-rs does not
+refuse a transaction version it has seen, so the version is read and the commit is made through the SAME handle; a
+second writer that opened the same snapshot is then refused. Every write here goes through the handle that
+`transaction_version` was read from.
 """
 
 from __future__ import annotations
@@ -200,7 +201,8 @@ class Table:
         return None
 
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
-        """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan` (facts/DAGSTER.md 6.2: others abort at exit)."""
+        """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan`: others may abort at exit (docs/storage-layout.md,
+        "to_pyarrow_table at exit")."""
         if not self._delta.get_add_actions().num_rows:
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
@@ -371,7 +373,8 @@ class Table:
         """
         on = " and ".join(f"t.{key} = s.{key}" for key in keys)
         with self._committing():
-            # `streamed_exec` off: a merge on streams reads the whole table into memory (facts/STORAGE.md section 3).
+            # `streamed_exec` off: a merge on streams reads the whole table into memory
+            # (docs/storage-layout.md, "streamed_exec").
             (
                 self._delta.merge(source, on, source_alias="s", target_alias="t", streamed_exec=False)
                 .when_matched_update({column: f"s.{column}" for column in columns})

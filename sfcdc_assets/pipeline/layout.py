@@ -152,8 +152,8 @@ def _news(present: Sequence[Column], wanted: Sequence[Column], came_back: frozen
 
 
 def may_lose(old: Column, new: Column) -> bool:
-    """Whether values may have changed when a field became `new`: other than by a wider text or number (facts section 7,
-    conversions)."""
+    """Whether values may have changed when a field became `new`: other than by a wider text or number
+    (docs/salesforce-streams.md, "Field type conversions")."""
     types = {old.salesforce_type, new.salesforce_type}
     if old.type is not new.type or not (len(types) == 1 or types <= _NUMBERS or types <= _TEXTS):
         return True

@@ -1,8 +1,9 @@
 """Pins: which position of the stream a read of the org stands for (guarantee 8).
 
-REST shows a commit some seconds late (1 to 3 s were measured, facts section 8), so events that were received within the
-last SFCDC_VISIBILITY_SECONDS before the read do not count as covered by it: the pin lies before them and they are
-applied on top of the read. Only this machine's clock is asked, and only for how long ago something was received.
+REST shows a commit some seconds late (1 to 3 s were measured, docs/salesforce-streams.md, "REST lag"), so events that
+were received within the last SFCDC_VISIBILITY_SECONDS before the read do not count as covered by it: the pin lies
+before them and they are applied on top of the read. Only this machine's clock is asked, and only for how long ago
+something was received.
 """
 
 from __future__ import annotations

@@ -47,15 +47,23 @@ def longest_lag_ms(visibility_seconds: float) -> int:
 
 def older_than_events(rows: pl.DataFrame, events: pl.DataFrame) -> set[str]:
     """Ids of rows (`Id`, `_system_modstamp`) that may show their record as it was before the last of its events, all of
-    which they should contain: the org modified them, as it says, before that event, or two transactions changed the
-    record so close to that time that it cannot tell which of them the row is after."""
-    by_commit = events.group_by("record_id", "transaction_key").agg(pl.col("commit_timestamp").max())
-    last = by_commit.group_by("record_id").agg(pl.col("commit_timestamp").max().alias("last"))
+    which they should contain: the org modified them, as it says, before that event, or at a time that an earlier
+    transaction of the record explains as well.
+
+    SystemModstamp is in seconds: of two transactions in one second it cannot tell, and the row is taken to be after
+    both.
+    """
+    by_commit = events.group_by("record_id", "transaction_key").agg(
+        pl.col("commit_timestamp").max(), pl.col("position").max()
+    )
+    last = by_commit.sort("position").group_by("record_id", maintain_order=True).last()
+    last = last.select("record_id", last="commit_timestamp", of_last="transaction_key")
     each = rows.join(by_commit, left_on="Id", right_on="record_id").join(last, left_on="Id", right_on="record_id")
-    low, high = pl.col("_system_modstamp") - SKEW, pl.col("_system_modstamp") + SKEW
-    near = pl.col("commit_timestamp").is_between(low, high)
-    told = each.group_by("Id").agg(near.sum().alias("near"), (high < pl.col("last")).first().alias("before"))
-    return set(told.filter(pl.col("before") | (pl.col("near") > 1))["Id"].to_list())
+    modified, second = pl.col("_system_modstamp"), pl.col("commit_timestamp").dt.truncate("1s")
+    behind = (modified - pl.col("last").dt.truncate("1s")).abs()
+    explains = (pl.col("transaction_key") != pl.col("of_last")) & ((modified - second).abs() <= behind)
+    is_older = (modified + SKEW < pl.col("last")) | (explains & (behind > timedelta(0)))
+    return set(each.filter(is_older)["Id"].to_list())
 
 
 def said_alive(events: pl.DataFrame) -> set[str]:

@@ -1,6 +1,6 @@
 """The connection to the Pub/Sub API: one gRPC channel over TLS, made on first use, and its unary calls.
 
-Never made at import: a channel does not survive a fork (facts section 10, 18).
+Never made at import: a channel does not survive a fork (docs/salesforce-streams.md, "Failures seen in the field").
 """
 
 from __future__ import annotations

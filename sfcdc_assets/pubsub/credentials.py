@@ -1,4 +1,5 @@
-"""Who is calling: the three headers that every call of the Pub/Sub API carries (facts section 1)."""
+"""Who is calling: the three headers that every call of the Pub/Sub API carries (docs/salesforce-streams.md, "Endpoint
+and headers")."""
 
 from __future__ import annotations
 

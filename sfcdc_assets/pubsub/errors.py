@@ -1,4 +1,5 @@
-"""What the Pub/Sub API refuses, as errors that say what to do (facts section 2, "Real status code + text samples").
+"""What the Pub/Sub API refuses, as errors that say what to do (docs/salesforce-streams.md, "Errors of the
+Pub/Sub API").
 
 A refusal is known by the suffix of its `error-code` trailer. The gRPC status is no help: an outage comes as INTERNAL,
 and what has no error-code at all is the network's doing.

@@ -105,7 +105,7 @@ def _table(
 
 
 def rest_array(column: Column, values: Sequence[Any], source: str) -> pa.Array:
-    """REST values (facts section 8) as the column has them; hashed ones are hashed here.
+    """REST values (docs/salesforce-streams.md, "SOQL queries") as the column has them; hashed ones are hashed here.
 
     Raises `UnexpectedAnswer` for a value that does not fit; it is the org's data and not quoted.
     """

@@ -1,4 +1,4 @@
-"""Reading an answer of the REST side: its JSON, or its refusal (facts section 8, Errors)."""
+"""Reading an answer of the REST side: its JSON, or its refusal (docs/salesforce-streams.md, "REST errors")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CSV of a bulk result page as an Arrow table (facts section 8, Bulk 2.0, CSV).
+"""The CSV of a bulk result page as an Arrow table (docs/salesforce-streams.md, "Bulk API 2.0 queries").
 
 Every value is quoted, quotes are doubled, newlines stand inside quotes, and null is the empty quoted value (Salesforce
 cannot store an empty text, so nothing is lost). Datetimes end in Z, numbers may be scientific.

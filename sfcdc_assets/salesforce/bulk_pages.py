@@ -1,4 +1,5 @@
-"""The results of a bulk query job, page by page from any locator (facts section 8, Bulk 2.0)."""
+"""The results of a bulk query job, page by page from any locator (docs/salesforce-streams.md, "Bulk API 2.0
+queries")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Bulk API 2.0 query jobs: create, look at, wait for, abort (facts section 8, Bulk 2.0). Results are in bulk_pages.py.
+"""Bulk API 2.0 query jobs: create, look at, wait for, abort (docs/salesforce-streams.md, "Bulk API 2.0 queries").
+Results are in bulk_pages.py.
 
 Not by simple-salesforce's bulk2 handler: it captures the session id when it is made, so that an expired token ends the
 job (simple-salesforce issue 619); it holds whole pages as text; and it polls with its own clock.

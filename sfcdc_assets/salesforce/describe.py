@@ -1,4 +1,5 @@
-"""An entity's describe: the attributes that columns are made from, and nothing else (facts section 8, Resources)."""
+"""An entity's describe: the attributes that columns are made from, and nothing else (docs/salesforce-streams.md,
+"Describe")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the org still allows: API requests, delivered events, bulk jobs (facts section 8, limits)."""
+"""What the org still allows: API requests, delivered events, bulk jobs (docs/salesforce-streams.md, "Limits")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""OAuth grants at `{login}/services/oauth2/token` (facts section 8): client credentials, JWT bearer, password."""
+"""OAuth grants at `{login}/services/oauth2/token` (docs/salesforce-streams.md, "Logging in"): client credentials, JWT
+bearer, password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SOQL over the REST query resources, page by page (facts section 8, query)."""
+"""SOQL over the REST query resources, page by page (docs/salesforce-streams.md, "SOQL queries")."""
 
 from __future__ import annotations
 

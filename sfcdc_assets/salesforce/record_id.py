@@ -1,4 +1,5 @@
-"""Salesforce ids: 15 case-sensitive characters, or 18 with a checksum suffix (facts section 7)."""
+"""Salesforce ids: 15 case-sensitive characters, or 18 with a checksum suffix (docs/salesforce-streams.md, "Record
+ids")."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ class HttpOfSimpleSalesforce(requests.Session):
     else: the token must not reach another host.
 
     So simple-salesforce never sees a 401: a token is renewed below it, or `SessionExpired` is raised. That is also what
-    keeps `SFType._call_salesforce` from recursing without bound on a server that goes on refusing (facts section 8).
+    keeps `SFType._call_salesforce` from recursing without bound on a server that goes on refusing
+    (docs/salesforce-streams.md, "simple-salesforce").
     """
 
     def __init__(self, send: Callable[..., requests.Response], instance_url: str, adapter: HTTPAdapter) -> None:

@@ -1,4 +1,5 @@
-"""The SOAP `login` call: username, password and security token without a connected app (facts section 8, OAuth).
+"""The SOAP `login` call: username, password and security token without a connected app (docs/salesforce-streams.md,
+"Logging in").
 
 OAuth's password grant needs a connected app; who has only a user logs in as simple-salesforce and the data loaders do.
 """

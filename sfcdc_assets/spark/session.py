@@ -13,7 +13,8 @@ from sfcdc_assets.spark.java import check_java
 
 
 def spark_options(settings: Settings) -> dict[str, str]:
-    """Options of the session: those measured to matter (facts/STORAGE.md section 6), then SFCDC_SPARK_CONF_*."""
+    """Options of the session: those measured to matter (docs/storage-layout.md, "Spark settings"), then
+    SFCDC_SPARK_CONF_*."""
     options = {
         "spark.app.name": "sfcdc_assets",
         "spark.ui.enabled": "false",

@@ -1,4 +1,4 @@
-"""Reading a unified diff as Salesforce sends it (facts section 6, diffFields).
+"""Reading a unified diff as Salesforce sends it (docs/salesforce-streams.md, "Large-text diffs").
 
     --- <nothing>
     +++ <SHA-256 of the UTF-8 new value, 64 hex digits>

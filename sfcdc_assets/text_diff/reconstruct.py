@@ -24,9 +24,10 @@ _BLANKS = bytes(range(0x21))  # what Salesforce (Java's String.trim) takes off b
 def reconstruct_text(base: str, diff: str) -> str:
     """The new value of a large text field, proven by the SHA-256 in the diff.
 
-    `base` is the last value known before the event, `diff` the unified diff the event carries (facts section 6).
-    Raises TextDiffError if the diff is not one, does not fit the base, or no text it can mean has its hash: then the
-    field is in doubt and has to be read from the org. Never returns a text with another hash.
+    `base` is the last value known before the event, `diff` the unified diff the event carries
+    (docs/salesforce-streams.md, "Large-text diffs"). Raises TextDiffError if the diff is not one, does not fit the
+    base, or no text it can mean has its hash: then the field is in doubt and has to be read from the org. Never returns
+    a text with another hash.
     """
     base_bytes, diff_bytes = _utf8(base, "base"), _utf8(diff, "diff")
     sha256, outlines = _outlines(base_bytes, diff_bytes)

@@ -107,7 +107,7 @@ def test_components_are_nested_and_leave_their_parents_bit_clear(org: Org, build
 
 
 def test_a_change_by_the_org_itself_has_no_plain_bitmap_at_all(org: Org, builder: ChangeEventBuilder) -> None:
-    """The asynchronous geocoder: `["6-0x0180"]` in the captured payload (facts section 6)."""
+    """The asynchronous geocoder: `["6-0x0180"]` in the captured payload (docs/salesforce-streams.md, "Bitmaps")."""
     account = create_account(org)
     transaction = commit(
         org,

@@ -55,7 +55,8 @@ def fields_of(definition: ObjectDefinition) -> dict[str, dict]:
 
 
 def test_the_id_of_a_real_schema_is_the_one_salesforce_gave_it() -> None:
-    """`Order_Event__e` of a real org, whose GetSchema answered `_CADE3qaegX3ECEW0rlbYA` (facts section 4)."""
+    """`Order_Event__e` of a real org, whose GetSchema answered `_CADE3qaegX3ECEW0rlbYA` (docs/salesforce-streams.md,
+    "Topics and schemas")."""
     schema = {
         "type": "record",
         "name": "Order_Event__e",

@@ -1,4 +1,4 @@
-"""The bitmaps of changed, nulled and diffed fields, against captured ones (facts section 6)."""
+"""The bitmaps of changed, nulled and diffed fields, against captured ones (docs/salesforce-streams.md, "Bitmaps")."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_path_outside_the_schema_is_an_error() -> None:
 
 
 def decode_plainly(bitmap: list[str], schema: dict) -> set[str]:
-    """Decoding by the letter of the facts, with none of the encoder's code."""
+    """Decoding by the letter of the documented algorithm, with none of the encoder's code."""
     records = {
         branch["name"]: branch["fields"]
         for field in schema["fields"]

@@ -28,8 +28,8 @@ from sfcdc_assets.emulator.client_settings import write_settings_file
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.org import Org
 from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError, PortInUseError
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
+from sfcdc_assets.errors import PortInUseError, SettingsError
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 

@@ -1,4 +1,5 @@
-"""Fields whose type is changed while the org lives: the column follows, and no value is lost (facts section 7)."""
+"""Fields whose type is changed while the org lives: the column follows, and no value is lost
+(docs/salesforce-streams.md, "Field type conversions")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Flat API values of a record -> the event's Avro body and payload (facts section 5).
+"""Flat API values of a record -> the event's Avro body and payload (docs/salesforce-streams.md, "Field types" and
+"Compound fields").
 
 Stored dates are `yyyy-MM-dd` and times `HH:mm:ss.SSS`; in Avro both are longs: ms at 00:00 UTC, ms since midnight.
 """

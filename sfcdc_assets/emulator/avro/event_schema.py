@@ -1,4 +1,5 @@
-"""The Avro schema of an entity's change events, derived from its object definition (facts section 5).
+"""The Avro schema of an entity's change events, derived from its object definition (docs/salesforce-streams.md, "Change
+event schema").
 
 The position of a field is its index in the record, the header being 0; bitmaps name fields by it. Standard fields come
 first, then custom ones in the order of their definition, so a new custom field keeps the positions before it.
@@ -165,7 +166,8 @@ def schema_json(schema: dict[str, object]) -> str:
 
 
 def schema_id(schema: dict[str, object]) -> str:
-    """base64url, unpadded, of the MD5 of the schema's parsing canonical form: 22 characters (facts section 4).
+    """base64url, unpadded, of the MD5 of the schema's parsing canonical form: 22 characters
+    (docs/salesforce-streams.md, "Topics and schemas").
 
     Docs and defaults are no part of the canonical form, so changing them does not change the id.
     """

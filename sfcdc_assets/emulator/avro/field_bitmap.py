@@ -1,4 +1,5 @@
-"""Encodes field paths as changedFields, nulledFields and diffFields carry them (facts section 6)."""
+"""Encodes field paths as changedFields, nulledFields and diffFields carry them (docs/salesforce-streams.md,
+"Bitmaps")."""
 
 from __future__ import annotations
 

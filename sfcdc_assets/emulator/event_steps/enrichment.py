@@ -1,4 +1,5 @@
-"""Enriched events, as custom channels have them (facts section 7): one for each record, with more than the change.
+"""Enriched events, as custom channels have them (docs/salesforce-streams.md, "Enrichment"): one for each record, with
+more than the change.
 
 The several events of a merged one share its replay id. Salesforce reads the extra values when it delivers; this org
 reads them when it publishes, so a replay shows the same values again.

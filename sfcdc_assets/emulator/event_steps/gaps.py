@@ -1,4 +1,5 @@
-"""Gap events: the org says that records changed, and not what is in them now (facts section 7)."""
+"""Gap events: the org says that records changed, and not what is in them now (docs/salesforce-streams.md, "Gap
+events")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Hidden fields in events: the schema still lists them, the event carries nothing of them (facts section 7)."""
+"""Hidden fields in events: the schema still lists them, the event carries nothing of them (docs/salesforce-streams.md,
+"Permissions")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences in place of large texts, in UPDATE events (facts section 6, diffFields)."""
+"""Differences in place of large texts, in UPDATE events (docs/salesforce-streams.md, "Large-text diffs")."""
 
 from __future__ import annotations
 

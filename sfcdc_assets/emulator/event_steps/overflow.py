@@ -1,4 +1,5 @@
-"""Overflow: what a transaction changes beyond 100,000 changes is one event an object, without details (facts 7)."""
+"""Overflow: what a transaction changes beyond 100,000 changes is one event an object, without details
+(docs/salesforce-streams.md, "Overflow events")."""
 
 from __future__ import annotations
 

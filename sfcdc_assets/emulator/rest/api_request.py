@@ -41,7 +41,7 @@ class ApiRequest:
 
     @property
     def change_origin(self) -> str:
-        """What change events say of where a change came from (facts section 7)."""
+        """What change events say of where a change came from (docs/salesforce-streams.md, "Change origin")."""
         client = _CLIENT.search(self.headers.get("sforce-call-options", ""))
         return f"com/salesforce/api/rest/{self.version};client={client.group(1) if client else ''}"
 

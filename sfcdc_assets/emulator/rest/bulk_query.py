@@ -1,4 +1,4 @@
-"""The routes of Bulk API 2.0 query jobs (facts section 8, Bulk 2.0 query)."""
+"""The routes of Bulk API 2.0 query jobs (docs/salesforce-streams.md, "Bulk API 2.0 queries")."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rows as Bulk API 2.0 writes them: every value quoted, null an empty quoted value, datetimes ending in Z (facts
-section 8)."""
+"""Rows as Bulk API 2.0 writes them: every value quoted, null an empty quoted value, datetimes ending in Z
+(docs/salesforce-streams.md, "Bulk API 2.0 queries")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describe: what objects there are and what their fields are (facts section 8, Resources)."""
+"""Describe: what objects there are and what their fields are (docs/salesforce-streams.md, "Describe")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `limits` resource: what a day allows and what is left (facts section 8, limits)."""
+"""The `limits` resource: what a day allows and what is left (docs/salesforce-streams.md, "Limits")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""OAuth 2.0: tokens by client credentials, JWT bearer and password; revocation; userinfo (facts section 8, OAuth)."""
+"""OAuth 2.0: tokens by client credentials, JWT bearer and password; revocation; userinfo (docs/salesforce-streams.md,
+"Logging in")."""
 
 from __future__ import annotations
 

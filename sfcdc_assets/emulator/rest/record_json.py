@@ -1,4 +1,4 @@
-"""Rows of a compiled query as the records of REST answers (facts section 8, query)."""
+"""Rows of a compiled query as the records of REST answers (docs/salesforce-streams.md, "SOQL queries")."""
 
 from __future__ import annotations
 

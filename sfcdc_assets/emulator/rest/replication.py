@@ -1,7 +1,7 @@
 """Which records of an object were created, updated or deleted in a span of time: `updated` and `deleted`.
 
 Both look at SystemModstamp and ignore seconds. `updated` goes back 30 days, `deleted` as far as the recycle bin
-(facts section 8).
+(docs/salesforce-streams.md, "Updated and deleted records").
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Faults of the REST side, armed for a path; the emulated org commits each as often as it was armed (facts section 8).
+"""Faults of the REST side, armed for a path; the emulated org commits each as often as it was armed
+(docs/salesforce-streams.md, "REST errors").
 
 They strike before the org looks at a request, whatever its token.
 """

@@ -1,6 +1,7 @@
 """The Tooling API's channels of change events: PlatformEventChannel, PlatformEventChannelMember, EnrichedField.
 
-`tooling/query` reads all three; `tooling/sobjects` makes, changes and removes the first two (facts section 8, Tooling).
+`tooling/query` reads all three; `tooling/sobjects` makes, changes and removes the first two
+(docs/salesforce-streams.md, "Channels and members").
 """
 
 from __future__ import annotations

@@ -1,0 +1,114 @@
+"""Serving an emulated org for the commands that do. Needs the extra `emulator`, so commands import it when they run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.emulator.first_change import make_first_change
+from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
+from sfcdc_assets.emulator.traffic import TrafficGenerator
+
+_PROGRESS_SECONDS = 30.0
+_POPULATED = "populated"
+
+
+def serve(
+    console: Console,
+    interruption: Interruption,
+    directory: Path,
+    rest_port: int,
+    pubsub_port: int,
+    seed: int,
+    records: int,
+    traffic: float,
+) -> None:
+    """Serve the org of a folder until interrupted, telling now and then what it has done."""
+    org = open_org(directory, seed, records)
+    try:
+        with EmulatorServer(org, directory=directory, rest_port=rest_port, pubsub_port=pubsub_port) as server:
+            make_first_change(org, server.bus)
+            generator = TrafficGenerator(org, seed)
+            console.print(f"Emulated org {org.organization_id}")
+            console.print(f"  REST     {server.rest_url}")
+            console.print(f"  Pub/Sub  {server.pubsub_endpoint}")
+            console.print(f"  Settings {server.settings_file}")
+            console.print(f"Use it:    set -a; . {server.settings_file}; set +a")
+            console.print("Stop it:   Ctrl-C")
+            if traffic:
+                generator.start(traffic)
+            try:
+                while not interruption.wait(_PROGRESS_SECONDS):
+                    console.print(progress(server))
+            finally:
+                generator.stop()
+    finally:
+        org.close()
+    console.print("Stopped.")
+
+
+def open_org(directory: Path, seed: int, records: int) -> Org:
+    """The org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot be used.
+
+    A first start that was killed while it filled the org is begun again, since records and the mark that they are there
+    are committed together.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe = directory / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
+    org = Org(directory, seed=seed)
+    with org.database.transaction():
+        if org.database.setting(_POPULATED) is None:
+            org.populate(records)
+            org.database.set_setting(_POPULATED, str(records))
+    return org
+
+
+def progress(server: EmulatorServer) -> str:
+    """One line on what the org has done so far."""
+    return (
+        f"{server.bus.last_number:,} events published, {server.meter.total:,} delivered since the start, "
+        f"{server.service.open_streams} streams open"
+    )
+
+
+@dataclass(frozen=True)
+class EmulatedOrg:
+    """An org's id, and the settings to reach it."""
+
+    organization_id: str
+    environment: Mapping[str, str]
+
+
+@contextlib.contextmanager
+def busy_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[EmulatedOrg]:
+    """An emulated org that makes transactions by itself."""
+    org = open_org(directory, seed, records)
+    try:
+        with EmulatorServer(org, directory=directory) as server:
+            make_first_change(org, server.bus)
+            typer.echo(
+                f"An emulated org is at {server.rest_url}; its settings are in {server.settings_file}.", err=True
+            )
+            # Another start's transactions are not those of the first again.
+            generator = TrafficGenerator(org, seed + org.last_commit_number)
+            if traffic:
+                generator.start(traffic)
+            try:
+                yield EmulatedOrg(org.organization_id, server.client_environment())
+            finally:
+                generator.stop()
+    finally:
+        org.close()
