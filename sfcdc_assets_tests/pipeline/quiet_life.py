@@ -21,7 +21,7 @@ from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.rebuild import remove_layers
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
-from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
@@ -136,7 +136,6 @@ def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) ->
 def quiet(folder: Path, patch: pytest.MonkeyPatch, records: int = 6) -> Iterator[QuietLife]:
     """One with so many accounts that was never synced."""
     with_roots_read_once(patch)
-    Handles().install(patch)
     without_spark(patch, Random(1))
     with stream(folder, records=records, entities=[ENTITY]) as of:
         yield QuietLife(of)
