@@ -50,6 +50,10 @@ COMMIT_INFO = b'{"commitInfo":'
 FIRST_LINE_BYTES = 16_384
 NEAR = 16
 """Commits that are read one by one before all are searched."""
+FAR = 2_000
+"""Commits that are read one by one at most."""
+_FOUND: dict[tuple[str, str, str], tuple[int, Mapping[str, Any] | None]] = {}
+"""Table's URI and id, key -> up to which version this process searched for the key, and what it found."""
 STATISTICS_ON = 32
 """Delta's default: the log keeps statistics of so many columns."""
 
@@ -458,14 +462,27 @@ class Table:
     def latest_commit(self, key: str) -> Mapping[str, Any] | None:
         """The newest commit that has custom metadata under `key`, with all that is told of it; None if none is kept.
 
-        The last few are read by their names: a search begins with a list of all that are kept.
+        Commits since the last search of this process, or the last few, are read by their names; only otherwise are all
+        that are kept listed and read.
         """
-        for version in range(self.version, max(-1, self.version - NEAR), -1):
+        place = (self._delta.table_uri, str(self._delta.metadata().id), key)
+        searched, found = _FOUND.get(place, (-1, None))
+        if searched > self.version:
+            searched, found = -1, None
+        is_known = 0 <= self.version - searched <= FAR and searched >= 0
+        first = searched if is_known else max(-1, self.version - NEAR)
+        commit: Mapping[str, Any] | None = None
+        for version in range(self.version, first, -1):
             commit = self._commit_info(version)
-            if commit is None:
+            if commit is None or key in commit:
                 break
-            if key in commit:
-                return commit
+        if commit is None or key not in commit:
+            is_read = is_known and (commit is not None or self.version == searched)
+            commit = found if is_read else self._search(key)
+        _FOUND[place] = (self.version, commit)
+        return commit
+
+    def _search(self, key: str) -> Mapping[str, Any] | None:
         limit = NEAR
         while True:
             history = self._delta.history(limit)

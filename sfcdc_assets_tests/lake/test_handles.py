@@ -143,3 +143,30 @@ def test_the_newest_commit_with_a_key_is_found_near_and_far(warehouse: Warehouse
         "1",
         None,
     )
+
+
+def test_a_commit_far_back_is_searched_for_once_in_a_process(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[str] = []
+    search = Table._search
+
+    def counted(table: Table, key: str) -> object:
+        searches.append(key)
+        return search(table, key)
+
+    monkeypatch.setattr(Table, "_search", counted)
+    opened(warehouse).append(SCHEMA.empty_table(), {}, {"far": "1"})
+    older = opened(warehouse)
+    for number in range(40):
+        opened(warehouse).append(SCHEMA.empty_table(), {}, {"near": str(number)})
+        if number >= 20:
+            assert opened(warehouse).latest_metadata("far") == "1"
+            assert opened(warehouse).latest_metadata("none") is None
+    assert (searches.count("far"), searches.count("none")) == (1, 1)
+    opened(warehouse).append(SCHEMA.empty_table(), {}, {"far": "2"})
+    assert opened(warehouse).latest_metadata("far") == "2"
+    assert older.latest_metadata("far") == "1"
+    shutil.rmtree(warehouse.folder / "t")
+    Table.open_or_create(warehouse, "t", SCHEMA).append(SCHEMA.empty_table(), {}, {})
+    assert opened(warehouse).latest_metadata("far") is None
