@@ -22,6 +22,7 @@ from sfcdc_assets.maintenance import pack as packing_module
 from sfcdc_assets.maintenance.pack import Packed, Packing, pack
 from sfcdc_assets.maintenance.packed_file import RowsMissing
 from sfcdc_assets.maintenance.tables import LAYERS, maintained_tables
+from sfcdc_assets.pipeline.payload_retention import drop_payloads
 from sfcdc_assets.pubsub.place import ResumePoint
 from sfcdc_assets.state.apply import RAW_COLUMNS
 from sfcdc_assets.state.text_fields import TEXT_FIELDS
@@ -252,3 +253,15 @@ def test_packing_texts_at_any_time_keeps_every_row_and_true_statistics(
             ((row["record_id"], row["position"], row["value"]) for row in appended), key=repr
         )
         assert_statistics_are_true(warehouse, name)
+
+
+def test_a_packed_file_is_parted_when_its_oldest_payload_is_a_day_past_its_time(warehouse: Warehouse) -> None:
+    """An entity that was never copied; its events of three days were packed before payloads were to be given up."""
+    for position in range(1, 73):
+        land(warehouse, ALL, [position])
+    assert pack_raw_events(warehouse).into == 1
+    for hours, events, up_to in ((120, 47, 47), (132, 0, 0), (145, 25, 72)):
+        now = BEGUN + timedelta(hours=hours)
+        done = drop_payloads(warehouse, 3, int(now.timestamp() * 1000))
+        assert [(each.events, each.up_to) for each in done] == ([(events, up_to)] if up_to else [])
+    assert all(row["payload"] is None for row in rows_of(warehouse))
