@@ -71,6 +71,7 @@ def a_tick_with_news(warehouse: Warehouse) -> None:
     now = datetime.now(UTC)
     rows = pa.Table.from_pylist([{**row, "commit_timestamp": now, "received_at": now}], schema=RAW_EVENTS)
     raw_events.commit(rows, replace(place, position=position, complete_position=position), "00D")
+    del raw_events  # whoever opens the table next has its handle
     a_tick(warehouse)
 
 
