@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     """After so many days `raw_events` gives up the payloads of events that a newer snapshot stands for; None: never.
     Salesforce itself keeps events for three days."""
 
+    cut_retention_days: int = Field(default=7, ge=1, le=28)
+    """How long a consistent cut can be opened. The tables' logs are kept for 30 days, so no cut can be for longer."""
+
     instance_url: str | None = None
     """`https://<My Domain>.my.salesforce.com`; taken from the token response when not given."""
     login_url: str = "https://login.salesforce.com"

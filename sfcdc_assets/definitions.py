@@ -9,7 +9,7 @@ from sfcdc_assets.checks.drift import equals_the_org
 from sfcdc_assets.checks.refused_reads import reads_are_applied
 from sfcdc_assets.checks.schema import schema_follows_the_org
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, DROP_PAYLOADS, SNAPSHOT, SYNC
+from sfcdc_assets.jobs import AUDIT, DROP_PAYLOADS, MAINTAIN, SNAPSHOT, SYNC
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
@@ -17,6 +17,7 @@ from sfcdc_assets.schedules import (
     audit_every_night,
     audit_filtered_every_night,
     drop_payloads_every_night,
+    maintain_every_night,
     sync_every_ten_minutes,
 )
 from sfcdc_assets.sensors.channel import build_channel_sensor
@@ -26,9 +27,15 @@ CHANNELS = load_settings().channels
 defs = dg.Definitions(
     assets=[*channel_specs(CHANNELS), snapshot, build_layers(CHANNELS), consistent_cuts_spec()],
     asset_checks=[equals_the_org, reads_are_applied, schema_follows_the_org],
-    jobs=[SYNC, SNAPSHOT, AUDIT, DROP_PAYLOADS],
+    jobs=[SYNC, SNAPSHOT, AUDIT, DROP_PAYLOADS, MAINTAIN],
     sensors=[build_channel_sensor(channel) for channel in CHANNELS],
-    schedules=[sync_every_ten_minutes, audit_every_night, audit_filtered_every_night, drop_payloads_every_night],
+    schedules=[
+        sync_every_ten_minutes,
+        audit_every_night,
+        audit_filtered_every_night,
+        drop_payloads_every_night,
+        maintain_every_night,
+    ],
     resources={"lake": LakeResource(), "org": OrgResource(), "spark": SparkResource()},
     # One JVM and one session for a whole run; a process for each step would start one each
     # (docs/dagster-notes.md, "Executors and Spark").

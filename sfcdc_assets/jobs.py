@@ -3,7 +3,10 @@
 import dagster as dg
 
 from sfcdc_assets import clock
+from sfcdc_assets.assets.maintenance_metadata import by_asset, maintenance_metadata
+from sfcdc_assets.assets.run_scope import LANE_TAG
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.maintenance.maintain import maintain_with_settings, summary_of
 from sfcdc_assets.pipeline.payload_retention import drop_payloads
 from sfcdc_assets.resources.lake import LakeResource
 
@@ -72,3 +75,28 @@ DROP_PAYLOADS = dg.GraphDefinition(
     description="Give up payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
     "in the tables stands for. Headers and positions stay.",
 ).to_job(tags=LONG)
+
+
+@dg.op
+def maintain_tables(context: dg.OpExecutionContext, lake: LakeResource) -> None:
+    """Pack, prune, vacuum, write checkpoints; fails at the end if a table is damaged."""
+    done = []
+    for each in maintain_with_settings(lake.warehouse(), load_settings(), clock.now_ms()):
+        done.append(each)
+        if each.is_worth_telling:
+            context.log.info(str(each))
+    context.log.info(summary_of(done))
+    for asset, tables in by_asset(done).items():
+        context.log_event(dg.AssetObservation(asset, metadata=maintenance_metadata(tables)))
+    problems = [each.problem for each in done if each.problem is not None]
+    if problems:
+        raise dg.Failure(" ".join(problems), allow_retries=False)
+
+
+MAINTAIN = dg.GraphDefinition(
+    name="maintain",
+    node_defs=[maintain_tables],
+    description="Pack small files, forget cuts past SFCDC_CUT_RETENTION_DAYS, delete files that nothing needs, write "
+    "checkpoints: what a run costs then depends on what is new, not on how old the warehouse is. No row changes, and "
+    "runs may be at work meanwhile.",
+).to_job(tags={**LONG, LANE_TAG: "maintenance"})

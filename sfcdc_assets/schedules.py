@@ -1,11 +1,12 @@
-"""What is done at fixed times: the sensor's work for those who prefer it so, the audit, the end of old payloads."""
+"""What is done at fixed times: the sensor's work for those who prefer it so, the audit, the end of old payloads,
+maintenance."""
 
 import dagster as dg
 
 from sfcdc_assets.assets.run_scope import TRIGGER_TAG
 from sfcdc_assets.checks.drift import AUDIT_STEP
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, DROP_PAYLOADS, SYNC
+from sfcdc_assets.jobs import AUDIT, DROP_PAYLOADS, MAINTAIN, SYNC
 from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
@@ -72,3 +73,13 @@ def drop_payloads_every_night() -> dg.RunRequest | dg.SkipReason:
     if load_settings().payload_retention_days is None:
         return dg.SkipReason("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept.")
     return dg.RunRequest()
+
+
+maintain_every_night = dg.ScheduleDefinition(
+    name="maintain_every_night",
+    job=MAINTAIN,
+    cron_schedule="30 4 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Packs, prunes and vacuums the tables, at half past four (UTC). Leave it on: without it each tick "
+    "costs a little more than the one before.",
+)

@@ -13,6 +13,7 @@ from sfcdc_assets.cli.demo import demo
 from sfcdc_assets.cli.dev import dev
 from sfcdc_assets.cli.emulator import emulator
 from sfcdc_assets.cli.explain import explain
+from sfcdc_assets.cli.maintain import maintain
 from sfcdc_assets.cli.rebuild import rebuild
 from sfcdc_assets.cli.status import status
 from sfcdc_assets.cli.sync import sync
@@ -47,6 +48,7 @@ app.command()(verify)
 app.command()(explain)
 app.command()(accept)
 app.command()(rebuild)
+app.command()(maintain)
 app.command()(cut)
 app.command()(demo)
 app.command()(dev)

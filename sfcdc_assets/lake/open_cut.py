@@ -8,7 +8,7 @@ from datetime import datetime
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from sfcdc_assets.lake.consistent_cuts import Cut, cuts, latest_cut, was_made_after
+from sfcdc_assets.lake.consistent_cuts import Cut, channels_with_cuts, latest_cut, was_made_after
 from sfcdc_assets.lake.errors import CutGone, NoCut, SeveralChannels
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -17,7 +17,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 class OpenCut(Mapping[str, DeltaTable]):
     """Path below the warehouse, as `current_state/Account` -> the table at the cut's version, opened when asked for.
 
-    A version stays readable until the table is vacuumed or rebuilt; what was rebuilt raises `CutGone`.
+    A version stays readable for `SFCDC_CUT_RETENTION_DAYS`, unless the table is rebuilt: then it raises `CutGone`.
     """
 
     def __init__(self, warehouse: Warehouse, cut: Cut) -> None:
@@ -48,7 +48,7 @@ def open_cut(warehouse: str, *, channel: str | None = None, at: datetime | None 
     """
     place = Warehouse(warehouse)
     if channel is None:
-        channels = sorted({cut.channel for cut in cuts(place)})
+        channels = channels_with_cuts(place)
         if len(channels) > 1:
             raise SeveralChannels(channels)
         channel = channels[0] if channels else ""

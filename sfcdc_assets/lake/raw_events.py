@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,7 +48,7 @@ class RawEvents:
         place = StreamPlace(channel, position=position, complete_position=self.complete_position(channel))
         if commit is None:
             return replace(place, resume=self._resume_of_rows(channel, position), begun=EARLIEST)
-        told = json.loads(commit.get(f"resume:{channel}") or "{}")
+        told = json.loads(commit.get(_resume(channel)) or "{}")
         return replace(
             place,
             resume=ResumePoint(
@@ -56,18 +57,32 @@ class RawEvents:
                 bytes.fromhex(told.get("open_id", "")) or None,
                 tuple(told.get("open_marks", ())),
             ),
-            transaction_key=commit.get(f"transaction_key:{channel}") or None,
+            transaction_key=commit.get(_transaction_key(channel)) or None,
             begun=told.get("begun"),
             begun_at_ms=told.get("begun_at_ms"),
         )
 
     def landed_at_ms(self, channel: str) -> int | None:
         """When the channel's place was last moved (ms, UTC)."""
-        return self.table.last_commit_ms(_replay_id(channel))
+        commit = self.table.latest_commit(_replay_id(channel))
+        if commit is None:
+            return None
+        carried = commit.get(_landed_at(channel))
+        return int(carried) if carried else commit.get("timestamp")
+
+    def memory(self) -> dict[str, str]:
+        """What the newest commits tell of each channel, as metadata of one more: so it is among the newest again."""
+        told: dict[str, str] = {}
+        for channel in self.channels():
+            commit = self.table.latest_commit(_replay_id(channel))
+            if commit is not None:
+                told |= {name: str(commit[name]) for name in _told_of(channel) if name in commit}
+                told[_landed_at(channel)] = str(self.landed_at_ms(channel))
+        return told
 
     def organization_id(self, channel: str) -> str | None:
         """The org the channel was read from when its place was last moved."""
-        return self.table.latest_metadata(f"organization_id:{channel}")
+        return self.table.latest_metadata(_organization_id(channel))
 
     def last_lost_place(self, channel: str) -> dict[str, Any] | None:
         """The last time the channel's place was lost: `reason`, `position` of the break, `lost_at` and
@@ -134,9 +149,9 @@ class RawEvents:
         }
         told = {
             _replay_id(place.channel): (resume.replay_id or b"").hex(),
-            f"resume:{place.channel}": json.dumps(beside),
-            f"transaction_key:{place.channel}": place.transaction_key or "",
-            f"organization_id:{place.channel}": organization_id,
+            _resume(place.channel): json.dumps(beside),
+            _transaction_key(place.channel): place.transaction_key or "",
+            _organization_id(place.channel): organization_id,
             **metadata,
         }
         self.table.append(
@@ -145,41 +160,26 @@ class RawEvents:
 
     def files(self, entity: str, channel: str, after: int, up_to: int) -> tuple[DataFile, ...]:
         """Files that may hold events of the entity with after < position <= up_to on the channel."""
-        return tuple(
-            file
-            for file in self.table.files()
-            if file.statistics["partition.entity_name"] == entity
-            and file.statistics["max.position"] > after
-            and file.statistics["min.position"] <= up_to
-            and file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
-        )
+        wanted = (pl.col("max.position") > after) & (pl.col("min.position") <= up_to)
+        return self.table.files((pl.col("partition.entity_name") == entity) & wanted & _may_hold(channel))
 
     def channels(self) -> tuple[str, ...]:
         """Channels that events were landed from, from the log alone."""
-        files = [file.statistics for file in self.table.files()]
-        return tuple(sorted({name for each in files for name in (each["min.channel"], each["max.channel"])}))
+        files = self.table.file_statistics()
+        return tuple(sorted({*files["min.channel"].unique(), *files["max.channel"].unique()}))
 
     def last_positions(self, channel: str) -> dict[str, int]:
         """Highest landed position of each entity on the channel, from the log alone."""
-        last: dict[str, int] = {}
-        for file in self.table.files():
-            if file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]:
-                entity = file.statistics["partition.entity_name"]
-                last[entity] = max(last.get(entity, 0), file.statistics["max.position"])
-        return last
+        files = self.table.file_statistics().filter(_may_hold(channel))
+        return dict(files.group_by("partition.entity_name").agg(pl.col("max.position").max()).iter_rows())
 
     def first_position_received_after(self, channel: str, received_ms: int) -> int | None:
         """Lowest position of the channel's events received after a time (ms, UTC); None when there are none."""
         since = datetime.fromtimestamp(received_ms / 1000, UTC)
-        files = [
-            file
-            for file in self.table.files()
-            if file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
-            and file.statistics["max.received_at"] > since
-        ]
-        if not files:
+        files = self.table.file_statistics().filter(_may_hold(channel) & (pl.col("max.received_at") > since))
+        if files.is_empty():
             return None
-        first = min(file.statistics["min.position"] for file in files)
+        first = files.select(pl.col("min.position").min()).item()
         quoted = channel.replace("'", "''")
         try:
             rows = self.table.scan(["position", "received_at"], f"channel = '{quoted}' and position >= {first}")
@@ -190,22 +190,23 @@ class RawEvents:
     def held_payloads(self) -> dict[tuple[str, str], list[DataFile]]:
         """(Entity, channel) -> its files whose payloads are not given up yet, in position order; from the log alone."""
         held: dict[tuple[str, str], list[DataFile]] = {}
+        dropped: dict[tuple[str, str], int] = {}
         for file in sorted(self.table.files(), key=lambda each: each.statistics["min.position"]):
             entity = file.statistics["partition.entity_name"]
             for channel in {file.statistics["min.channel"], file.statistics["max.channel"]}:
-                if file.statistics["max.position"] > self.payloads_dropped(entity, channel):
-                    held.setdefault((entity, channel), []).append(file)
+                key = (entity, channel)
+                if key not in dropped:
+                    dropped[key] = self.payloads_dropped(*key)
+                if file.statistics["max.position"] > dropped[key]:
+                    held.setdefault(key, []).append(file)
         return held
 
     def received_before(self, before: datetime) -> dict[str, int]:
         """Channel -> the last position of a file all of whose events were received before a time; from the log alone.
         What lies before it was received before that time too."""
-        last: dict[str, int] = {}
-        for file in self.table.files():
-            channel = file.statistics["min.channel"]
-            if channel == file.statistics["max.channel"] and file.statistics["max.received_at"] < before:
-                last[channel] = max(last.get(channel, 0), file.statistics["max.position"])
-        return last
+        of_one_channel = pl.col("min.channel") == pl.col("max.channel")
+        files = self.table.file_statistics().filter(of_one_channel & (pl.col("max.received_at") < before))
+        return dict(files.group_by("min.channel").agg(pl.col("max.position").max()).iter_rows())
 
     def payloads_dropped(self, entity: str, channel: str) -> int:
         """Position up to which the entity's events on the channel have no payloads any more; 0 for none."""
@@ -222,7 +223,8 @@ class RawEvents:
 
     def count(self, entity: str) -> int:
         """Landed events of an entity, from the log alone."""
-        return sum(file.rows for file in self.table.files() if file.statistics["partition.entity_name"] == entity)
+        files = self.table.file_statistics().filter(pl.col("partition.entity_name") == entity)
+        return int(files["num_records"].sum())
 
     def newest(self, entity: str, channel: str, count: int) -> pa.Table:
         """The entity's last events on a channel, newest first, without payload and replay id."""
@@ -265,19 +267,15 @@ class RawEvents:
         Told by the log but for files that go on beyond the position: a damaged file of one entity, which a cut of all
         must not depend on, is left out.
         """
-        of_channel = [
-            file.statistics
-            for file in self.table.files()
-            if file.statistics["min.channel"] <= channel <= file.statistics["max.channel"]
-            and file.statistics["min.position"] <= position
-        ]
-        whole = [told for told in of_channel if told["max.position"] <= position]
-        last = max((told["max.position"] for told in whole), default=0)
-        times = [told["max.commit_timestamp"] for told in whole if told["max.position"] > last - 1_000]
-        beyond = [told["min.position"] for told in of_channel if told["max.position"] > position]
-        if beyond:
+        of_channel = self.table.file_statistics().filter(_may_hold(channel) & (pl.col("min.position") <= position))
+        whole = of_channel.filter(pl.col("max.position") <= position)
+        near_the_end = pl.col("max.position") > pl.col("max.position").max() - 1_000
+        newest: datetime | None = whole.filter(near_the_end).select(pl.col("max.commit_timestamp").max()).item()
+        beyond = of_channel.filter(pl.col("max.position") > position).select(pl.col("min.position").min()).item()
+        times = [newest]
+        if beyond is not None:
             quoted = channel.replace("'", "''")
-            within = f"channel = '{quoted}' and position >= {min(beyond)} and position <= {position}"
+            within = f"channel = '{quoted}' and position >= {beyond} and position <= {position}"
             with suppress(TableDamaged):
                 times += self.table.scan(["commit_timestamp"], within)["commit_timestamp"].to_pylist()
         return max((time for time in times if time is not None), default=None)
@@ -309,6 +307,11 @@ class RawEvents:
         return ResumePoint(before[-1] if before else None, None, ids[-1], tuple(marks))
 
 
+def _may_hold(channel: str) -> pl.Expr:
+    """Files that may hold events of the channel, by their statistics."""
+    return (pl.col("min.channel") <= channel) & (pl.col("max.channel") >= channel)
+
+
 def _of(entity: str, channel: str) -> str:
     name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
     return f"entity_name = '{name}' and channel = '{of_channel}'"
@@ -316,6 +319,26 @@ def _of(entity: str, channel: str) -> str:
 
 def _replay_id(channel: str) -> str:
     return f"replay_id:{channel}"
+
+
+def _resume(channel: str) -> str:
+    return f"resume:{channel}"
+
+
+def _transaction_key(channel: str) -> str:
+    return f"transaction_key:{channel}"
+
+
+def _organization_id(channel: str) -> str:
+    return f"organization_id:{channel}"
+
+
+def _landed_at(channel: str) -> str:
+    return f"landed_at:{channel}"
+
+
+def _told_of(channel: str) -> tuple[str, ...]:
+    return tuple(name(channel) for name in (_replay_id, _resume, _transaction_key, _organization_id))
 
 
 def _complete(channel: str) -> str:

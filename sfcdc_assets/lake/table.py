@@ -9,6 +9,7 @@ second writer that opened the same snapshot is then refused. Every write here go
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -17,10 +18,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import polars as pl
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -35,11 +38,24 @@ from sfcdc_assets.lake.errors import (
     UnreadableTable,
     WarehouseNotWritable,
 )
+from sfcdc_assets.lake.handles import HANDLES, Held
 from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, is_of_the_store, no_room, reason_of, unreadable
 from sfcdc_assets.lake.warehouse import Warehouse
 
 KEPT_HOURS = 168
 """How long a file stays after a commit took it out of the table: no reader of an older version takes longer."""
+
+
+COMMIT_INFO = b'{"commitInfo":'
+FIRST_LINE_BYTES = 16_384
+NEAR = 16
+"""Commits that are read one by one before all are searched."""
+FAR = 2_000
+"""Commits that are read one by one at most."""
+_FOUND: dict[tuple[str, str, str], tuple[int, Mapping[str, Any] | None]] = {}
+"""Table's URI and id, key -> up to which version this process searched for the key, and what it found."""
+STATISTICS_ON = 32
+"""Delta's default: the log keeps statistics of so many columns."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,14 @@ class DataFile:
     rows: int
     size: int
     statistics: Mapping[str, Any]
+
+    @property
+    def partition(self) -> Mapping[str, str]:
+        """Partition column -> value, as the log has it; empty in an unpartitioned table."""
+        prefix = "partition."
+        return {
+            key.removeprefix(prefix): str(value) for key, value in self.statistics.items() if key.startswith(prefix)
+        }
 
 
 @dataclass(frozen=True)
@@ -63,22 +87,37 @@ class NewFile:
     partition: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class PackedFiles:
+    """`added` have the rows of `removed`, all of one partition."""
+
+    added: Sequence[NewFile]
+    removed: Sequence[DataFile]
+
+
 class Table:
     """A handle on one snapshot of a Delta table. Not refreshed by others' commits: open it anew to see them."""
 
     def __init__(self, name: str, delta: DeltaTable) -> None:
         self.name = name
         self._delta = delta
+        self._held: Held | None = None
 
     @classmethod
     def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
         """The table's newest snapshot, or that of a version; None when it does not exist. Raises `TableDamaged`."""
+        uri, log = warehouse.uri(name), partial(warehouse.filesystem, name)
         try:
-            return cls(name, DeltaTable(warehouse.uri(name), version=version))
+            if version is not None:
+                return cls(name, DeltaTable(uri, version=version))
+            handle = HANDLES.take(uri, log)
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
             raise TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})") from error
+        table = cls(name, handle.delta)
+        table._held = Held(table, uri, log, handle)
+        return table
 
     @classmethod
     def open_or_create(
@@ -165,15 +204,10 @@ class Table:
                     return str(value)
         return None
 
-    def last_commit_ms(self, key: str) -> int | None:
-        """When the newest commit with custom metadata under `key` was made, by its writer's clock (ms, UTC)."""
-        commit = self.latest_commit(key)
-        return commit.get("timestamp") if commit else None
-
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan`: others may abort at exit (docs/storage-layout.md,
         "to_pyarrow_table at exit")."""
-        if not pa.table(self._delta.get_add_actions()).num_rows:
+        if not self._delta.get_add_actions().num_rows:
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         with self._reading():
@@ -206,25 +240,33 @@ class Table:
 
     def count(self) -> int:
         """Rows in this snapshot, from the log alone."""
-        return sum(file.rows for file in self.files())
+        return int(self.file_statistics()["num_records"].sum() or 0)
 
-    def files(self) -> tuple[DataFile, ...]:
-        """The live files with their statistics; raises `UnreadableTable` when files alone do not tell the rows."""
+    def file_statistics(self) -> pl.DataFrame:
+        """What the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column, `min.*`,
+        `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files: thousands of
+        them are no Python objects here. Raises `UnreadableTable` when files alone do not tell the rows."""
         protocol, configuration = self._delta.protocol(), self._delta.metadata().configuration
         features = set(protocol.reader_features or ()) - {"timestampNtz"}
         mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
         vectors = configuration.get("delta.enableDeletionVectors", "false") == "true"
         if features or mapped or vectors:
             raise UnreadableTable(self.name, ", ".join(sorted(features)) or "column mapping or deletion vectors")
+        return pl.DataFrame(self._delta.get_add_actions(flatten=True))
+
+    def files(self, where: pl.Expr | None = None) -> tuple[DataFile, ...]:
+        """The live files with their statistics, or those that a condition on `file_statistics` selects; raises as that
+        does."""
+        found = self.file_statistics()
         fixed = {"path", "size_bytes", "modification_time", "num_records"}
         return tuple(
             DataFile(
-                path=action["path"],
-                rows=action["num_records"],
-                size=action["size_bytes"],
-                statistics={key: value for key, value in action.items() if key not in fixed},
+                path=file["path"],
+                rows=file["num_records"],
+                size=file["size_bytes"],
+                statistics={key: value for key, value in file.items() if key not in fixed},
             )
-            for action in pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
+            for file in (found if where is None else found.filter(where)).iter_rows(named=True)
         )
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
@@ -265,7 +307,8 @@ class Table:
         transactions: Mapping[str, int],
         metadata: Mapping[str, str],
     ) -> None:
-        """Replace whole files of an unpartitioned table in one commit; raises `ConcurrentCommit` as `append` does."""
+        """Replace whole files of an unpartitioned table in one commit. Raises `ConcurrentCommit`: where nothing is
+        removed as `append` does, otherwise after any commit since this handle was opened."""
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, {}, now, True, file.statistics) for file in added
@@ -273,7 +316,34 @@ class Table:
         actions += [RemoveAction(file.path, True, now, file.size, {}) for file in removed]
         with self._committing(transactions):
             self._delta.create_write_transaction(
-                actions, "append", self._delta.schema(), commit_properties=self._properties(transactions, metadata)
+                actions,
+                "append",
+                self._delta.schema(),
+                commit_properties=self._properties(transactions, metadata, only_next=bool(removed)),
+            )
+        self._delta.update_incremental()
+
+    def pack_files(self, packed: Sequence[PackedFiles], metadata: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Put files with the same rows in the place of others, in one commit that says that no row has changed.
+
+        Raises `ConcurrentCommit` after any commit since this handle was opened. Writers that only append do not notice
+        this one; those that replace rows open the table again.
+        """
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = []
+        for each in packed:
+            actions += [
+                AddAction(file.path, file.size, dict(file.partition), now, False, file.statistics)
+                for file in each.added
+            ]
+            actions += [RemoveAction(file.path, False, now, file.size, dict(file.partition)) for file in each.removed]
+        with self._committing():
+            self._delta.create_write_transaction(
+                actions,
+                "append",
+                self._delta.schema(),
+                self.partition_columns() or None,
+                commit_properties=self._properties({}, metadata, only_next=True),
             )
         self._delta.update_incremental()
 
@@ -296,7 +366,7 @@ class Table:
                 "overwrite",
                 Schema.from_arrow(schema),
                 self.partition_columns() or None,
-                commit_properties=self._properties(transactions, metadata),
+                commit_properties=self._properties(transactions, metadata, only_next=True),
             )
         self._delta.update_incremental()
 
@@ -323,7 +393,9 @@ class Table:
         """
         with self._committing(transactions):
             done = self._delta.update(
-                updates={column: "NULL"}, predicate=predicate, commit_properties=self._properties(transactions, {})
+                updates={column: "NULL"},
+                predicate=predicate,
+                commit_properties=self._properties(transactions, {}, only_next=True),
             )
         return int(done["num_updated_rows"])
 
@@ -336,18 +408,85 @@ class Table:
         """Delete the rows that a predicate selects, in one commit with the transaction versions; returns how many
         there were. Raises `ConcurrentCommit`."""
         with self._committing(transactions):
-            done = self._delta.delete(predicate, commit_properties=self._properties(transactions, {}))
+            properties = self._properties(transactions, {}, only_next=True)
+            done = self._delta.delete(predicate, commit_properties=properties)
         return int(done["num_deleted_rows"] or 0)
 
-    def vacuum(self) -> int:
-        """Delete files that no version of the last seven days needs; returns how many there were."""
-        if not self._delta.vacuum(retention_hours=KEPT_HOURS, dry_run=True):
+    def vacuum(self, hours: int = KEPT_HOURS, *, orphans: bool = False, versions: Sequence[int] = ()) -> int:
+        """Delete files that no version of the last hours needs; returns how many there were.
+
+        `orphans`: also those that no commit names, if they are as old: a task that was killed wrote them. `versions`:
+        older ones that stay readable.
+        """
+        kept = list(versions) or None
+        if not self._delta.vacuum(retention_hours=hours, dry_run=True, full=orphans, keep_versions=kept):
             return 0  # it would note in the log that it found none
-        return len(self._delta.vacuum(retention_hours=KEPT_HOURS, dry_run=False))
+        return len(self._delta.vacuum(retention_hours=hours, dry_run=False, full=orphans, keep_versions=kept))
+
+    def keep(self, *, files_hours: int | None = None, log_hours: int | None = None) -> bool:
+        """How long files that were replaced, and the log, are kept at least; whether that is new to the table.
+
+        Checkpoints forget sooner that a file was replaced, and vacuum takes it for an orphan then. Raises
+        `ConcurrentCommit`, as does every writer that opened the table before.
+        """
+        wanted = {
+            name: f"interval {hours} hours"
+            for name, hours in (
+                ("delta.deletedFileRetentionDuration", files_hours),
+                ("delta.logRetentionDuration", log_hours),
+            )
+            if hours is not None
+        }
+        if wanted.items() <= self._delta.metadata().configuration.items():
+            return False
+        with self._committing():
+            self._delta.alter.set_table_properties(wanted)
+        return True
+
+    def checkpoint(self) -> None:
+        """Write the state of this version beside the log, so that opening reads no commit before it."""
+        self._delta.create_checkpoint()
+
+    def clean_log(self) -> None:
+        """Delete commits and checkpoints that are older than the log is kept and that no younger version needs."""
+        self._delta.cleanup_metadata()
+
+    def column_statistics(self) -> tuple[str, ...]:
+        """The columns whose minimum and maximum the log keeps."""
+        named = self._delta.metadata().configuration.get("delta.dataSkippingStatsColumns")
+        partitioned = self.partition_columns()
+        present = [name for name in self.schema.names if name not in partitioned]
+        return tuple(name for name in present if name in named.split(",")) if named else tuple(present[:STATISTICS_ON])
+
+    def newest_commit(self) -> Mapping[str, Any]:
+        """What is told of the newest commit; nothing where its file is gone."""
+        return self._commit_info(self.version) or {}
 
     def latest_commit(self, key: str) -> Mapping[str, Any] | None:
-        """The newest commit that has custom metadata under `key`, with all that is told of it; None if none is kept."""
-        limit = 1
+        """The newest commit that has custom metadata under `key`, with all that is told of it; None if none is kept.
+
+        Commits since the last search of this process, or the last few, are read by their names; only otherwise are all
+        that are kept listed and read.
+        """
+        place = (self._delta.table_uri, str(self._delta.metadata().id), key)
+        searched, found = _FOUND.get(place, (-1, None))
+        if searched > self.version:
+            searched, found = -1, None
+        is_known = 0 <= self.version - searched <= FAR and searched >= 0
+        first = searched if is_known else max(-1, self.version - NEAR)
+        commit: Mapping[str, Any] | None = None
+        for version in range(self.version, first, -1):
+            commit = self._commit_info(version)
+            if commit is None or key in commit:
+                break
+        if commit is None or key not in commit:
+            is_read = is_known and (commit is not None or self.version == searched)
+            commit = found if is_read else self._search(key)
+        _FOUND[place] = (self.version, commit)
+        return commit
+
+    def _search(self, key: str) -> Mapping[str, Any] | None:
+        limit = NEAR
         while True:
             history = self._delta.history(limit)
             for commit in history:
@@ -356,6 +495,20 @@ class Table:
             if len(history) < limit:
                 return None
             limit *= 8
+
+    def _commit_info(self, version: int) -> Mapping[str, Any] | None:
+        """What is told of a commit; None where its file is gone."""
+        store = fs.PyFileSystem(DeltaStorageHandler(self._delta.table_uri))
+        try:
+            with store.open_input_file(f"_delta_log/{version:020}.json") as source:
+                first, *more = source.read(FIRST_LINE_BYTES).split(b"\n", 1)
+                if not more or COMMIT_INFO not in first:  # it is the first line of what deltalake writes
+                    source.seek(0)
+                    first = next((line for line in source.read().splitlines() if COMMIT_INFO in line), b"{}")
+        except OSError:
+            return None
+        info: Mapping[str, Any] = json.loads(first).get("commitInfo", {})
+        return info
 
     def _check_room(self, size: int) -> None:
         """Refuse on a disk that has no room for so many bytes, before a file is begun: of a file that cannot be ended
@@ -368,7 +521,8 @@ class Table:
     def _committing(self, transactions: Mapping[str, int] = MappingProxyType({})) -> Iterator[None]:
         """Raises what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`."""
         try:
-            yield
+            with self._spoiled_by_failure():
+                yield
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error
         except FROM_STORE as error:
@@ -380,10 +534,21 @@ class Table:
             raise TableNotWritten(self.name, channels, self._delta.table_uri, reason_of(error)) from error
 
     @contextmanager
+    def _spoiled_by_failure(self) -> Iterator[None]:
+        """Nobody uses a handle again through which something failed."""
+        try:
+            yield
+        except BaseException:
+            if self._held is not None:
+                self._held.spoil()
+            raise
+
+    @contextmanager
     def _reading(self) -> Iterator[None]:
         """Raises what cannot be read as `TableDamaged`, with the file."""
         try:
-            yield
+            with self._spoiled_by_failure():
+                yield
         except FROM_STORE as error:
             self._raise_damaged(error)
             raise
@@ -405,9 +570,17 @@ class Table:
         return list(self._delta.metadata().partition_columns)
 
     @staticmethod
-    def _properties(transactions: Mapping[str, int], metadata: Mapping[str, str]) -> CommitProperties:
+    def _properties(
+        transactions: Mapping[str, int], metadata: Mapping[str, str], *, only_next: bool = False
+    ) -> CommitProperties:
+        """`only_next`: the commit is refused unless it is the next one after this handle's version.
+
+        A commit that removes files must be. delta-rs lets one pass that removes a file which an OPTIMIZE has removed
+        meanwhile (https://github.com/delta-io/delta-rs/pull/3982): the rows would be in the table twice.
+        """
         return CommitProperties(
             custom_metadata=dict(metadata),
+            max_commit_retries=0 if only_next else None,
             app_transactions=[Transaction(application, version) for application, version in transactions.items()],
         )
 

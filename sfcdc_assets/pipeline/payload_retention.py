@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.decide_anew import decide_anew
@@ -23,6 +23,8 @@ from sfcdc_assets.pipeline.entities import EntityState, entity_states
 
 DAY_MS = 86_400_000
 NO_LIMIT = 2**63 - 1
+CUT_AFTER = timedelta(days=1)
+"""How long a payload may stay past its time because the file it is in has others whose time has not come."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,14 @@ def _overdue(state: EntityState, held: dict[tuple[str, str], list[DataFile]], be
     """Only where a snapshot is in the tables: another would be asked for again and again."""
     if not 0 < state.snapshot_complete <= state.snapshot_applied:
         return False
-    return any(
-        file.statistics["max.received_at"] < before and file.statistics["max.position"] > state.snapshot_position
-        for file in held.get((state.entity, state.channel), ())
-    )
+    pin = state.snapshot_position
+    beyond = [file for file in held.get((state.entity, state.channel), ()) if file.statistics["max.position"] > pin]
+    return any(_is_past(file, "max", before) or _is_past(file, "min", before - CUT_AFTER) for file in beyond)
+
+
+def _is_past(file: DataFile, end: str, before: datetime) -> bool:
+    received = file.statistics[f"{end}.received_at"]
+    return received is not None and received < before
 
 
 @decide_anew
@@ -87,13 +93,34 @@ def _drop(warehouse: Warehouse, entity: str, channel: str, before: datetime) -> 
 
 
 def _up_to(warehouse: Warehouse, raw_events: RawEvents, entity: str, channel: str, before: datetime) -> int:
-    """The last position of the files of which all payloads may go; 0 for none. So a file is written anew once."""
+    """The position up to which payloads may go; 0 for none.
+
+    It is the end of a file, so that a file is written anew once, but for a file that goes on beyond what may go and
+    whose oldest payload is a day over its time: that one is parted.
+    """
     limit, up_to = _limit(warehouse, entity, channel), 0
     for file in raw_events.held_payloads().get((entity, channel), ()):
-        if file.statistics["max.position"] > limit or file.statistics["max.received_at"] >= before:
-            break
-        up_to = max(up_to, file.statistics["max.position"])
+        if file.statistics["max.position"] <= limit and _is_past(file, "max", before):
+            up_to = max(up_to, file.statistics["max.position"])
+            continue
+        if _is_past(file, "min", before - CUT_AFTER):
+            end = min(limit, file.statistics["max.position"])
+            up_to = max(up_to, _within(raw_events, entity, channel, up_to, end, before))
+        break
     return up_to
+
+
+def _within(raw_events: RawEvents, entity: str, channel: str, after: int, end: int, before: datetime) -> int:
+    """The last position up to which all of the events that still have payloads were received before a time, if the
+    first of them was a day before it; 0 otherwise."""
+    after = max(after, raw_events.payloads_dropped(entity, channel))
+    rows = raw_events.headers(entity, channel, ["position", "received_at"], after=after, up_to=end).sort_by("position")
+    last = 0
+    for row in rows.to_pylist():
+        if row["received_at"] >= (before if last else before - CUT_AFTER):
+            break
+        last = row["position"]
+    return last
 
 
 def _limit(warehouse: Warehouse, entity: str, channel: str) -> int:

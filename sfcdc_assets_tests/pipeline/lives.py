@@ -23,6 +23,8 @@ from sfcdc_assets.emulator.org_life import OrgLife
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.maintenance.maintain import Retention, maintain
+from sfcdc_assets.maintenance.tiers import SMALLEST_BYTES
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
 from sfcdc_assets.pipeline.consistent_cut import note_cut
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
@@ -83,6 +85,8 @@ class Diary:
     snapshots: list[SnapshotTaken] = field(default_factory=list)
     hidden: list[HiddenFields] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
+    packed: int = 0
+    """Files."""
 
 
 class Life(Teller):
@@ -109,6 +113,7 @@ class Life(Teller):
         self._spark = spark
         self._dice = Random(f"life and its pipeline:{plan.seed}")
         self._outside = Random(f"outside:{plan.seed}")
+        self._night = Random(f"nights:{plan.seed}")
         self._life = OrgLife(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
         self._restless = 0
         self._known: Collection[str] = ()
@@ -126,6 +131,15 @@ class Life(Teller):
             self._restless = 0 if is_last else self._dice.choice((0, 0, 1, 3))
             self.sync()
             self._be_maintained()
+            if self._night.random() < 0.25:
+                self.maintain()
+
+    def maintain(self) -> None:
+        """A night; small files count as full, so that there is more than one."""
+        full = self._night.choice((2, 5, 500)) * SMALLEST_BYTES
+        for done in maintain(self.warehouse, Retention(7), self.clock(), full):
+            assert (done.problem, done.left) == (None, None), done
+            self.diary.packed += done.packed
 
     def _be_maintained(self) -> None:
         """In some lives another Delta client compacts or orders the tables. (It does not vacuum: cuts are read.)"""

@@ -6,8 +6,6 @@ A job of Spark costs a second, whatever it does; hundreds of lives have no use f
 from __future__ import annotations
 
 import ssl
-import weakref
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,11 +14,8 @@ from random import Random
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
 from pyarrow import fs
 
-from sfcdc_assets.lake.table import Table
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline import current_state, layout, plan
 from sfcdc_assets.salesforce import session
 from sfcdc_assets.salesforce.tls import trusted_roots
@@ -29,38 +24,6 @@ from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
 from sfcdc_assets.state.reshape import Reshape
 from sfcdc_assets.state.sample import sample_of_page
-
-
-class Handles:
-    """Handles of Delta tables, used again by whoever opens the table next once nobody holds them any more.
-
-    Catching up with the log costs an eighth of reading it anew. Two that hold a table still have a handle each.
-    """
-
-    def __init__(self) -> None:
-        self._idle: dict[str, list[DeltaTable]] = defaultdict(list)
-
-    def install(self, patch: pytest.MonkeyPatch) -> None:
-        """Have all tables opened here."""
-        patch.setattr(Table, "open", self.open)
-
-    def open(self, warehouse: Warehouse, name: str) -> Table | None:
-        """As `Table.open`."""
-        uri = warehouse.uri(name)
-        log = Path(uri, "_delta_log")
-        if not log.is_dir():
-            self._idle.pop(uri, None)
-            return None
-        handle = self._idle[uri].pop() if self._idle[uri] else DeltaTable(uri)
-        if (log / f"{handle.version() + 1:020}.json").exists():
-            handle.update_incremental()
-        table = Table(name, handle)
-        weakref.finalize(table, self._idle[uri].append, handle)
-        return table
-
-    def forget(self) -> None:
-        """Tables were removed."""
-        self._idle.clear()
 
 
 @cache

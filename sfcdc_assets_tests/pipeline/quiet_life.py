@@ -22,7 +22,7 @@ from sfcdc_assets.pipeline.lander import Poller
 from sfcdc_assets.pipeline.rebuild import rebuild_entity, remove_layers
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
-from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
@@ -37,10 +37,8 @@ LEDGER = f"gap_reconciliation/{ENTITY}"
 class QuietLife:
     """The pipeline over one object."""
 
-    def __init__(self, of: Stream, forget_tables: Callable[[], None]) -> None:
+    def __init__(self, of: Stream) -> None:
         self._stream = of
-        self.forget_tables = forget_tables
-        """To be called when somebody else removed commits: each process opens the tables anew."""
         self.org, self.server, self.clock, self.warehouse = of.org, of.server, of.clock, of.warehouse
 
     def settings(self, **changed: object) -> None:
@@ -157,8 +155,6 @@ def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) ->
 def quiet(folder: Path, patch: pytest.MonkeyPatch, records: int = 6) -> Iterator[QuietLife]:
     """One with so many accounts that was never synced."""
     with_roots_read_once(patch)
-    handles = Handles()
-    handles.install(patch)
     without_spark(patch, Random(1))
     with stream(folder, records=records, entities=[ENTITY]) as of:
-        yield QuietLife(of, handles.forget)
+        yield QuietLife(of)

@@ -28,7 +28,6 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]
 def clean_up(life: QuietLife) -> None:
     root = Path(life.warehouse.root)
     clean_up_logs(root, time.time())
-    life.forget_tables()
     kept = [len(list(log.glob("*.json"))) for log in root.rglob("_delta_log")]
     assert max(kept) <= 1, "the commits of before are gone"
 

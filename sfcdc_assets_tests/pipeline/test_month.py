@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.lives_in_process import Handles, with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.month import CHANNELS, Month, folder_of, live, seconds_since
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.stream import stream
@@ -29,7 +29,6 @@ def test_a_month_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     print(f"seed {SEED}")
     without_spark(monkeypatch, Random(SEED))
     with_roots_read_once(monkeypatch)
-    Handles().install(monkeypatch)
     began, folder = time.monotonic(), folder_of(tmp_path)
     try:
         with stream(folder, entities=tuple(CHANNELS), seed=SEED) as opened:

@@ -27,7 +27,6 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]
         rows = pa.table(table.scan())
         kept = rows.select([name for name in rows.column_names if name not in NEW])
         write_deltalake(table, kept, mode="overwrite", schema_mode="overwrite")
-        life.forget_tables()
         yield life
 
 

@@ -1,0 +1,51 @@
+"""`sfcdc maintain`: tables packed, old versions and cuts forgotten, now instead of tonight."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sfcdc_assets import clock
+from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.maintenance.maintain import TableDone, maintain_with_settings, summary_of
+
+
+@stops_at_once
+def maintain(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, when all is done, instead of lines.")] = False,
+) -> None:
+    """Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on its age.
+
+    The tables that are only appended to get a small file with each run: these are packed into larger ones, in order.
+    Consistent cuts older than SFCDC_CUT_RETENTION_DAYS are forgotten; files that no kept cut and no version of the last
+    week needs are deleted, those that killed tasks left included; each table's log gets a checkpoint. No row changes.
+
+    Dagster does this every night (schedule `maintain_every_night`). Where only `sfcdc sync` runs, from cron, run this
+    once a day. It is safe at any time, beside syncs and sensors too, and may be stopped: what was done stays. Makes no
+    API calls.
+
+    Prints a line for each table in which there was something to do. Exit code 1 where a table is damaged or cannot be
+    written; each is named with its remedy, and the others are maintained.
+    """
+    settings = load_settings()
+    warehouse = Warehouse(settings.warehouse)
+    warehouse.check_writable()
+    done: list[TableDone] = []
+    console = Console(stderr=True)
+    with console.status("Maintaining raw_events ...") as progress:
+        for each in maintain_with_settings(warehouse, settings, clock.now_ms()):
+            done.append(each)
+            progress.update(f"{len(done)} tables done, last {each.table}, {each.seconds:.1f} s")
+            if not as_json and each.is_worth_telling:
+                typer.echo(str(each))
+    if as_json:
+        typer.echo(json.dumps({"tables": [each.to_json() for each in done]}))
+    else:
+        typer.echo(summary_of(done))
+    if any(each.problem for each in done):
+        raise typer.Exit(1)

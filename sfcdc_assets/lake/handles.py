@@ -1,0 +1,123 @@
+"""Handles of Delta tables, used again in one process.
+
+To open a table means to list its log and to read its checkpoint, which takes longer the older the table is: 0.1 s after
+100,000 commits on a local disk. A sensor's process opens the same tables every few seconds. So a handle that nobody
+holds any more is kept, and who opens the table next gets it, after a look at three files of the log: the commit it
+stands at must be the very file it was, and so must the checkpoint it was opened with, because with a newer one older
+commits may go. If there is a next commit, the handle catches up.
+
+A handle has one holder at a time. Commits go through the snapshot that was read from it, as with a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyarrow import fs
+
+KEPT_TABLES = 500
+"""Tables that handles are kept of; those of the one that was used longest ago go first."""
+KEPT_OF_A_TABLE = 3
+
+Log = Callable[[], fs.FileSystem]
+"""The file system rooted at a table."""
+File = tuple[fs.FileType, int | None, int | None]
+"""Whether there is a file, when it was written (ns), and its size."""
+
+LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A handle on a table, the checkpoint it was opened with, and the process that did."""
+
+    delta: DeltaTable
+    checkpoint: File
+    process: int = field(default_factory=os.getpid)
+
+    @classmethod
+    def new(cls, uri: str, log: Log) -> Handle:
+        """On the newest version. Raises what deltalake raises."""
+        (checkpoint,) = _files(log, LAST_CHECKPOINT)
+        return cls(DeltaTable(uri), checkpoint)
+
+
+class Handles:
+    """Handles that nobody holds, by the table's URI; some, because one who holds a table may open it again. Threads may
+    share it: each step is one of a dictionary's or a list's own."""
+
+    def __init__(self) -> None:
+        self._idle: OrderedDict[str, list[tuple[Handle, File]]] = OrderedDict()
+
+    def take(self, uri: str, log: Log) -> Handle:
+        """A handle on the newest version, which the caller holds alone. Raises what deltalake raises."""
+        try:
+            handle, commit = self._idle.get(uri, []).pop()
+        except IndexError:
+            return Handle.new(uri, log)
+        version = handle.delta.version()
+        present, following, checkpoint = _files(log, _commit(version), _commit(version + 1), LAST_CHECKPOINT)
+        if handle.process != os.getpid() or (present, checkpoint) != (commit, handle.checkpoint):
+            return Handle.new(uri, log)
+        if following[0] is not fs.FileType.NotFound:
+            try:
+                handle.delta.update_incremental()
+            except (DeltaError, OSError):
+                return Handle.new(uri, log)
+        return handle
+
+    def give_back(self, uri: str, log: Log, handle: Handle) -> None:
+        """The caller holds it no more."""
+        (commit,) = _files(log, _commit(handle.delta.version()))
+        idle = self._idle.setdefault(uri, [])
+        if commit[0] is fs.FileType.File and len(idle) < KEPT_OF_A_TABLE:
+            idle.append((handle, commit))
+        with suppress(KeyError):
+            self._idle.move_to_end(uri)
+            while len(self._idle) > KEPT_TABLES:
+                self._idle.popitem(last=False)
+
+    def idle(self, uri: str) -> int:
+        """How many are kept of a table."""
+        return len(self._idle.get(uri, ()))
+
+    def tables(self) -> tuple[str, ...]:
+        """The URIs of tables that one is kept of, the one used last at the end."""
+        return tuple(uri for uri, idle in self._idle.items() if idle)
+
+
+def _files(log: Log, *paths: str) -> list[File]:
+    return [(info.type, info.mtime_ns, info.size) for info in log().get_file_info(list(paths))]
+
+
+def _commit(version: int) -> str:
+    return f"_delta_log/{version:020}.json"
+
+
+HANDLES = Handles()
+"""Those of this process."""
+
+
+class Held:
+    """Gives a handle back when its owner is gone, unless something through it failed: nobody knows where it stands."""
+
+    def __init__(self, owner: object, uri: str, log: Log, handle: Handle) -> None:
+        self._is_sound = [True]
+        finalizer = weakref.finalize(owner, _give_back, self._is_sound, uri, log, handle)
+        finalizer.atexit = False
+
+    def spoil(self) -> None:
+        """It is not to be used again."""
+        self._is_sound.clear()
+
+
+def _give_back(is_sound: list[bool], uri: str, log: Log, handle: Handle) -> None:
+    if is_sound:
+        HANDLES.give_back(uri, log, handle)

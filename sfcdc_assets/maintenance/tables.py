@@ -1,0 +1,105 @@
+"""Which tables a warehouse has, and what maintenance may do with each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from sfcdc_assets.lake import (
+    audits,
+    channel_filters,
+    consistent_cuts,
+    current_state,
+    gap_reconciliation,
+    history,
+    lost_places,
+    organization,
+    quarantine,
+    raw_events,
+    schemas,
+    snapshots,
+    text_fields,
+)
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.table import DataFile, Table
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.maintenance.pack import Apart, Packing
+
+SINGLE: Mapping[str, Packing] = {
+    consistent_cuts.NAME: Packing(("channel", "position")),
+    audits.NAME: Packing(("audited_at",)),
+    schemas.NAME: Packing(("first_seen_at",)),
+    channel_filters.NAME: Packing(("seen_at",)),
+    lost_places.NAME: Packing(("channel", "position")),
+    organization.NAME: Packing(("number",)),
+    quarantine.NAME: Packing(("channel", "position")),
+}
+"""Tables of the whole warehouse beside `raw_events`."""
+
+
+def _progress(table: Table) -> Mapping[str, str]:
+    """How far the newest snapshot has come is told by the newest commit that tells of it."""
+    told = table.latest_metadata("progress")
+    return {"progress": told} if told else {}
+
+
+LAYERS: Mapping[str, Packing | None] = {
+    snapshots.LAYER: Packing(("_refetch", "Id"), carried=_progress),
+    text_fields.LAYER: Packing(("record_id", "position")),
+    gap_reconciliation.LAYER: Packing(("opened_position",)),
+    history.LAYER: Packing(("Id", "_position")),
+    current_state.LAYER: None,
+}
+"""Tables that each entity has. None: its files are the writer's own."""
+
+OF_A_CUT = (text_fields.LAYER, gap_reconciliation.LAYER, history.LAYER, current_state.LAYER)
+"""Layers whose versions a consistent cut names."""
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """A table, how it is packed (None: not at all), whether consistent cuts name its versions, and whether commits of
+    its log tell what nothing else does."""
+
+    name: str
+    packing: Packing | None
+    is_of_a_cut: bool = False
+    needs_its_log: bool = False
+
+
+def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[Maintained]:
+    """Every table there is, `raw_events` first and `current_state` last."""
+    yield Maintained(raw_events.NAME, _of_raw_events(payload_retention_days))
+    for name, packing in SINGLE.items():
+        yield Maintained(name, packing)
+    for layer, each in LAYERS.items():
+        for entity in warehouse.entities(layer):
+            yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT, layer == snapshots.LAYER)
+
+
+def _of_raw_events(payload_retention_days: int | None) -> Packing:
+    """Channels are kept apart. So are days, where payloads are given up day by day: a file is written anew once, when
+    all of its payloads may go."""
+    apart = _channels if payload_retention_days is None else _channels_and_days
+    return Packing(("channel", "position"), apart, lambda table: RawEvents(table).memory())
+
+
+def _channels(table: Table) -> Apart:
+    return _channel
+
+
+def _channel(file: DataFile) -> Hashable:
+    return file.statistics["min.channel"], file.statistics["max.channel"]
+
+
+def _channels_and_days(table: Table) -> Apart:
+    dropped = cache(RawEvents(table).payloads_dropped)
+
+    def apart(file: DataFile) -> Hashable:
+        of = file.statistics
+        if of["max.position"] <= dropped(of["partition.entity_name"], of["max.channel"]):
+            return _channel(file), None
+        return _channel(file), of["max.received_at"].date()
+
+    return apart

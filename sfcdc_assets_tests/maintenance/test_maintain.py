@@ -1,0 +1,240 @@
+"""Maintenance of a whole warehouse: which files go and when, and which cuts can be opened afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from sfcdc_assets.lake.consistent_cuts import Cut, add_cut, cuts, latest_cut, prune_cuts
+from sfcdc_assets.lake.errors import CutGone
+from sfcdc_assets.lake.open_cut import open_cut
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.maintenance.maintain import Retention, TableDone, maintain
+from sfcdc_assets_tests.maintenance.test_pack import land
+
+ALL, SALES = "/data/ChangeEvents", "/data/Sales__chn"
+STATE = "current_state/Account"
+NOW = datetime.now(UTC) + timedelta(minutes=30)
+"""A cut is reached after its tables were made."""
+SCHEMA = pa.schema([("Id", pa.string()), ("number", pa.int64())])
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(str(tmp_path))
+
+
+def opened(warehouse: Warehouse, name: str) -> Table:
+    table = Table.open(warehouse, name)
+    assert table is not None
+    return table
+
+
+def maintained(warehouse: Warehouse, days: int = 7, now: datetime = NOW) -> dict[str, TableDone]:
+    return {done.table: done for done in maintain(warehouse, Retention(days), int(now.timestamp() * 1000))}
+
+
+def aged(warehouse: Warehouse, days: float) -> None:
+    """As if everything had been done so many days earlier."""
+    ago_ms = int(days * 86_400_000)
+
+    def older(action: dict[str, Any]) -> dict[str, Any]:
+        for kind, name in (("remove", "deletionTimestamp"), ("metaData", "createdTime")):
+            if action.get(kind):
+                action[kind][name] -= ago_ms
+        return action
+
+    for log in warehouse.folder.rglob("_delta_log"):
+        for commit in log.glob("*.json"):
+            actions = [older(json.loads(line)) for line in commit.read_text().splitlines()]
+            commit.write_text("\n".join(map(json.dumps, actions)))
+        for checkpoint in log.glob("*.checkpoint.parquet"):
+            table = pq.read_table(checkpoint)
+            pq.write_table(pa.Table.from_pylist([*map(older, table.to_pylist())], table.schema), checkpoint)
+    for path in warehouse.folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (path.stat().st_mtime - ago_ms / 1000,) * 2)
+
+
+def swap(warehouse: Warehouse, number: int, reached: datetime | None, channel: str = ALL) -> None:
+    """A batch that replaces the table's one file, and the cut at it."""
+    table = Table.open_or_create(warehouse, STATE, SCHEMA)
+    before = table.files()
+    table.append(pa.table({"Id": ["001"], "number": [number]}, SCHEMA), {}, {})
+    added = [file for file in opened(warehouse, STATE).files() if file not in before]
+    assert len(added) == 1
+    table = opened(warehouse, STATE)
+    table.swap_files([], before, {}, {})
+    if reached is not None:
+        add_cut(warehouse, Cut(channel, number, reached, {STATE: opened(warehouse, STATE).version}), reached)
+
+
+def numbers(warehouse: Warehouse, channel: str = ALL, at: datetime | None = None) -> list[int]:
+    table = open_cut(warehouse.root, channel=channel, at=at)[STATE]
+    return pa.table(table.scan(columns=["number"]))["number"].to_pylist()
+
+
+def test_cuts_past_their_retention_are_forgotten_but_for_the_newest_of_each_channel(warehouse: Warehouse) -> None:
+    for position in range(1, 6):
+        reached = NOW - timedelta(days=10 - position)
+        add_cut(warehouse, Cut(ALL, position, reached, {"a": position}), reached)
+    add_cut(warehouse, Cut(SALES, 3, NOW, {"a": 3}), NOW - timedelta(days=90))
+    assert prune_cuts(warehouse, NOW - timedelta(days=7)) == 2
+    assert [(cut.channel, cut.position) for cut in cuts(warehouse)] == [(ALL, 5), (ALL, 4), (ALL, 3), (SALES, 3)]
+    assert prune_cuts(warehouse, NOW - timedelta(days=7)) == 0
+    assert prune_cuts(warehouse, NOW) == 2
+    assert [(cut.channel, cut.position) for cut in cuts(warehouse)] == [(ALL, 5), (SALES, 3)]
+    assert add_cut(warehouse, Cut(ALL, 6, NOW, {"a": 6}), NOW)
+    assert latest_cut(warehouse, ALL) == Cut(ALL, 6, NOW, {"a": 6})
+
+
+def test_a_cut_by_time_is_the_newest_that_is_early_enough(warehouse: Warehouse) -> None:
+    for position in range(1, 9):
+        add_cut(warehouse, Cut(ALL, position, NOW + timedelta(hours=position), {"a": position}), NOW)
+    maintained(warehouse)
+    for position in range(1, 9):
+        found = latest_cut(warehouse, ALL, NOW + timedelta(hours=position, minutes=59))
+        assert found is not None
+        assert found.position == position
+    assert latest_cut(warehouse, ALL, NOW) is None
+
+
+def test_files_of_killed_tasks_go_after_a_week_and_not_before(warehouse: Warehouse) -> None:
+    swap(warehouse, 1, NOW)
+    orphan = warehouse.folder / STATE / "part-orphan.parquet"
+    pq.write_table(pa.table({"Id": ["x"]}), orphan)
+    assert maintained(warehouse)[STATE].vacuumed == 0
+    os.utime(orphan, (time.time() - 9 * 86_400,) * 2)
+    assert maintained(warehouse)[STATE].vacuumed == 1
+    assert not orphan.exists()
+    assert numbers(warehouse) == [1]
+
+
+@pytest.mark.parametrize("days", [3, 21])
+def test_a_cut_that_is_kept_can_be_opened_and_files_that_no_cut_needs_are_gone(warehouse: Warehouse, days: int) -> None:
+    """A batch, a cut and a night every third day."""
+    for number in range(1, 13):
+        today = NOW - timedelta(days=3 * (12 - number))
+        aged(warehouse, 3)
+        swap(warehouse, number, today)
+        maintained(warehouse, days, now=today)
+    kept = cuts(warehouse)
+    assert [cut.position for cut in kept] == list(range(12, 12 - days // 3 - 1, -1))
+    for cut in kept:
+        assert numbers(warehouse, at=cut.commit_timestamp) == [cut.position]
+    assert len(list((warehouse.folder / STATE).glob("*.parquet"))) <= max(8, days + 1) // 3 + 2
+
+
+def test_a_file_that_was_written_long_ago_stays_for_as_long_as_a_cut_needs_it(warehouse: Warehouse) -> None:
+    """A checkpoint forgets after a week that a file was replaced; then its own age is all that vacuum knows of it."""
+    swap(warehouse, 1, None)
+    aged(warehouse, 15)
+    reached = NOW - timedelta(days=20)
+    add_cut(warehouse, Cut(ALL, 1, reached, {STATE: opened(warehouse, STATE).version}), reached)
+    for number, days in ((2, 10), (3, 10)):
+        swap(warehouse, number, reached + timedelta(hours=number))
+        maintained(warehouse, 21, now=NOW - timedelta(days=30 - 10 * number))
+        aged(warehouse, days)
+    maintained(warehouse, 21)
+    assert numbers(warehouse, at=reached) == [1]
+
+
+def test_the_only_cut_of_a_channel_stays_open_however_old_it_is(warehouse: Warehouse) -> None:
+    swap(warehouse, 1, NOW - timedelta(days=18))
+    swap(warehouse, 2, None)
+    aged(warehouse, 19)
+    assert maintained(warehouse)[STATE].vacuumed == 0
+    assert numbers(warehouse) == [1]
+    add_cut(warehouse, Cut(ALL, 2, NOW, {STATE: opened(warehouse, STATE).version}), NOW)
+    done = maintained(warehouse)
+    assert (done["consistent_cuts"].pruned, done[STATE].vacuumed) == (1, 1)
+    assert numbers(warehouse) == [2]
+
+
+def test_a_damaged_table_is_named_and_the_others_are_maintained(warehouse: Warehouse) -> None:
+    for number in range(4):
+        Table.open_or_create(warehouse, "audits", SCHEMA).append(
+            pa.table({"Id": ["x"], "number": [number]}, SCHEMA), {}, {}
+        )
+        swap(warehouse, number, NOW)
+    path = warehouse.folder / "consistent_cuts" / opened(warehouse, "consistent_cuts").files()[0].path
+    path.write_bytes(b"nothing")
+    done = maintained(warehouse)
+    assert path.name in (done["consistent_cuts"].problem or "")
+    assert (done["audits"].packed, done["audits"].packed_into) == (4, 1)
+    assert path.name in (done[STATE].problem or ""), "which versions cuts need is not known, so none goes"
+
+
+def test_nothing_is_left_to_do_the_second_time(warehouse: Warehouse) -> None:
+    for number in range(1, 6):
+        swap(warehouse, number, NOW)
+    first = maintained(warehouse)
+    assert str(first["consistent_cuts"]).startswith("consistent_cuts: 5 files packed into 1, ")
+    versions = {name: opened(warehouse, name).version for name in first}
+    second = maintained(warehouse)
+    assert not any(done.is_changed or done.left or done.problem for done in second.values())
+    assert {name: opened(warehouse, name).version for name in second} == versions
+    assert str(second[STATE]).startswith(f"{STATE}: nothing to do, ")
+
+
+def test_a_rebuilt_table_makes_its_cuts_gone_all_the_same(warehouse: Warehouse) -> None:
+    swap(warehouse, 1, NOW - timedelta(hours=2))
+    maintained(warehouse)
+    with pytest.raises(CutGone):
+        numbers(warehouse)
+
+
+def test_opening_reads_the_checkpoint(warehouse: Warehouse) -> None:
+    for number in range(1, 4):
+        swap(warehouse, number, NOW)
+    maintained(warehouse)
+    log = warehouse.folder / STATE / "_delta_log"
+    version = DeltaTable(warehouse.uri(STATE)).version()
+    assert json.loads((log / "_last_checkpoint").read_text())["version"] == version
+
+
+def test_a_short_log_forgets_nothing_that_is_needed(warehouse: Warehouse) -> None:
+    """Commits of two channels; the table is packed already when the log is cleaned."""
+    for position in range(1, 4):
+        land(warehouse, ALL, [position])
+        land(warehouse, SALES, [position])
+    before = RawEvents.open(warehouse)
+    places = [before.place(of) for of in (ALL, SALES)]
+    maintained(warehouse)
+    land(warehouse, ALL, [4])
+    aged(warehouse, 3)
+    retention = Retention(7, log_hours=48)
+    (done,) = maintain(warehouse, retention, int(NOW.timestamp() * 1000))
+    assert done.problem is None
+    log = warehouse.folder / "raw_events" / "_delta_log"
+    assert len(list(log.glob("*.json"))) <= 4
+    after = RawEvents.open(warehouse)
+    assert after.place(SALES) == places[1]
+    assert after.place(ALL).position == 4
+    assert after.place(ALL).begun == "EARLIEST"
+    assert after.organization_id(SALES) == "00D1"
+    version = after.table.version
+    list(maintain(warehouse, retention, int(NOW.timestamp() * 1000)))
+    assert opened(warehouse, "raw_events").version == version
+
+
+def test_the_log_of_a_cut_table_is_kept_for_as_long_as_the_cut(warehouse: Warehouse) -> None:
+    for number in range(1, 9):
+        swap(warehouse, number, NOW - timedelta(days=8 - number))
+        list(
+            maintain(warehouse, Retention(3, log_hours=24), int((NOW - timedelta(days=8 - number)).timestamp() * 1000))
+        )
+        aged(warehouse, 1)
+    for cut in cuts(warehouse):
+        assert numbers(warehouse, at=cut.commit_timestamp) == [cut.position]
