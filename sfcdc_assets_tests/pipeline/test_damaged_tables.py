@@ -31,12 +31,20 @@ def files(org: EmulatedPipeline, table: str) -> list[Path]:
     return sorted((org.warehouse / table).rglob("*.parquet"))
 
 
+def live_files(org: EmulatedPipeline, table: str) -> list[Path]:
+    """Those of the newest version."""
+    return [Path(uri.removeprefix("file://")) for uri in org.table(table).file_uris()]
+
+
 @pytest.mark.parametrize("layer", ["current_state", "history", "snapshot"])
 @pytest.mark.parametrize("harm", [Path.unlink, cut_off])
 def test_status_and_verify_name_a_damaged_table_and_go_on_with_the_others(
     org: EmulatedPipeline, layer: str, harm: Callable[[Path], None]
 ) -> None:
-    path = files(org, f"{layer}/Account")[0]
+    with org.org.transaction() as one:
+        one.update("Account", ids(org.org, "Account")[0], {"Name": "supersedes a version"})
+    org.sync()
+    path = live_files(org, f"{layer}/Account")[0]
     harm(path)
     told = sfcdc("status", "--json")
     assert told.exit_code == 1
