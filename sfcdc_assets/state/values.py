@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.cell_types import FROM_MEMBER
+from sfcdc_assets.state.segments import Flags, Segments
 from sfcdc_assets.state.steps import CHANGE, READ, ROW, SETS_ALL
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Sources:
     def __init__(self, steps: pl.DataFrame, rows: pl.DataFrame, changes: pl.DataFrame, reads: pl.DataFrame) -> None:
         self.steps, self.rows, self.reads = steps, rows, reads
         self.ids = steps["Id"]
-        self.begins: Flags = (self.ids != self.ids.shift(1)).fill_null(True).to_numpy()
+        self.segments = Segments(self.ids)
         self.of_rows = steps.filter(pl.col("source") == ROW).select("step", "at")
         self.of_changes = steps.filter(pl.col("source") == CHANGE).select("step", "at")
         of_reads = steps.filter(pl.col("source") == READ).select("step", "at")
@@ -68,7 +66,7 @@ class Sources:
 def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
     """The values after each step: those before it but where it tells another."""
     count = sources.steps.height
-    begins, is_read = sources.begins, sources.is_read
+    segments, is_read = sources.segments, sources.is_read
     differs = np.zeros(count, bool)
     filled = [sources.ids]
     named: dict[str, Flags] = {}
@@ -79,7 +77,7 @@ def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
         told = sources.told(column.name)
         cells = sources.cells.get(index)
         values = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, count)
-        known = begins.copy()
+        known = np.zeros(count, bool)
         parts = [
             (sources.of_rows["step"], sources.rows.get_column(column.name).gather(sources.of_rows["at"])),
             (told["step"], sources.reads.get_column(column.name).gather(told["at"])),
@@ -91,9 +89,9 @@ def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
             if len(step):
                 values = values.scatter(step, source.cast(dtype))
                 known[step.to_numpy()] = True
-        series = values.gather(pl.Series(_last(known))).alias(column.name)
+        series = values.gather(pl.Series(segments.last(known))).alias(column.name)
         filled.append(series)
-        unequal = series.ne_missing(series.shift(1)).to_numpy() & ~begins
+        unequal = series.ne_missing(series.shift(1)).to_numpy() & ~segments.begins
         differs |= unequal
         says = _marked(count, cells["step"]) if cells is not None else np.zeros(count, bool)
         # What became of a value that did not convert is the field's own change.
@@ -115,7 +113,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     kind = steps["_change_type"].fill_null("")
     before = np.roll(blocked, 1)
     before[0] = False
-    resets = blocked & (~before | sources.begins | ~kind.is_in([*SETS_ALL, "UPDATE", "DELETE"]).to_numpy())
+    resets = blocked & (~before | sources.segments.begins | ~kind.is_in([*SETS_ALL, "UPDATE", "DELETE"]).to_numpy())
     sets_all = kind.is_in(SETS_ALL).to_numpy()
     of_column: dict[str, Flags] = {}
     for index, column in enumerate(columns):
@@ -126,7 +124,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
         if cells is not None:
             marks[cells.filter("is_diff")["step"].to_numpy()] = 0
             marks[cells.filter(~pl.col("is_diff"))["step"].to_numpy()] = 1
-        of_column[column.name] = marks[_last(marks >= 0)] == 1
+        of_column[column.name] = marks[sources.segments.last(marks >= 0)] == 1
     whole = np.logical_and.reduce([np.ones(count, bool), *of_column.values()])
     lists = _lists(of_column, count)
     return pl.DataFrame({"lists": lists, "whole": whole}).select(
@@ -136,15 +134,17 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
 
 def _lists(flags: dict[str, Flags], count: int) -> pl.Series:
     """Per step the names whose flag is set."""
-    # The null beside the names stands for an entity of which only the Ids are kept.
-    names = [pl.col(""), *(pl.when(pl.col(name)).then(pl.lit(name)) for name in flags)]
-    marks = pl.DataFrame({"": pl.Series([None], dtype=pl.String).new_from_index(0, count), **flags})
-    return marks.select(pl.concat_list(names).list.drop_nulls().alias("names"))["names"]
-
-
-def _last(known: Flags) -> npt.NDArray[np.int64]:
-    """For each step the last one up to it that is marked."""
-    return np.maximum.accumulate(np.where(known, np.arange(len(known)), 0))
+    some = {name: of for name, of in flags.items() if of.any()}
+    at = np.flatnonzero(np.logical_or.reduce([np.zeros(count, bool), *some.values()]))
+    named = pl.DataFrame({name: of[at] for name, of in some.items()})
+    empty = pl.Series("names", [[]], dtype=pl.List(pl.String))
+    if len(at):
+        names = [pl.when(pl.col(name)).then(pl.lit(name)) for name in some]
+        lists = named.select(pl.concat_list(names).list.drop_nulls().alias("names"))["names"]
+        empty = pl.concat([empty, lists])
+    places = np.zeros(count, np.int64)
+    places[at] = np.arange(1, len(at) + 1)
+    return empty.gather(pl.Series(places))
 
 
 def _marked(count: int, steps: pl.Series) -> Flags:

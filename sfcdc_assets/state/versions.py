@@ -14,6 +14,7 @@ import polars as pl
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.columns import history_schema
 from sfcdc_assets.state.frames import empty_rows
+from sfcdc_assets.state.segments import Segments
 from sfcdc_assets.state.steps import ROW, SETS_ALL, steps_of
 from sfcdc_assets.state.values import Sources, fill
 
@@ -47,36 +48,32 @@ def extend(
     if steps.is_empty():
         return Extended(rows, empty_rows(history_schema(columns)), 0)
     sources = Sources(steps, rows, changes, reads)
-    filled = fill(sources, columns)
+    segments, filled = sources.segments, fill(sources, columns)
+    kind, is_read = steps["_change_type"], sources.is_read
+    is_empty_row = ((steps["source"] == ROW) & kind.is_null()).to_numpy()
+    is_unreadable = (steps["blocked"] & ~kind.is_in(READABLE).fill_null(False)).to_numpy()
+    is_version = ~is_empty_row & ~is_unreadable
+    follows = segments.after_any(is_version)
+    deleted = segments.filled(steps["_is_deleted"]).fill_null(False)
+    tells_nothing = (
+        (is_read & follows & ~filled.differs)
+        & (deleted == deleted.shift(1)).fill_null(False).to_numpy()
+        & filled.certain.shift(1).is_null().to_numpy()
+    )
+    own = rows.select(pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))
     told = steps.with_columns(
-        pl.col("time").cum_max().forward_fill().over("Id").alias("_valid_from"),
-        pl.col("_commit_timestamp").forward_fill().over("Id"),
-        pl.col("_read_position").forward_fill().over("Id"),
-        pl.col("_is_deleted").forward_fill().fill_null(False).over("Id"),
-        pl.col("reason").forward_fill().over("Id").replace("", None).alias("_deleted_reason"),
-        pl.Series("is_read", sources.is_read),
-        pl.Series("differs", filled.differs),
+        segments.rising(steps["time"]).alias("_valid_from"),
+        segments.filled(steps["_commit_timestamp"]),
+        segments.filled(steps["_read_position"]),
+        deleted,
+        segments.filled(steps["reason"]).replace("", None).alias("_deleted_reason"),
+        pl.Series("is_version", is_version & ~tells_nothing),
         filled.named.alias("named"),
         filled.certain.alias("_certain_fields"),
+        pl.Series("partial", (kind == "UPDATE").fill_null(False).to_numpy() | (is_read & follows)),
     )
-    is_empty_row = (pl.col("source") == ROW) & pl.col("_change_type").is_null()
-    is_unreadable = pl.col("blocked") & ~pl.col("_change_type").is_in(READABLE)
-    may_be_version = ~is_empty_row & ~is_unreadable
-    told = told.with_columns(may_be_version.alias("is_version")).with_columns(
-        (pl.col("is_version").cum_sum().over("Id") > pl.col("is_version").cast(pl.UInt32)).alias("follows")
-    )
-    tells_nothing = (
-        pl.col("is_read")
-        & pl.col("follows")
-        & ~pl.col("differs")
-        & (pl.col("_is_deleted") == pl.col("_is_deleted").shift(1))
-        & pl.col("_certain_fields").shift(1).is_null()
-    )
-    partial = (pl.col("_change_type") == "UPDATE") | (pl.col("is_read") & pl.col("follows"))
-    own = rows.select(pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))
     told = (
-        told.with_columns(pl.col("is_version") & ~tells_nothing.fill_null(False))
-        .join(
+        told.join(
             sources.of_rows.with_columns(own[sources.of_rows["at"].to_list()]).drop("at"),
             on="step",
             how="left",
@@ -85,39 +82,39 @@ def extend(
         .with_columns(
             pl.when(pl.col("source") == ROW)
             .then(pl.col("own_fields"))
-            .when(partial)
+            .when(pl.col("partial"))
             .then(pl.col("named"))
             .alias("_changed_fields"),
             pl.when(pl.col("source") == ROW).then(pl.col("own_batch")).otherwise(pl.lit(batch)).alias("_batch"),
         )
+        .drop("own_fields", "own_batch", "named", "partial", "time", "reason", "step", "at", "order", "blocked")
     )
     whole = pl.concat([filled.values, told.drop("Id")], how="horizontal")
-    return _parted(rows, whole, columns, batch)
+    return _parted(rows, whole, sources, columns, batch)
 
 
-def _parted(rows: pl.DataFrame, whole: pl.DataFrame, columns: Sequence[Column], batch: int) -> Extended:
+def _parted(
+    rows: pl.DataFrame, whole: pl.DataFrame, sources: Sources, columns: Sequence[Column], batch: int
+) -> Extended:
     """The last version of each record is its row; the others are written by this batch, whenever they began."""
-    versions = whole.filter("is_version").with_columns(
-        pl.col("_valid_from").shift(-1).over("Id").alias("_valid_to"),
-        pl.col("_position").shift(-1).over("Id").alias("_superseded_at"),
-    )
+    segments = sources.segments
+    versions = whole.filter("is_version")
+    is_last = Segments(versions["Id"]).ends
+    ends = {"_valid_to": versions["_valid_from"].shift(-1), "_superseded_at": versions["_position"].shift(-1)}
     shape = empty_rows(history_schema(columns)).schema
-    superseded = versions.filter(pl.col("_superseded_at").is_not_null()).with_columns(pl.lit(batch).alias("_batch"))
-    superseded = superseded.select(shape.names()).cast(shape)
-    last = versions.filter(pl.col("_superseded_at").is_null()).drop(_ROW_ALONE)
-    ends = whole.group_by("Id", maintain_order=True).agg(
-        *(pl.col(name).last() for name in _ROW_ALONE),
-        pl.col("is_read").any(),
-    )
+    before = versions.with_columns(**ends).filter(pl.Series(~is_last))
+    superseded = before.with_columns(pl.lit(batch).alias("_batch")).select(shape.names()).cast(shape)
+    last = versions.filter(pl.Series(is_last)).drop(_ROW_ALONE)
+    at_end = whole.filter(pl.Series(segments.ends)).select("Id", *_ROW_ALONE)
+    at_end = at_end.with_columns(pl.Series("was_read", segments.any(sources.is_read)))
     was = rows.select("Id", pl.col("_in_doubt").alias("was_in_doubt"))
     current = (
-        last.drop("is_read")
-        .join(ends, on="Id")
-        .join(was, on="Id", how="left")
-        .with_columns((pl.col("was_in_doubt").fill_null(False) & ~pl.col("is_read")).alias("_in_doubt"))
+        last.join(at_end, on="Id", how="left", maintain_order="left")
+        .join(was, on="Id", how="left", maintain_order="left")
+        .with_columns((pl.col("was_in_doubt").fill_null(False) & ~pl.col("was_read")).alias("_in_doubt"))
         .select(rows.columns)
         .cast(rows.schema)
     )
     others = rows.join(current.select("Id"), on="Id", how="anti")
-    added = versions.filter(pl.col("source") != ROW).height
+    added = int((versions["source"] != ROW).sum())
     return Extended(pl.concat([others, current]).sort("Id"), superseded, added)
