@@ -32,6 +32,10 @@ def test_settings_that_tables_do_not_keep_stop_the_entity_until_it_is_copied_ane
     record_id = ids(synced.org, "Contact")[0]
     phones = {str(record["Phone"]) for record in synced.org.records("Contact") if record["Phone"]}
     days = {str(record["Birthdate"]) for record in synced.org.records("Contact") if record["Birthdate"]}
+    with synced.org.transaction() as one:
+        for each in ids(synced.org, "Contact"):
+            one.update("Contact", each, {"Title": "supersedes what was read"})
+    synced.sync()
     assert layers_with(synced, phones) >= {"current_state", "history", "snapshot"}
     assert layers_with(synced, days) >= {"current_state", "history", "snapshot"}
 
