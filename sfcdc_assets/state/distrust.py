@@ -45,8 +45,10 @@ def believed(reads: pl.DataFrame, position: int) -> tuple[pl.DataFrame, pl.DataF
 
 
 def marked(rows: pl.DataFrame, doubted: pl.DataFrame) -> pl.DataFrame:
-    """All rows, sorted by Id, those of the `doubted` (`record_id`, `position`) marked as in doubt. A record that has no
-    row gets one with its Id alone, as of `position`: its fields are unknown, not null."""
+    """All rows, those of the `doubted` (`record_id`, `position`) marked as in doubt. A record that has no row gets one
+    with its Id alone, as of `position`: its fields are unknown, not null."""
+    if doubted.is_empty():
+        return rows
     wanted = doubted.select(pl.col("record_id").alias("Id"), pl.col("position").alias("_position"))
     wanted = wanted.unique("Id", keep="first", maintain_order=True)
     known = rows.join(wanted, on="Id", how="semi").with_columns(pl.lit(True).alias("_in_doubt"))
@@ -54,4 +56,4 @@ def marked(rows: pl.DataFrame, doubted: pl.DataFrame) -> pl.DataFrame:
         pl.lit(False).alias("_is_deleted"), pl.lit(True).alias("_in_doubt")
     )
     others = rows.join(wanted, on="Id", how="anti")
-    return pl.concat([others, known, unknown], how="diagonal").select(rows.columns).sort("Id")
+    return pl.concat([others, known, unknown], how="diagonal").select(rows.columns)

@@ -57,8 +57,8 @@ class Counts:
 
 
 class Timeline:
-    """One leaf's records on their way: `rows` of `current_state`, the versions `superseded` on it, new text values and
-    doubts, and `silent` records of another entity that changed with these rows."""
+    """One leaf's records on their way: `rows` of `current_state`, in no order, the versions `superseded` on it, new text
+    values and doubts, and `silent` records of another entity that changed with these rows."""
 
     def __init__(self, columns: Sequence[Column], rows: pl.DataFrame, batch: int) -> None:
         """`batch` is the number of the batch that all of it is written in."""
@@ -86,7 +86,7 @@ class Timeline:
         revived = superseded.filter(before).with_columns(_in_doubt=pl.lit(False), _read_position=pl.lit(None, pl.Int64))
         read = pl.col("_read_position")
         kept = self.rows.filter(pl.col("_position") <= position).with_columns(pl.when(read <= position).then(read))
-        self.rows = pl.concat([kept, revived.select(kept.columns)]).sort("Id")
+        self.rows = pl.concat([kept, revived.select(kept.columns)])
         self.changed = True
 
     def follow(self, changes: pl.DataFrame) -> None:

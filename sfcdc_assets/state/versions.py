@@ -27,7 +27,7 @@ _ROW_ALONE = ("_is_deleted", "_deleted_reason", "_commit_timestamp", "_read_posi
 
 @dataclass(frozen=True)
 class Extended:
-    """The leaf's rows, sorted by Id; the versions superseded on the way (`history_schema`); how many are new."""
+    """The leaf's rows, in no order; the versions superseded on the way (`history_schema`); how many are new."""
 
     rows: pl.DataFrame
     superseded: pl.DataFrame
@@ -117,4 +117,4 @@ def _parted(
     )
     others = rows.join(current.select("Id"), on="Id", how="anti")
     added = int((versions["source"] != ROW).sum())
-    return Extended(pl.concat([others, current]).sort("Id"), superseded, added)
+    return Extended(pl.concat([others, current]), superseded, added)
