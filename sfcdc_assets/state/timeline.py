@@ -57,8 +57,8 @@ class Counts:
 
 
 class Timeline:
-    """One leaf's records on their way: `rows` of `current_state`, in no order, the versions `superseded` on it, new text
-    values and doubts, and `silent` records of another entity that changed with these rows."""
+    """One leaf's records on their way: `rows` of `current_state`, in no order, the versions `superseded` on it, new
+    text values and doubts, and `silent` records of another entity that changed with these rows."""
 
     def __init__(self, columns: Sequence[Column], rows: pl.DataFrame, batch: int) -> None:
         """`batch` is the number of the batch that all of it is written in."""
