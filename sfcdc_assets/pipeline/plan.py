@@ -206,4 +206,5 @@ def _leaves(
     pages = [page for snapshot in new for page in id_ranges(snapshot.files)]
     pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))
     sampled = sample_ids(spark, [page.path for page in newest], pages_root)
-    return leaves_of_snapshot(sampled, new[-1].rows, pages, present, versions)
+    size = sum(file.size for file in new[-1].files)
+    return leaves_of_snapshot(sampled, new[-1].rows, size, pages, present, versions)

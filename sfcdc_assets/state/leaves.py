@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-MAX_ROWS = 250_000
-"""A leaf over this is split."""
-TARGET_ROWS = 125_000
-"""Rows of a leaf after a split: 16 to 32 MB at 30 columns."""
+MAX_ROWS, MAX_BYTES = 250_000, 64_000_000
+"""A file over either is split: what a batch pays for a leaf is its bytes, and with few columns its rows."""
+TARGET_ROWS, TARGET_BYTES = 125_000, 32_000_000
+"""What a file has after a split, at most: 125,000 rows are 16 to 32 MB at 30 columns."""
 
 CREATED_CELLS = 2_000_000
 """Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""
@@ -98,15 +98,17 @@ def leaves_of_table(files: Iterable[IdRange], created: Sequence[str] = (), colum
 def leaves_of_snapshot(
     sampled_ids: Sequence[str],
     rows: int,
+    size: int,
     pages: Iterable[IdRange],
     files: Iterable[IdRange],
     versions: Iterable[IdRange] = (),
 ) -> tuple[Leaf, ...]:
-    """Leaves of about `TARGET_ROWS` rows for a snapshot of `rows` rows, from an even sample of its Ids.
+    """Leaves of about `TARGET_ROWS` rows or `TARGET_BYTES`, whichever are fewer, for a snapshot of `rows` rows whose
+    pages have `size` bytes, from an even sample of its Ids.
 
     Each leaf names the pages and the table's present files that may hold rows of its range.
     """
-    count = max(1, -(-rows // TARGET_ROWS))
+    count = max(1, -(-rows // TARGET_ROWS), -(-size // TARGET_BYTES))
     ordered = sorted(sampled_ids)
     cuts = sorted({ordered[len(ordered) * n // count] for n in range(1, count)}) if ordered else []
     lowers = ["", *cuts]
@@ -146,18 +148,26 @@ class WrittenLeaf:
 
 
 def write_leaf(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem) -> list[WrittenLeaf]:
-    """Write sorted rows as one file, or as several of about `TARGET_ROWS` when there are over `MAX_ROWS`.
+    """Write sorted rows as one file, or as several when one would have over `MAX_ROWS` or `MAX_BYTES`.
 
     Files have names of their own (uuid), so a task that runs twice leaves at most an orphan.
     """
     if rows.is_empty():
         return []
+    written: list[WrittenLeaf] = []
     pieces = 1 if rows.height <= MAX_ROWS else -(-rows.height // TARGET_ROWS)
     step = -(-rows.height // pieces)
-    return [
-        write_table(rows.slice(start, step).to_arrow().cast(schema), filesystem)
-        for start in range(0, rows.height, step)
-    ]
+    for start in range(0, rows.height, step):
+        part = rows.slice(start, step)
+        file = write_table(part.to_arrow().cast(schema), filesystem)
+        if file.size <= MAX_BYTES or part.height == 1:
+            written.append(file)
+            continue
+        filesystem.delete_file(file.path)
+        smaller = -(-part.height // -(-file.size // TARGET_BYTES))
+        for begin in range(0, part.height, smaller):
+            written.append(write_table(part.slice(begin, smaller).to_arrow().cast(schema), filesystem))
+    return written
 
 
 def write_table(table: pa.Table, filesystem: fs.FileSystem) -> WrittenLeaf:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from hashlib import sha256
 
 import hypothesis.strategies as st
 import polars as pl
@@ -37,10 +38,10 @@ def test_every_id_belongs_to_exactly_one_leaf_and_to_the_file_that_holds_it(ids,
         assert leaves[number].files == (str(ordered.index(record_id)),)
 
 
-@given(st.lists(IDS, max_size=40), st.integers(0, 2_000_000))
-def test_a_snapshots_leaves_cover_all_ids_in_order(sample, rows):
+@given(st.lists(IDS, max_size=40), st.integers(0, 2_000_000), st.integers(0, 500_000_000))
+def test_a_snapshots_leaves_cover_all_ids_in_order(sample, rows, size):
     pages = [IdRange("p", min(sample), max(sample))] if sample else []
-    leaves = leaves_of_snapshot(sample, rows, pages, [])
+    leaves = leaves_of_snapshot(sample, rows, size, pages, [])
     assert leaves[0].lower == ""
     assert leaves[-1].upper is None
     assert all(one.upper == other.lower for one, other in itertools.pairwise(leaves))
@@ -61,6 +62,22 @@ def test_a_leaf_over_the_limit_is_split_and_says_what_each_file_holds(tmp_path, 
         assert told["numRecords"] == table.num_rows
         assert (told["minValues"]["Id"], told["maxValues"]["Id"]) == (table["Id"][0].as_py(), table["Id"][-1].as_py())
         assert file.size == (tmp_path / file.path).stat().st_size
+
+
+def test_wide_rows_are_split_by_their_bytes_and_nothing_is_left_of_the_file_that_was_too_large(tmp_path, monkeypatch):
+    schema = pa.schema([("Id", pa.string()), ("_position", pa.int64()), ("Text", pa.string())])
+    rows = pl.DataFrame({"Id": [f"{n:03}" for n in range(12)], "_position": list(range(12))})
+    rows = rows.with_columns(
+        Text=pl.Series(["".join(sha256(f"{n} {part}".encode()).hexdigest() for part in range(200)) for n in range(12)])
+    )
+    filesystem = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    (whole,) = write_leaf(rows, schema, filesystem)
+    monkeypatch.setattr(leaves_module, "MAX_BYTES", whole.size - 1)
+    monkeypatch.setattr(leaves_module, "TARGET_BYTES", whole.size // 3)
+    written = write_leaf(rows, schema, filesystem)
+    assert sum(file.rows for file in written) == 12
+    assert len(written) in (3, 4)
+    assert {path.name for path in tmp_path.iterdir()} == {whole.path, *(file.path for file in written)}
 
 
 def test_no_rows_make_no_file(tmp_path):
