@@ -1,8 +1,9 @@
 # Each target needs only Python 3.11+, Java 17+ and a package index. `make` adds nothing of its own: see `sfcdc --help`.
 PYTHON ?= python3
 BIN = .venv/bin
+LIVES ?= 2000
 
-.PHONY: demo test test-slow dev check java
+.PHONY: demo test test-slow soak dev check java
 
 demo: java .venv/installed
 	$(BIN)/sfcdc demo
@@ -12,6 +13,11 @@ test: java .venv/installed
 
 test-slow: java .venv/installed
 	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
+
+soak: java .venv/installed
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/test_lives.py --lives $(LIVES) --numprocesses 2
+	$(BIN)/python -m sfcdc_assets_tests.pipeline.long_run
+	$(BIN)/python -m sfcdc_assets_tests.pipeline.large_transaction
 
 dev: java .venv/installed
 	$(BIN)/sfcdc dev
