@@ -14,12 +14,11 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
 from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.rebuild import rebuild_entity, remove_layers
+from sfcdc_assets.pipeline.rebuild import remove_layers
 from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
@@ -88,13 +87,6 @@ class QuietLife:
         """The layers were removed by hand."""
         remove_layers(self.warehouse, ENTITY)
         self.catch_up()
-
-    def rebuild_beside(self) -> None:
-        """`sfcdc rebuild`."""
-        rebuild_entity(self.warehouse, ENTITY, CHANNEL, self._apply_to)
-
-    def _apply_to(self, tables: Warehouse) -> ApplyReport:
-        return apply_entity(tables, _no_spark, NOTHING_PRIVATE, ENTITY, CHANNEL, "a test")
 
     def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
         return apply_entity(self.warehouse, _no_spark, NOTHING_PRIVATE, state.entity, state.channel, "a test", up_to)
