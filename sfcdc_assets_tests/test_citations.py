@@ -19,7 +19,7 @@ def text_files() -> list[Path]:
     names = listed.stdout.splitlines()
     if listed.returncode or not names:
         names = [str(path.relative_to(ROOT)) for path in ROOT.glob("sfcdc_assets*/**/*.py")]
-    return [ROOT / name for name in names if not name.endswith(".png") and (ROOT / name).is_file()]
+    return [ROOT / name for name in names if not name.endswith((".png", ".tar.gz")) and (ROOT / name).is_file()]
 
 
 def problems(citation: Citation) -> list[str]:
