@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfcdc_assets.change_events.landing import RAW_EVENTS
+from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
-from sfcdc_assets.lake.current_state import REFETCH
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import DataFile, Table
@@ -115,11 +115,22 @@ def age_entity(warehouse: Warehouse, channel: str, entity: str, up_to: int, comm
     taken = Table.open(warehouse, f"snapshot/{entity}")
     assert taken is not None
     read = taken.transaction_version("refetch") or 0
-    for name, files in _batches(warehouse, entity, commits, read):
+    state = Table.open(warehouse, f"current_state/{entity}")
+    assert state is not None
+    batch = Checkpoint.of(state, channel).batch
+    for name, files in _batches(warehouse, entity, commits, read, batch):
         log = AgedLog(warehouse, name)
         for number, actions in enumerate(files, 1):
-            done = {channel: up_to - commits + number, REFETCH: read + number}
-            log.commit(actions(log), {"refetch": read + number} if name.startswith("snapshot") else done)
+            done = {
+                "snapshot": {"refetch": read + number},
+                "gap_reconciliation": {channel: up_to - commits + number},
+                "current_state": {
+                    channel: up_to - commits + number,
+                    "refetch": read + number,
+                    BATCH: batch + number,
+                },
+            }
+            log.commit(actions(log), done.get(name.partition("/")[0], {BATCH: batch + number}))
     versions = {f"{layer}/{entity}": commits for layer in ("current_state", "history", "text_fields")}
     cuts = AgedLog(warehouse, "consistent_cuts")
     for position in range(up_to - commits + 1, up_to + 1):
@@ -134,12 +145,20 @@ def age_entity(warehouse: Warehouse, channel: str, entity: str, up_to: int, comm
         cuts.commit([cuts.file(pa.Table.from_pylist([row], schema=CONSISTENT_CUTS), known)], {channel: position})
 
 
-def _batches(warehouse: Warehouse, entity: str, commits: int, read: int) -> Iterator[tuple[str, Iterator[Any]]]:
+def _batches(
+    warehouse: Warehouse, entity: str, commits: int, read: int, batch: int
+) -> Iterator[tuple[str, Iterator[Any]]]:
     """Table -> for each commit, what makes its actions."""
 
     def texts(log: AgedLog, number: int) -> list[Action]:
         row = {"record_id": RECORD, "field": "Description", "position": number, "value": "x", "origin": "full"}
-        return [log.file(pa.Table.from_pylist([row], schema=TEXT_FIELDS), ["record_id", "position"])]
+        rows = pa.Table.from_pylist([{**row, "_batch": batch + number}], schema=TEXT_FIELDS)
+        return [log.file(rows, ["record_id", "position", "_batch"])]
+
+    def versions(log: AgedLog, number: int) -> list[Action]:
+        row = {"Id": RECORD, "_position": number, "_superseded_at": number + 1, "_batch": batch + number}
+        schema = pa.schema([("Id", pa.string()), *((name, pa.int64()) for name in row if name != "Id")])
+        return [log.file(pa.Table.from_pylist([row], schema=schema), list(row))]
 
     def doubts(log: AgedLog, number: int) -> list[Action]:
         row = {"record_id": RECORD, "reason": "gap", "opened_position": number, "status": "healed", "attempts": 0}
@@ -152,10 +171,10 @@ def _batches(warehouse: Warehouse, entity: str, commits: int, read: int) -> Iter
             log.file(pa.Table.from_pylist([row], schema=schema), ["Id", "_refetch", "_position"], {"_snapshot": "0"})
         ]
 
-    for layer, make in (("text_fields", texts), ("gap_reconciliation", doubts), ("snapshot", reads)):
+    appended = {"text_fields": texts, "gap_reconciliation": doubts, "snapshot": reads, "history": versions}
+    for layer, make in appended.items():
         yield f"{layer}/{entity}", (lambda log, n=n, make=make: make(log, n) for n in range(1, commits + 1))
-    for layer in ("history", "current_state"):
-        yield f"{layer}/{entity}", _swaps(warehouse, f"{layer}/{entity}", commits)
+    yield f"current_state/{entity}", _swaps(warehouse, f"current_state/{entity}", commits)
 
 
 def _swaps(warehouse: Warehouse, name: str, commits: int) -> Iterator[Any]:
