@@ -5,7 +5,7 @@ Both change in one commit (guarantee 2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.table import DataFile, NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.state.columns import current_state_schema
 from sfcdc_assets.state.leaves import IdRange
 
@@ -91,6 +92,18 @@ class CurrentState:
     def files(self) -> dict[str, DataFile]:
         """The table's files by path."""
         return {file.path: file for file in self.table.files()}
+
+    def id_windows(self, rows_at_once: int) -> Iterator[IdWindow]:
+        """Ranges of Ids that together are all, each of as many key-range files as have so many rows."""
+        lower: str | None = None
+        rows = 0
+        for file in sorted(self.table.files(), key=lambda file: str(file.statistics["min.Id"])):
+            first = str(file.statistics["min.Id"])
+            if rows >= rows_at_once and lower != first:
+                yield IdWindow(lower, first)
+                lower, rows = first, 0
+            rows += file.rows
+        yield IdWindow(lower, None)
 
     def newest_rows(self, count: int) -> pa.Table:
         """The rows with the highest `_position`, a sample of what changed last."""

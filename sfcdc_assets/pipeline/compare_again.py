@@ -17,10 +17,11 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.columns import columns_of_table
 from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.verify import Lands, VerifyReport, frame, moving_since
+from sfcdc_assets.pipeline.verify import Lands, VerifyReport, moving_since
 from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, different_values, one_sided
 from sfcdc_assets.reconciliation.read_back import read_back
 from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.state.frames import arrow_frame
 
 IDS_PER_READ = 2_000
 """What one retrieve of the org takes."""
@@ -53,7 +54,7 @@ def compare_again(
         read_at = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
         read = read_back(org.session, entity, some, columns, described, position, read_at)
         unreadable |= {*read.refused, *read.left}
-        theirs = frame(read.rows).filter(~pl.col("_is_deleted"))
+        theirs = arrow_frame(read.rows).filter(~pl.col("_is_deleted"))
         ours = _rows_of(table, some)
         doubted |= set(ours.filter(pl.col("_in_doubt"))["Id"].to_list())
         ours = ours.filter(~pl.col("_is_deleted"))
@@ -77,5 +78,5 @@ def _rows_of(table: CurrentState, record_ids: list[str]) -> pl.DataFrame:
     parts = []
     for start in range(0, len(record_ids), IDS_PER_SCAN):
         listed = ", ".join(f"'{each}'" for each in record_ids[start : start + IDS_PER_SCAN])
-        parts.append(frame(table.table.scan(predicate=f"Id in ({listed})")))
+        parts.append(arrow_frame(table.table.scan(predicate=f"Id in ({listed})")))
     return pl.concat(parts)

@@ -20,6 +20,7 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.explain import CHAIN, value_chain
+from sfcdc_assets.state.frames import arrow_frame
 
 _QUOTE = "'"
 _FILES = pa.schema([("table", pa.string()), ("path", pa.string())])
@@ -40,7 +41,7 @@ def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str
     table = _history(warehouse, entity)
     fields = _fields(table, entity, field)
     found = all_versions(warehouse, entity, f"Id = '{to_18_characters(record_id).replace(_QUOTE, 2 * _QUOTE)}'")
-    rows = _frame(found) if found is not None else pl.DataFrame()
+    rows = arrow_frame(found) if found is not None else pl.DataFrame()
     if rows.is_empty():
         raise NotExplained(f"{entity} {record_id} has no version in history", "Check the id, and run `sfcdc sync`")
     chain = value_chain(rows, fields)
@@ -78,7 +79,7 @@ def explain_records(
                 yield from source.to_batches(filter=part[name])
 
     def chain(versions: pa.Table) -> pa.Table:
-        return value_chain(_frame(versions), list(fields)).to_arrow().cast(_CHAIN_ARROW)
+        return value_chain(arrow_frame(versions), list(fields)).to_arrow().cast(_CHAIN_ARROW)
 
     files = [{"table": each.name, "path": file.path} for each in (table, rows) for file in each.files()]
     paths = spark.createDataFrame(pa.Table.from_pylist(files, schema=_FILES))
@@ -118,10 +119,4 @@ def _fields(table: Table, entity: str, field: str | None) -> list[str]:
 def _origins(warehouse: Warehouse, entity: str, positions: Sequence[int]) -> pl.DataFrame:
     """`position`, `transaction_key`, `change_origin` of the entity's events."""
     rows = RawEvents.open(warehouse).origins(entity, positions)
-    return _frame(rows).unique(["position", "transaction_key"])
-
-
-def _frame(rows: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(rows)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return arrow_frame(rows).unique(["position", "transaction_key"])

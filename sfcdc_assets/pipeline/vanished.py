@@ -18,7 +18,6 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.reconciliation.vanish import VanishLimits
 from sfcdc_assets.snapshot.progress import SnapshotProgress
-from sfcdc_assets.snapshot.soql import IdWindow
 
 IDS_AT_ONCE = 500_000
 TELL_OF_DELETES = ("DELETE", "GAP_DELETE")
@@ -80,7 +79,7 @@ def vanished_rows(
     arriving = pl.concat([_ids(last_page), pl.Series("Id", sorted(doubted), pl.String)])
     gone: list[pl.Series] = []
     living = 0
-    for window in _windows(table):
+    for window in table.id_windows(IDS_AT_ONCE):
         within = f" and {window.condition}" if window.condition else ""
         ours = _ids(table.table.scan(["Id"], comparable + within))
         shown = pl.concat([_ids(taken.ids_of(progress.snapshot_number, window)), arriving])
@@ -102,18 +101,6 @@ def _told_of(warehouse: Warehouse, table: CurrentState, progress: SnapshotProgre
     headers = raw_events.headers(progress.entity, channel, wanted, after=table.applied(channel) or 0, up_to=landed)
     frame = pl.DataFrame(headers)
     return frame.filter(pl.col("change_type").is_in(TELL_OF_DELETES))["record_ids"].explode().cast(pl.String)
-
-
-def _windows(table: CurrentState) -> list[IdWindow]:
-    """Ranges of Ids that together are all, each of some key-range files."""
-    bounds: list[str] = []
-    rows = 0
-    for file in sorted(table.table.files(), key=lambda file: file.statistics["min.Id"]):
-        if rows >= IDS_AT_ONCE:
-            bounds.append(file.statistics["min.Id"])
-            rows = 0
-        rows += file.rows
-    return [IdWindow(low, high) for low, high in zip([None, *bounds], [*bounds, None], strict=True)]
 
 
 def _ids(rows: pa.Table) -> pl.Series:

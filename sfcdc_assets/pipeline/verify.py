@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import polars as pl
-import pyarrow as pa
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.columns import Column
@@ -36,6 +35,7 @@ from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.snapshot.pages import read_pages, rows_per_page, start
 from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.frames import arrow_frame
 
 HELD = 100_000
 """Differences held in memory while reading; beyond it the report says that there were more."""
@@ -210,27 +210,20 @@ def _compare(
     )
     seen: list[pl.Series] = []
     for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
-        rows = frame(page).filter(~pl.col("_is_deleted").fill_null(False))
+        rows = arrow_frame(page).filter(~pl.col("_is_deleted").fill_null(False))
         if rows.is_empty():
             continue
         seen.append(rows["Id"])
         low, high = str(rows["Id"].min()), str(rows["Id"].max())
-        ours = frame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
+        ours = arrow_frame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
         compared = [column.name for column in columns if column.name in after.fields and column.name != "Id"]
         report.in_org += rows.height
         report.values_compared += rows.height * len(compared)
         report.add(different_values(report.entity, rows, ours, compared))
         report.add(one_sided(report.entity, rows.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING))
-    live = frame(table.table.scan(["Id"], f"not _is_deleted{within}"))
+    live = arrow_frame(table.table.scan(["Id"], f"not _is_deleted{within}"))
     report.in_table += live.height
     org_ids = pl.concat(seen) if seen else pl.Series("Id", [], pl.String)
     extra = live.join(org_ids.to_frame("Id"), on="Id", how="anti")["Id"].to_list()
     report.add(one_sided(report.entity, extra, EXTRA))
     return pl.concat([org_ids, live["Id"]]).unique()
-
-
-def frame(rows: pa.Table) -> pl.DataFrame:
-    """The same rows for polars."""
-    found = pl.from_arrow(rows)
-    assert isinstance(found, pl.DataFrame)
-    return found

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from sfcdc_assets.lake.all_versions import all_versions
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.state.frames import arrow_frame
 
 ROWS_AT_ONCE = 250_000
@@ -21,7 +18,7 @@ def broken_histories(warehouse: Warehouse, entity: str) -> list[str]:
     """Ids of the records whose versions do not, in order; memory holds the versions of some key-range files."""
     table = CurrentState.open(warehouse, entity)
     found: list[str] = []
-    for window in _windows(table) if table is not None else ():
+    for window in table.id_windows(ROWS_AT_ONCE) if table is not None else ():
         versions = all_versions(warehouse, entity, window.condition or None, _COLUMNS)
         if versions is not None:
             found += broken(arrow_frame(versions))
@@ -36,16 +33,3 @@ def broken(versions: pl.DataFrame) -> list[str]:
     next_from = pl.col("_valid_from").shift(-1).over("Id")
     follows = pl.col("_superseded_at").eq_missing(next_position) & pl.col("_valid_to").eq_missing(next_from)
     return ordered.filter(~follows)["Id"].unique().sort().to_list()
-
-
-def _windows(table: CurrentState) -> Iterator[IdWindow]:
-    """Ranges of Ids that together are all, each of some key-range files."""
-    lower: str | None = None
-    rows = 0
-    for file in sorted(table.table.files(), key=lambda file: str(file.statistics["min.Id"])):
-        first = str(file.statistics["min.Id"])
-        if rows >= ROWS_AT_ONCE and lower != first:
-            yield IdWindow(lower, first)
-            lower, rows = first, 0
-        rows += file.rows
-    yield IdWindow(lower, None)

@@ -14,7 +14,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.changes import CHANGES
-from sfcdc_assets.state.columns import STANDS_AT, current_state_schema, history_schema
+from sfcdc_assets.state.columns import STANDS_AT, history_schema
 from sfcdc_assets.state.distrust import believed, marked
 from sfcdc_assets.state.frames import empty_rows
 from sfcdc_assets.state.large_text import REBUILT
@@ -194,8 +194,3 @@ class Timeline:
             deleted=self.counts.deleted
             + touched.filter(pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(False)).height,
         )
-
-
-def new_timeline(columns: Sequence[Column], batch: int) -> Timeline:
-    """One without rows."""
-    return Timeline(columns, empty_rows(current_state_schema(columns)), batch)

@@ -11,7 +11,7 @@ import polars as pl
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.cell_types import FROM_MEMBER
 from sfcdc_assets.state.segments import Flags, Segments
-from sfcdc_assets.state.steps import CHANGE, READ, ROW, SETS_ALL
+from sfcdc_assets.state.steps import CHANGE, READ, READABLE, ROW, SETS_ALL
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     kind = steps["_change_type"].fill_null("")
     before = np.roll(blocked, 1)
     before[0] = False
-    resets = blocked & (~before | sources.segments.begins | ~kind.is_in([*SETS_ALL, "UPDATE", "DELETE"]).to_numpy())
+    resets = blocked & (~before | sources.segments.begins | ~kind.is_in(READABLE).to_numpy())
     sets_all = kind.is_in(SETS_ALL).to_numpy()
     of_column: dict[str, Flags] = {}
     for index, column in enumerate(columns):

@@ -15,11 +15,8 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.columns import history_schema
 from sfcdc_assets.state.frames import empty_rows
 from sfcdc_assets.state.segments import Segments
-from sfcdc_assets.state.steps import ROW, SETS_ALL, steps_of
+from sfcdc_assets.state.steps import READABLE, ROW, steps_of
 from sfcdc_assets.state.values import Sources, fill
-
-READABLE = (*SETS_ALL, "UPDATE", "DELETE")
-"""Changes that tell what they did."""
 
 _ROW_ALONE = ("_is_deleted", "_deleted_reason", "_commit_timestamp", "_read_position")
 """What a read may tell of a row without there being a new version."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.state.changes import CHANGES, UNDECODABLE
-from sfcdc_assets.state.columns import OF_THE_ROW
-from sfcdc_assets.state.frames import arrow_frame
+from sfcdc_assets.state.columns import OF_THE_ROW, current_state_schema
+from sfcdc_assets.state.frames import arrow_frame, empty_rows
 from sfcdc_assets.state.read_rows import read_schema
-from sfcdc_assets.state.timeline import Reading, Timeline, new_timeline
+from sfcdc_assets.state.timeline import Reading, Timeline
 
 COLUMNS = (
     Column("Id", ColumnType.STRING, False, "id"),
@@ -101,6 +101,11 @@ def read(record_id: str, position: int, at: float | None = None, **values: objec
 def reads(rows: Iterable[Mapping[str, object]], columns: Sequence[Column] = COLUMNS) -> pl.DataFrame:
     """As `read_schema`."""
     return arrow_frame(pa.Table.from_pylist(list(rows), schema=read_schema(columns)))
+
+
+def new_timeline(columns: Sequence[Column], batch: int) -> Timeline:
+    """One without rows."""
+    return Timeline(columns, empty_rows(current_state_schema(columns)), batch)
 
 
 def timeline(*changes: Mapping[str, object], columns: Sequence[Column] = COLUMNS) -> Timeline:

@@ -10,7 +10,7 @@ import polars as pl
 from hypothesis import given, settings
 
 from sfcdc_assets.state.columns import OF_THE_ROW
-from sfcdc_assets.state.timeline import Reading, Timeline, new_timeline
+from sfcdc_assets.state.timeline import Reading, Timeline
 from sfcdc_assets_tests.state.builders import (
     COLUMNS,
     NAMES,
@@ -18,6 +18,7 @@ from sfcdc_assets_tests.state.builders import (
     everything,
     follow,
     frame,
+    new_timeline,
     read,
     reads,
     refetch,
