@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     far back. For sixty times as long a read that contradicts an event is not believed."""
 
     describe_seconds: float = Field(default=900.0, ge=0)
-    """How often an object with changes is described anew: some changes of fields show nowhere else. Each costs one API
+    """How often an object with changes is described again: some changes of fields show nowhere else. Each costs one API
     request."""
 
     vanish_percent: float = Field(default=10.0, ge=0, le=100)

@@ -4,10 +4,10 @@ import dagster as dg
 
 from sfcdc_assets import clock
 from sfcdc_assets.assets.maintenance_metadata import by_asset, maintenance_metadata
-from sfcdc_assets.assets.run_scope import LANE_TAG
+from sfcdc_assets.assets.run_scope import CONCURRENCY_TAG
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.maintenance.maintain import maintain_with_settings, summary_of
-from sfcdc_assets.pipeline.payload_retention import drop_payloads
+from sfcdc_assets.pipeline.landing.payload_retention import drop_payloads
 from sfcdc_assets.resources.lake import LakeResource
 
 LONG = {"sfcdc/work": "long"}
@@ -36,7 +36,7 @@ SNAPSHOT = dg.define_asset_job(
     "snapshot",
     selection=dg.AssetSelection.assets(["salesforce", "snapshot"]),
     tags=LONG,
-    description="Read the chosen entities whole from the org by Bulk API 2.0, pinned to the stream; the next `sync` "
+    description="Read the chosen entities whole from the org by Bulk API 2.0, taken at a watermark of the stream; the next `sync` "
     "builds current_state from it. An unfinished snapshot goes on where it stopped.",
 )
 
@@ -99,4 +99,4 @@ MAINTAIN = dg.GraphDefinition(
     description="Pack small files, forget cuts past SFCDC_CUT_RETENTION_DAYS, delete files that nothing needs, write "
     "checkpoints: what a run costs then depends on what is new, not on how old the warehouse is. No row changes, and "
     "runs may be at work meanwhile.",
-).to_job(tags={**LONG, LANE_TAG: "maintenance"})
+).to_job(tags={**LONG, CONCURRENCY_TAG: "maintenance"})

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from sfcdc_assets.pipeline.schema_changes import KEPT_BEFORE, is_retired
+from sfcdc_assets.pipeline.schemas.schema_changes import KEPT_BEFORE, is_retired
 
 Metadata = dict[str, Any]
 

@@ -81,4 +81,4 @@ def table_under(page: Path, heading: str) -> dict[str, str]:
     """First column (without backticks) -> second column of the first table below `## heading`."""
     section = page.read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| `([^`]+)` \|([^|]*)\|", section, re.MULTILINE)
-    return {name: told.strip() for name, told in rows}
+    return {name: reported.strip() for name, reported in rows}

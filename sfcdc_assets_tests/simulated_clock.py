@@ -71,7 +71,7 @@ class SimulatedClock(Clock):
             patch.setattr(FetchStream, "__init__", known)
             if self._runs:
                 # A library dates the creation of tables by the machine's clock.
-                patch.setattr(Table, "created_ms", property(lambda table: self.told_at(created_ms(table))))
+                patch.setattr(Table, "created_ms", property(lambda table: self.event_at(created_ms(table))))
             try:
                 yield
             finally:
@@ -85,7 +85,7 @@ class SimulatedClock(Clock):
         with self._lock:
             return self._offset + (_machine_ms() if self._runs else 0)
 
-    def told_at(self, machine_ms: int) -> int:
+    def event_at(self, machine_ms: int) -> int:
         """What this clock told when the machine's clock told this."""
         return machine_ms + next(offset for since, offset in reversed(self._offsets) if since <= machine_ms)
 

@@ -36,9 +36,9 @@ def problems(citation: Citation) -> list[str]:
 
 def test_every_page_and_section_that_a_file_cites_is_there() -> None:
     wrong = {
-        str(path.relative_to(ROOT)): told
+        str(path.relative_to(ROOT)): reported
         for path in text_files()
-        if (told := [problem for citation in citations(path.read_text()) for problem in problems(citation)])
+        if (reported := [problem for citation in citations(path.read_text()) for problem in problems(citation)])
         and path != Path(__file__)
     }
     assert not wrong
@@ -65,7 +65,7 @@ def test_links_with_an_anchor_lead_to_a_heading(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "carried"),
     [
         ("docs/no-such-page.md", "there is no docs/no-such-page.md"),
         ('docs/storage-layout.md, "Commit\n# protocols"', "has no section 'Commit protocols'"),
@@ -73,5 +73,5 @@ def test_links_with_an_anchor_lead_to_a_heading(page: Path) -> None:
         ("docs/storage-layout.md#nothing", "has no #nothing"),
     ],
 )
-def test_a_citation_that_leads_nowhere_is_found(text: str, told: str) -> None:
-    assert [problem for citation in citations(text) for problem in problems(citation) if told in problem]
+def test_a_citation_that_leads_nowhere_is_found(text: str, reported: str) -> None:
+    assert [problem for citation in citations(text) for problem in problems(citation) if reported in problem]

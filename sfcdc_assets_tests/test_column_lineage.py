@@ -12,8 +12,8 @@ from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.raw_events import RAW_EVENTS
-from sfcdc_assets.state.columns import current_state_schema, history_schema
-from sfcdc_assets.state.text_fields import TEXT_FIELDS
+from sfcdc_assets.state.text_values import TEXT_FIELDS
+from sfcdc_assets.state.version_columns import current_state_schema, history_schema
 from sfcdc_assets.table_metadata import table_metadata
 
 WIDEST = tuple(Column(f"A_field_with_a_long_name_{number}__c", ColumnType.STRING) for number in range(800))

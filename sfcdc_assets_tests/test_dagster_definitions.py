@@ -173,7 +173,7 @@ def test_the_instance_of_make_dev_sends_nothing_and_runs_one_run_a_lane() -> Non
     assert instance["run_monitoring"]["enabled"]
     runs = instance["concurrency"]["runs"]
     limits = {limit["key"]: limit["limit"] for limit in runs["tag_concurrency_limits"]}
-    assert limits == {"sfcdc/lane": 1, "sfcdc/work": 2, "dagster/backfill": 2}
+    assert limits == {"sfcdc/concurrency_key": 1, "sfcdc/work": 2, "dagster/backfill": 2}
     assert limits["sfcdc/work"] < runs["max_concurrent_runs"], "a slot is left for applying events"
 
 

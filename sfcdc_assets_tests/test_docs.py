@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.change_events.landing import QUARANTINE, RAW_EVENTS
+from sfcdc_assets.change_events.raw_event_rows import QUARANTINE, RAW_EVENTS
 from sfcdc_assets.cli.emulated_org import open_org
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.server import EmulatorServer
@@ -24,13 +24,13 @@ from sfcdc_assets.lake.audits import AUDITS
 from sfcdc_assets.lake.channel_filters import FILTERS
 from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
-from sfcdc_assets.lake.lost_places import LOST_PLACES
+from sfcdc_assets.lake.lost_checkpoints import LOST_CHECKPOINTS
 from sfcdc_assets.lake.organization import ORGANIZATION
 from sfcdc_assets.lake.schemas import SCHEMAS
-from sfcdc_assets.lake.snapshots import PLACE_COLUMNS
-from sfcdc_assets.state.columns import SYSTEM_COLUMNS, history_schema
+from sfcdc_assets.lake.snapshots import READ_OF_COLUMNS
 from sfcdc_assets.state.read_rows import READ_COLUMNS
-from sfcdc_assets.state.text_fields import TEXT_FIELDS
+from sfcdc_assets.state.text_values import TEXT_FIELDS
+from sfcdc_assets.state.version_columns import SYSTEM_COLUMNS, history_schema
 from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
 
 README, TABLES = ROOT / "README.md", ROOT / "docs" / "tables.md"
@@ -52,8 +52,8 @@ SCHEMAS_OF_TABLES = {
     "`raw_events`": RAW_EVENTS,
     "`schemas`": SCHEMAS,
     "`quarantine`": QUARANTINE,
-    "`lost_places`": LOST_PLACES,
-    "`snapshot/<Entity>`": pa.schema([*READ_COLUMNS, *PLACE_COLUMNS]),
+    "`lost_places`": LOST_CHECKPOINTS,
+    "`snapshot/<Entity>`": pa.schema([*READ_COLUMNS, *READ_OF_COLUMNS]),
     "`text_fields/<Entity>`": TEXT_FIELDS,
     "`gap_reconciliation/<Entity>`": LEDGER,
     "`current_state/<Entity>`": SYSTEM_COLUMNS,
@@ -124,10 +124,10 @@ def test_every_setting_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_the_readme_tells_the_defaults_of_the_settings() -> None:
-    told = table_under(README, "Settings")
+    reported = table_under(README, "Settings")
     for name, field in Settings.model_fields.items():
         if isinstance(field.default, str):
-            assert told[f"SFCDC_{name.upper()}"] == f"`{field.default}`"
+            assert reported[f"SFCDC_{name.upper()}"] == f"`{field.default}`"
 
 
 @pytest.mark.parametrize("heading", SCHEMAS_OF_TABLES)
@@ -145,5 +145,5 @@ def test_links_and_images_lead_to_files_that_are_there(page: Path) -> None:
 def test_every_command_has_a_line_in_the_readme() -> None:
     from sfcdc_assets.cli.main import app  # noqa: PLC0415 - only this test needs the commands
 
-    told = set(re.findall(r"^\| `sfcdc (\w+)`", README.read_text(), re.MULTILINE))
-    assert told == {command.callback.__name__ for command in app.registered_commands if command.callback}
+    reported = set(re.findall(r"^\| `sfcdc (\w+)`", README.read_text(), re.MULTILINE))
+    assert reported == {command.callback.__name__ for command in app.registered_commands if command.callback}

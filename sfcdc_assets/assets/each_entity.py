@@ -24,9 +24,9 @@ def each_entity(
             context.log.error(f"{state.entity} failed: {error}", exc_info=error)
             failures[state.entity] = error
     if failures:
-        told = "; ".join(f"{entity}: {first_line(error)}" for entity, error in failures.items())
+        description = "; ".join(f"{entity}: {first_line(error)}" for entity, error in failures.items())
         raise dg.Failure(
-            f"Failed: {told.removesuffix('.')}. All other entities of this run are done.",
+            f"Failed: {description.removesuffix('.')}. All other entities of this run are done.",
             metadata={"failed_entities": ", ".join(failures)},
         )
 

@@ -17,10 +17,10 @@ from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.current_state import ApplyReport
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.read_back import ReadBackReport
-from sfcdc_assets.pipeline.schema_changes import SchemaChange, is_retired
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport
+from sfcdc_assets.pipeline.schemas.schema_changes import SchemaChange, is_retired
 from sfcdc_assets.table_metadata import Metadata, lag_seconds, table_metadata, timestamp
 
 SAMPLE_ROWS = 5
@@ -35,9 +35,9 @@ def channel_observation(warehouse: Warehouse, report: LandingReport) -> dg.Asset
         "transaction_open": not report.is_complete,
         "polled_at": timestamp(clock.now_ms()),
     }
-    lost = RawEvents.open(warehouse).last_lost_place(report.channel) if report.lost_place else None
+    lost = RawEvents.open(warehouse).last_lost_checkpoint(report.channel) if report.lost_checkpoint else None
     if lost is not None:
-        metadata["lost_place"] = lost["reason"]
+        metadata["lost_checkpoint"] = lost["reason"]
         metadata["bridged_to"] = timestamp(lost["lost_at"])
         if lost["last_landed_at"]:
             metadata["bridged_from"] = timestamp(lost["last_landed_at"])
@@ -163,7 +163,7 @@ def current_state_metadata(warehouse: Warehouse, report: ApplyReport, changes: S
         "deleted": report.deleted,
         "waiting": report.waiting,
         "read_back": report.read_back,
-        "leaves_written": report.leaves_written,
+        "key_ranges_written": report.key_ranges_written,
         "bytes_written": report.bytes_written,
         "delta_version": report.version,
         "snapshot": report.snapshot,

@@ -38,15 +38,15 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState
-from sfcdc_assets.pipeline.lander import Lander
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.read_back import ReadBackReport
-from sfcdc_assets.pipeline.refused_reads import refused_reads, sentences
-from sfcdc_assets.pipeline.schema_changes import schema_changes
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.lander import Lander
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport
+from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads, sentences
+from sfcdc_assets.pipeline.schemas.schema_changes import schema_changes
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
@@ -76,7 +76,7 @@ def layer_specs(channels: tuple[str, ...]) -> list[dg.AssetSpec]:
             [TEXT_FIELDS_KEY],
             "reconciliation",
             {"deltalake", "salesforce"},
-            "The doubt ledger: records (or `*`, the entity) whose state the stream does not tell for sure, "
+            "The reconciliation ledger: records (or `*`, the entity) whose state the stream does not tell for sure, "
             "why, since when, and how they were healed by reading exactly them back from the org.",
         ),
         _layer(
@@ -149,14 +149,14 @@ def build_layers(channels: tuple[str, ...]) -> dg.AssetsDefinition:
     return layers
 
 
-class LayerRun(Teller):
+class LayerRun(ApplyListener):
     """One run over its scope's entities; each step is logged and, where it is one, a materialization."""
 
     def __init__(
         self,
         context: dg.AssetExecutionContext,
         warehouse: Warehouse,
-        org: Org,
+        org: OrgConnection,
         landing: Lander,
         spark: SparkResource,
     ) -> None:
@@ -207,8 +207,8 @@ class LayerRun(Teller):
         context, channel = self._context, report.channel
         context.log.info(f"{channel}: {report.count} events landed, position {report.position}")
         context.log_event(channel_observation(self._warehouse, report))
-        if report.lost_place:
-            context.log.warning(f"{channel}: place lost, its entities are read again: {report.lost_place}")
+        if report.lost_checkpoint:
+            context.log.warning(f"{channel}: checkpoint lost, its entities are read again: {report.lost_checkpoint}")
         for entity, of in self._scope.entities.items():
             if of == channel and (entity in report.events or not self._scope.touched_only):
                 metadata = raw_events_metadata(self._warehouse, report, entity)
@@ -242,17 +242,17 @@ class LayerRun(Teller):
     def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
         spark, run_id, privacy = self._spark.spark_session, self._context.run.run_id, self._org.privacy
         report = apply_entity(self._warehouse, spark, privacy, state.entity, state.channel, run_id, up_to)
-        self._context.log.info(_told(report))
+        self._context.log.info(_described(report))
         self._schemas_before.setdefault(state.entity, report.schema_before)
         return report
 
 
-def _told(report: ApplyReport) -> str:
+def _described(report: ApplyReport) -> str:
     doubts = ", ".join(f"{count} {reason}" for reason, count in report.doubts_opened.items())
     return (
         f"{report.entity}: events {report.from_position + 1} to {report.to_position} of {report.channel} applied: "
         f"{report.inserted} inserted, {report.updated} updated, {report.deleted} deleted, "
         f"{'in doubt ' + doubts if doubts else 'none in doubt'}, {report.waiting} waiting, "
         f"{report.doubts_healed} healed; "
-        f"{report.rows} rows, {report.leaves_written} leaves written in {report.seconds:.1f} s"
+        f"{report.rows} rows, {report.key_ranges_written} leaves written in {report.seconds:.1f} s"
     )

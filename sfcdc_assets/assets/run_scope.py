@@ -10,8 +10,8 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.lander import LandedOnly, Lander, Poller
-from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.landing.lander import LandedOnly, Lander, Poller
+from sfcdc_assets.pipeline.org_connection import OrgConnection
 
 TRIGGER_TAG = "sfcdc/trigger"
 """On runs that a sensor, a schedule or `sfcdc sync` asked for: of their range only what has work is done."""
@@ -21,11 +21,11 @@ COMPLETE_THROUGH_TAG = "sfcdc/complete_through_ms"
 """What the sensor knew of the channel when it asked for the run: see `LandingReport.complete_through_ms`."""
 CHANNEL_TAG = "sfcdc/channel"
 """The channel whose entities such a run is about."""
-LANE_TAG = "sfcdc/lane"
+CONCURRENCY_TAG = "sfcdc/concurrency_key"
 """At most one run at a time in a lane (dagster.yaml)."""
 
 
-def lane(channel: str, job: str) -> str:
+def concurrency_key(channel: str, job: str) -> str:
     """A job on a channel: a long snapshot does not hold up the channel's events."""
     return f"{job} {channel}"
 
@@ -55,7 +55,7 @@ class RunScope:
         return tuple(dict.fromkeys(self.entities.values()))
 
 
-def lander(context: dg.AssetExecutionContext, warehouse: Warehouse, org: Org, settings: Settings) -> Lander:
+def lander(context: dg.AssetExecutionContext, warehouse: Warehouse, org: OrgConnection, settings: Settings) -> Lander:
     """How a run lands: not at all if a sensor asked for it, by itself otherwise."""
     tags = context.run.tags
     if tags.get(TRIGGER_TAG) != SENSOR:
@@ -63,7 +63,9 @@ def lander(context: dg.AssetExecutionContext, warehouse: Warehouse, org: Org, se
     return LandedOnly(warehouse, {tags[CHANNEL_TAG]: int(tags[COMPLETE_THROUGH_TAG])})
 
 
-def run_scope(context: dg.AssetExecutionContext, warehouse: Warehouse, settings: Settings, org: Org) -> RunScope:
+def run_scope(
+    context: dg.AssetExecutionContext, warehouse: Warehouse, settings: Settings, org: OrgConnection
+) -> RunScope:
     """Read a run's scope from its partition keys and tags. Raises `UnknownEntity` for a key a person asked for."""
     touched_only = TRIGGER_TAG in context.run.tags
     known = entity_channels(warehouse, settings.channels, settings.entities, org.members)

@@ -17,13 +17,13 @@ from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.change_of_channel import begin_on
+from sfcdc_assets.pipeline.applying.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.payload_retention import seen_by_retention
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.refused_reads import refused_reads
-from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
-from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
+from sfcdc_assets.pipeline.landing.payload_retention import seen_by_retention
+from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads
+from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
+from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
@@ -45,7 +45,7 @@ _UNKNOWN_SIGHT = (
     specs=[
         dg.AssetSpec(
             SNAPSHOT_KEY,
-            description="The entity's rows as read by Bulk API 2.0, pinned to a position of the stream: they stand for "
+            description="The entity's rows as read by Bulk API 2.0, taken at a watermark of the stream: they stand for "
             "every event up to it. Read page by page; an interrupted snapshot goes on where it stopped.",
             group_name="landing",
             kinds={"deltalake", "salesforce"},
@@ -64,19 +64,19 @@ def snapshot(
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect(warehouse) as connected, lander(context, warehouse, connected, settings) as landing:
         scope = run_scope(context, warehouse, settings, connected)
-        pins = Pins(warehouse, landing, settings.visibility_seconds)
+        watermarks = Watermarks(warehouse, landing, settings.visibility_seconds)
 
         def take(state: EntityState) -> None:
             first = 0
             if state.channel_changed:
                 first = begin_on(warehouse, state.entity, state.channel)
-                context.log.warning(f"{state.entity}: {state.channel} feeds it from now on, so it is read anew")
+                context.log.warning(f"{state.entity}: {state.channel} feeds it from now on, so it is read again")
             report = take_snapshot(
                 warehouse,
                 connected,
                 state.entity,
                 state.channel,
-                lambda position: pins.of(state.channel, position),
+                lambda position: watermarks.of(state.channel, position),
                 spark=lambda: spark.spark_session,
                 at_least=first,
                 on_page=_Progress(context.log.info),
@@ -84,7 +84,7 @@ def snapshot(
             )
             if report.sight is Sight.UNKNOWN:
                 context.log.warning(_UNKNOWN_SIGHT.format(entity=state.entity))
-            context.log.info(_told(report))
+            context.log.info(_described(report))
             log_materialization(context, SNAPSHOT_KEY, state.entity, snapshot_metadata(warehouse, report))
 
         states = entity_states(warehouse, scope.entities)
@@ -99,13 +99,15 @@ def snapshot(
 
 
 def snapshot_metadata(warehouse: Warehouse, report: SnapshotReport) -> Metadata:
-    """How the snapshot was read, its pin, and a sample of its rows."""
+    """How the snapshot was read, its watermark, and a sample of its rows."""
     name = snapshots.name_of(report.entity)
     table = Snapshots.open(warehouse, report.entity)
     assert table is not None
-    told = {key: value for key, value in asdict(report).items() if key not in ("rows", "entity", "seconds", "sight")}
+    description = {
+        key: value for key, value in asdict(report).items() if key not in ("rows", "entity", "seconds", "sight")
+    }
     return {
-        **told,
+        **description,
         "seconds": round(report.seconds, 3),
         "user_sees": report.sight.value,
         **table_metadata(warehouse.uri(name), name, report.rows, table.table.schema, table.sample(SAMPLE_ROWS)),
@@ -126,7 +128,7 @@ class _Progress:
             self._next = time.monotonic() + PROGRESS_SECONDS
 
 
-def _told(report: SnapshotReport) -> str:
+def _described(report: SnapshotReport) -> str:
     how = "went on with" if report.resumed else "read"
     return (
         f"{report.entity}: {how} snapshot {report.number}, {report.rows} rows in {report.pages} pages, pinned to "

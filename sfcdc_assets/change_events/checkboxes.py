@@ -59,5 +59,5 @@ class Checkboxes:
             problem = "which of the checkboxes that it does not name belong to it is not known"
         else:
             return [(column, name in named) for name, column in self.columns.items()], None
-        told = [(column, True) for name, column in self.columns.items() if name in named]
-        return told, f"{', '.join(touched)}: {problem}"
+        known = [(column, True) for name, column in self.columns.items() if name in named]
+        return known, f"{', '.join(touched)}: {problem}"

@@ -216,8 +216,8 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
     return metadata
 
 
-def _shape(told: str) -> tuple[int, int, int] | None:
-    length, precision, scale = (int(number) for number in told.split(","))
+def _shape(shape_text: str) -> tuple[int, int, int] | None:
+    length, precision, scale = (int(number) for number in shape_text.split(","))
     return (length, precision, scale) if length or precision or scale else None
 
 
@@ -232,8 +232,8 @@ def _column(name: str, leaf: SchemaField, described: Mapping[str, Any] | None) -
         salesforce_type = described["type"]
         length = described.get("length") or 0
         large_text = large_text or (salesforce_type == "textarea" and length >= LARGE_TEXT_LENGTH)
-        told = (length, described.get("precision") or 0, described.get("scale") or 0)
-        shape = told if any(told) else None
+        shape_text = (length, described.get("precision") or 0, described.get("scale") or 0)
+        shape = shape_text if any(shape_text) else None
     return Column(
         name, _FROM_DESCRIBE.get(salesforce_type, ColumnType.STRING), large_text, salesforce_type, shape=shape
     )

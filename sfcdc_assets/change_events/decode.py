@@ -18,8 +18,8 @@ import fastavro
 from sfcdc_assets.change_events.bitmap import FieldBit, covers, field_bits
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.checkboxes import Checkboxes
-from sfcdc_assets.change_events.claims import Named, claims, named_fields
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.enriched_values import Named, enriched, named_fields
 from sfcdc_assets.change_events.errors import PayloadError
 from sfcdc_assets.change_events.event_schema import (
     HEADER_FIELD,
@@ -47,16 +47,17 @@ _REMEMBERED_UPDATES = 1024
 
 @dataclass(frozen=True, slots=True)
 class DecodedEvent:
-    """One event: its header, the cells it sets (each column at most once), which of them hold a diff, its claims."""
+    """One event: its header, the cells it sets (each column at most once), which of them hold a diff, its enriched
+    values."""
 
     header: ChangeEventHeader
     cells: list[Cell]
     diff_columns: frozenset[int]
     """Columns whose cell is not the value but a diff to the value before (large text)."""
-    untold: str | None = None
+    missing: str | None = None
     """What the event changed without telling the value, in words; only reading the record back does."""
-    claims: Sequence[Cell] = ()
-    """Columns that the event did not change, and what it says is in them (see `claims`). Never null, never a diff."""
+    enriched: Sequence[Cell] = ()
+    """Columns that the event did not change, and what it says is in them (see `enriched`). Never null, never a diff."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class _Update:
     parts: tuple[tuple[str, Leaf], ...]
     whole: tuple[WantedField, ...]
     diffs: frozenset[int]
-    untold: frozenset[str]
+    missing: frozenset[str]
     """Switchable fields of which parts changed: what they are together is not told."""
     named: Named
 
@@ -111,44 +112,44 @@ class EventDecoder:
         header = header_from_values(body[HEADER_FIELD], self._symbols)
         if header.change_type is ChangeType.UPDATE:
             update = self._update(header.changed_fields, header.nulled_fields, header.diff_fields)
-            untold: dict[str, None] = {f"{name}: {_PARTS_ONLY}": None for name in sorted(update.untold)}
-            cells = self._changed(body, update, untold)
+            missing: dict[str, None] = {f"{name}: {_PARTS_ONLY}": None for name in sorted(update.missing)}
+            cells = self._changed(body, update, missing)
             # A null is a null, whatever the bitmap of diffs says.
             diffs = update.diffs and update.diffs.intersection(column for column, value in cells if value is not None)
-            told = claims(body, update.named, self._fields)
-            return DecodedEvent(header, cells, diffs, "; ".join(untold) or None, told)
+            carried = enriched(body, update.named, self._fields)
+            return DecodedEvent(header, cells, diffs, "; ".join(missing) or None, carried)
         if header.change_type.carries_all_fields:
-            untold = {}
-            return DecodedEvent(header, self._all(body, untold), frozenset(), "; ".join(untold) or None)
+            missing = {}
+            return DecodedEvent(header, self._all(body, missing), frozenset(), "; ".join(missing) or None)
         if header.change_type is ChangeType.DELETE:
-            told = claims(body, self._nothing_named, self._fields)
-            return DecodedEvent(header, [], frozenset(), claims=told)
+            carried = enriched(body, self._nothing_named, self._fields)
+            return DecodedEvent(header, [], frozenset(), enriched=carried)
         return DecodedEvent(header, [], frozenset())
 
-    def _all(self, body: dict[str, Any], untold: dict[str, None]) -> list[Cell]:
+    def _all(self, body: dict[str, Any], missing: dict[str, None]) -> list[Cell]:
         cells: list[Cell] = []
-        self._checkboxes(self._lists, body, cells, untold)
+        self._checkboxes(self._lists, body, cells, missing)
         for field in self._fields.values():
             if field.compound:
-                self._whole(field, body[field.name], cells, untold)
+                self._whole(field, body[field.name], cells, missing)
             elif field.plain is not None:
                 cells.append((field.plain.column, self._value(field.name, field.plain, body[field.name])))
         return cells
 
-    def _changed(self, body: dict[str, Any], update: _Update, untold: dict[str, None]) -> list[Cell]:
+    def _changed(self, body: dict[str, Any], update: _Update, missing: dict[str, None]) -> list[Cell]:
         cells: list[Cell] = list(update.nulls)
         for name, leaf in update.plain:
             cells.append((leaf.column, self._value(name, leaf, body[name])))
         for name, leaf in update.parts:
             cells.append((leaf.column, self._part(name, leaf, body[name])))
-        self._checkboxes(update.whole, body, cells, untold)
+        self._checkboxes(update.whole, body, cells, missing)
         for field in update.whole:
             if field.compound:
-                self._whole(field, body[field.name], cells, untold)
+                self._whole(field, body[field.name], cells, missing)
         return cells
 
     def _checkboxes(
-        self, fields: Iterable[WantedField], body: dict[str, Any], cells: list[Cell], untold: dict[str, None]
+        self, fields: Iterable[WantedField], body: dict[str, Any], cells: list[Cell], missing: dict[str, None]
     ) -> None:
         """The checkboxes of the lists among the fields."""
         touched: dict[str, tuple[Checkboxes, list[str]]] = {}
@@ -156,15 +157,15 @@ class EventDecoder:
             if field.checkboxes is not None:
                 touched.setdefault(field.checkboxes.stem, (field.checkboxes, []))[1].append(field.name)
         for checkboxes, lists in touched.values():
-            told, problem = checkboxes.read(body, lists)
-            cells.extend(told)
+            carried, problem = checkboxes.read(body, lists)
+            cells.extend(carried)
             if problem is not None:
-                untold[problem] = None
+                missing[problem] = None
 
-    def _whole(self, field: WantedField, value: Any, cells: list[Cell], untold: dict[str, None]) -> None:
+    def _whole(self, field: WantedField, value: Any, cells: list[Cell], missing: dict[str, None]) -> None:
         """A value with its parts. One that is a text has no parts: what was a person's name is a business's now."""
         if field.plain is not None and isinstance(value, dict):
-            untold[f"{field.name}: {_PARTS_ONLY}"] = None
+            missing[f"{field.name}: {_PARTS_ONLY}"] = None
         elif field.plain is not None:
             cells.append((field.plain.column, self._value(field.name, field.plain, value)))
         parts = value if isinstance(value, dict) else None
@@ -192,11 +193,11 @@ class EventDecoder:
     def _compile_update(
         self, changed_fields: tuple[str, ...], nulled_fields: tuple[str, ...], diff_fields: tuple[str, ...]
     ) -> _Update:
-        nulled = self._leaves(nulled_fields)
-        sent = {bit: leaf for bit, leaf in self._leaves(diff_fields).items() if not covers(nulled, bit)}
+        nulled = self._key_ranges(nulled_fields)
+        sent = {bit: leaf for bit, leaf in self._key_ranges(diff_fields).items() if not covers(nulled, bit)}
         diffs = frozenset(leaf.column for leaf in sent.values() if leaf is not None)
         # A diff is a change even if the other bitmap forgot it: its value was sent.
-        sent |= {bit: leaf for bit, leaf in self._leaves(changed_fields).items() if not covers(nulled, bit)}
+        sent |= {bit: leaf for bit, leaf in self._key_ranges(changed_fields).items() if not covers(nulled, bit)}
         # A list of checkboxes that is null has no true one.
         sent |= {bit: leaf for bit, leaf in nulled.items() if self._fields[bit[0]].checkboxes is not None}
         # A whole compound field is read from the body, its nulled parts with it.
@@ -210,7 +211,7 @@ class EventDecoder:
                 plain.append((field.name, leaf))
             elif (position, None) not in sent:
                 parts.append((field.name, leaf))
-        untold = self._switchable((*changed_fields, *nulled_fields)) - {field.name for field in whole}
+        missing = self._switchable((*changed_fields, *nulled_fields)) - {field.name for field in whole}
         bits = {bit for each in (changed_fields, nulled_fields, diff_fields) for bit in field_bits(each, self._layout)}
         return _Update(
             self._nulls(nulled),
@@ -218,7 +219,7 @@ class EventDecoder:
             tuple(parts),
             tuple(whole),
             diffs,
-            frozenset(untold),
+            frozenset(missing),
             named_fields(bits, self._layout),
         )
 
@@ -236,7 +237,7 @@ class EventDecoder:
             columns.update((each.column, None) for each in leaves if each is not None)
         return tuple(columns.items())
 
-    def _leaves(self, bitmap: Sequence[str]) -> dict[FieldBit, Leaf | None]:
+    def _key_ranges(self, bitmap: Sequence[str]) -> dict[FieldBit, Leaf | None]:
         """The wanted leaves a bitmap names; None for a whole compound field."""
         leaves: dict[FieldBit, Leaf | None] = {}
         for position, child in field_bits(bitmap, self._layout):

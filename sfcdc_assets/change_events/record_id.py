@@ -15,5 +15,5 @@ def to_18_characters(record_id: str) -> str:
     suffix = ""
     for chunk in (record_id[0:5], record_id[5:10], record_id[10:15]):
         # Bit k of the index is set when character k of the chunk is an upper-case letter.
-        suffix += _SUFFIX[sum(1 << place for place, character in enumerate(chunk) if "A" <= character <= "Z")]
+        suffix += _SUFFIX[sum(1 << checkpoint for checkpoint, character in enumerate(chunk) if "A" <= character <= "Z")]
     return record_id + suffix

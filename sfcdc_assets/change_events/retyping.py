@@ -2,7 +2,7 @@
 
 A column has the field's type of today. Each change of type that loses something left a column beside it,
 `<field>__before_<n>`, of the type before, with the values that did not convert. A value passes through the types one
-after another and stays where it does not get on, so a table that is rewritten and one that is made anew from old events
+after another and stays where it does not get on, so a table that is rewritten and one that is rebuilt from old events
 hold the same.
 """
 
@@ -97,5 +97,5 @@ class Retyping:
                 converted, kept = follow(value, type_, way)
             cells.append((index, converted))
             cells.extend((self._number[name], of_before) for name, of_before in kept.items())
-        claims = [claim for claim in decoded.claims if claim[0] not in self._ways]
-        return replace(decoded, cells=cells, diff_columns=frozenset(diffs), claims=claims)
+        enriched = [claim for claim in decoded.enriched if claim[0] not in self._ways]
+        return replace(decoded, cells=cells, diff_columns=frozenset(diffs), enriched=enriched)

@@ -7,11 +7,11 @@ import dagster as dg
 from sfcdc_assets import clock
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.pipeline.audit import audit
+from sfcdc_assets.pipeline.audits.audit import audit
+from sfcdc_assets.pipeline.audits.verify import open_drift_doubts
 from sfcdc_assets.pipeline.entities import entity_channels, entity_states
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.patience import POLL
-from sfcdc_assets.pipeline.verify import open_drift_doubts
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.patience import POLL
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 
@@ -68,7 +68,7 @@ def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) ->
             report.in_org,
             report.in_table,
             report.compared,
-            report.in_motion,
+            report.changed_meanwhile,
             report.in_doubt,
             len(report.differences),
             report.windows,

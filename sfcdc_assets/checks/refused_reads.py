@@ -5,7 +5,7 @@ import dagster as dg
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.refused_reads import refused_reads, sentences
+from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads, sentences
 from sfcdc_assets.resources.lake import LakeResource
 
 NAME = "reads_are_applied"

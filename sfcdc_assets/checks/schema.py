@@ -11,7 +11,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake import current_state
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.schema_audit import NEWS, SchemaAudit, audit_schema
+from sfcdc_assets.pipeline.schemas.schema_audit import NEWS, SchemaAudit, audit_schema
 from sfcdc_assets.resources.lake import LakeResource
 
 
@@ -60,7 +60,7 @@ def _result(audits: Sequence[SchemaAudit], now: datetime) -> dg.AssetCheckResult
 
 def _problems(audit: SchemaAudit) -> list[str]:
     return [f"{audit.entity}: {name} has no column" for name in audit.missing] + [
-        f"{audit.entity}: {told}" for told in audit.wrong
+        f"{audit.entity}: {description}" for description in audit.wrong
     ]
 
 

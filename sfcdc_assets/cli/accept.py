@@ -9,7 +9,7 @@ import typer
 from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.accept import accept as accept_entity
+from sfcdc_assets.pipeline.org_reads.accept_vanished import accept as accept_entity
 
 
 def accept(

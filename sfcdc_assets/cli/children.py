@@ -67,8 +67,8 @@ def _processes() -> list[tuple[int, int]]:
     if (proc / "self" / "stat").exists():
         return [each for path in proc.iterdir() if path.name.isdigit() and (each := _from_proc(path))]
     # macOS; the process that lists them has ended by then.
-    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=False)
-    rows = [line.split() for line in told.stdout.splitlines()]
+    description = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=False)
+    rows = [line.split() for line in description.stdout.splitlines()]
     return [(int(pid), int(parent)) for pid, parent, state, *_ in rows if not state.startswith("Z")]
 
 

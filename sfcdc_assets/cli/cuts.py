@@ -28,8 +28,8 @@ def cut(
     found = opened.cut
     committed = found.commit_timestamp.isoformat() if found.commit_timestamp else None
     if as_json:
-        told = {"channel": wanted, "position": found.position, "commit_timestamp": committed}
-        typer.echo(json.dumps({**told, "tables": dict(found.tables)}))
+        description = {"channel": wanted, "position": found.position, "commit_timestamp": committed}
+        typer.echo(json.dumps({**description, "tables": dict(found.tables)}))
         return
     typer.echo(f"# {wanted} at position {found.position}, last commit {committed or 'none yet'}")
     for path, version in found.tables.items():

@@ -44,11 +44,11 @@ def demo(
     """
     require_emulator()
     check_java()
-    from sfcdc_assets.cli.healing_figures import healing_figures, told  # noqa: PLC0415 - Dagster takes seconds to load
+    from sfcdc_assets.cli.healing_figures import description, healing_figures  # noqa: PLC0415 - Dagster takes seconds to load
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415
     from sfcdc_assets.cli.verify import show, verify_entities  # noqa: PLC0415
     from sfcdc_assets.emulator.first_change import make_first_change  # noqa: PLC0415
-    from sfcdc_assets.emulator.org import Org  # noqa: PLC0415
+    from sfcdc_assets.emulator.org import EmulatedOrg  # noqa: PLC0415
     from sfcdc_assets.emulator.server import EmulatorServer  # noqa: PLC0415
     from sfcdc_assets.emulator.settings import OrgSettings  # noqa: PLC0415
     from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator  # noqa: PLC0415
@@ -61,7 +61,7 @@ def demo(
     directory.mkdir(parents=True)
     for name in [name for name in os.environ if name.startswith("SFCDC_") and not name.startswith("SFCDC_SPARK_")]:
         del os.environ[name]
-    org = Org(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
+    org = EmulatedOrg(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
     org.populate(records, seed)
     with EmulatorServer(org, directory=directory) as server, dagster_instance() as instance:
         os.environ.update(server.client_environment(), **NEVER_LATE)
@@ -93,7 +93,7 @@ def demo(
         ("transactions", f"{traffic.transactions:,}"),
         ("record changes", ", ".join(f"{count:,} {kind.lower()}" for kind, count in operations.most_common())),
         ("deliveries charged", f"{delivered:,}, {delivered / published:.3f} an event"),
-        ("holes in the stream", told(traffic.holes.made)),
+        ("holes in the stream", description(traffic.holes.made)),
         *healing.rows(),
         ("sensor ticks", str(ticks)),
         ("seconds", f"{time.monotonic() - started:.0f}"),

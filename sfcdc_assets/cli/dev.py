@@ -21,7 +21,7 @@ from sfcdc_assets.cli.lost_runs import fail_lost_runs
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError, SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.organization import claim_warehouse, connect_for
+from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse, connect_for
 from sfcdc_assets.spark.java import check_java
 
 _PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE")
@@ -66,7 +66,7 @@ def dev(
         stack.enter_context(only_user_of(directory))
         environment = _environment(settings)
         if not emulated:
-            organization_id = _claimed(settings)
+            organization_id = _enriched(settings)
             home = (directory / f"dagster_home_{organization_id}").absolute()
         else:
             from sfcdc_assets.cli.emulated_org import busy_org  # noqa: PLC0415 - only with the extra
@@ -97,7 +97,7 @@ def followed(organization_id: str, environment: Mapping[str, str], home: Path) -
     return f"Following the organization {organization_id} at {where} into {warehouse}. Dagster's home is {home}."
 
 
-def _claimed(settings: Settings) -> str:
+def _enriched(settings: Settings) -> str:
     """Id of the settings' org, whose the warehouse is. Raises `WrongOrganization`, and what connecting raises."""
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()

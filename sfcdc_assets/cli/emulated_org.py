@@ -12,7 +12,7 @@ from rich.console import Console
 
 from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.emulator.first_change import make_first_change
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.traffic import TrafficGenerator
@@ -55,7 +55,7 @@ def serve(
     console.print("Stopped.")
 
 
-def open_org(directory: Path, seed: int, records: int) -> Org:
+def open_org(directory: Path, seed: int, records: int) -> EmulatedOrg:
     """The org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot be used.
 
     A first start that was killed while it filled the org is begun again, since records and the mark that they are there
@@ -68,7 +68,7 @@ def open_org(directory: Path, seed: int, records: int) -> Org:
         probe.unlink()
     except OSError as error:
         raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
-    org = Org(directory, seed=seed)
+    org = EmulatedOrg(directory, seed=seed)
     with org.database.transaction():
         if org.database.setting(_POPULATED) is None:
             org.populate(records)
@@ -85,7 +85,7 @@ def progress(server: EmulatorServer) -> str:
 
 
 @dataclass(frozen=True)
-class EmulatedOrg:
+class ServedOrg:
     """An org's id, and the settings to reach it."""
 
     organization_id: str
@@ -93,7 +93,7 @@ class EmulatedOrg:
 
 
 @contextlib.contextmanager
-def busy_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[EmulatedOrg]:
+def busy_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[ServedOrg]:
     """An emulated org that makes transactions by itself."""
     org = open_org(directory, seed, records)
     try:
@@ -107,7 +107,7 @@ def busy_org(directory: Path, records: int, traffic: float, seed: int) -> Iterat
             if traffic:
                 generator.start(traffic)
             try:
-                yield EmulatedOrg(org.organization_id, server.client_environment())
+                yield ServedOrg(org.organization_id, server.client_environment())
             finally:
                 generator.stop()
     finally:

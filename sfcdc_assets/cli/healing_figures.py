@@ -38,8 +38,8 @@ class HealingFigures:
     def rows(self) -> Iterator[tuple[str, str]]:
         """Names and values for a summary."""
         per_record = f"{self.requests / self.records_read:.2f}" if self.records_read else "none"
-        yield "doubts opened", told(self.opened)
-        yield "doubts healed", told(self.healed)
+        yield "doubts opened", description(self.opened)
+        yield "doubts healed", description(self.healed)
         yield "doubts left", f"{self.left:,}"
         yield "records read back", f"{self.records_read:,}"
         yield "API requests per record", per_record
@@ -47,7 +47,7 @@ class HealingFigures:
         yield "texts rebuilt from diffs", f"{self.texts_from_diffs:,}"
 
 
-def told(counted: Counter[str]) -> str:
+def description(counted: Counter[str]) -> str:
     """`3 GAP_UPDATE, 1 wildcard`, most first."""
     return ", ".join(f"{count:,} {name}" for name, count in counted.most_common()) or "none"
 

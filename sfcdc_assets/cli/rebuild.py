@@ -14,12 +14,17 @@ from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.organization import accept_organization, check_accepted, claim_warehouse, connect_for
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.rebuild import applying, channel_of, rebuild_entity
-from sfcdc_assets.pipeline.rebuild_from_org import rebuild_from_org
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.same_organization import (
+    accept_organization,
+    check_accepted,
+    claim_warehouse,
+    connect_for,
+)
+from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
+from sfcdc_assets.pipeline.rebuilding.rebuild import applying, channel_of, rebuild_entity
+from sfcdc_assets.pipeline.rebuilding.rebuild_from_org import rebuild_from_org
 from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 from sfcdc_assets.spark.session import spark_session
 
@@ -88,8 +93,8 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
                     raise SettingsError(
                         "--entity", f"no channel carries {entity}", "Add one that does to SFCDC_CHANNELS"
                     )
-                pins = Pins(warehouse, lander, settings.visibility_seconds)
-                report = rebuild_from_org(warehouse, org, entity, known[entity], spark, pins)
+                watermarks = Watermarks(warehouse, lander, settings.visibility_seconds)
+                report = rebuild_from_org(warehouse, org, entity, known[entity], spark, watermarks)
         typer.echo(f"{entity}: rebuilt, {report.rows:,} rows as of position {report.position}.", err=True)
 
 

@@ -12,31 +12,31 @@ from rich.table import Table
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.refused_reads import sentences
+from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
 
-LOST_PLACES_SHOWN = 5
+LOST_CHECKPOINTS_SHOWN = 5
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
-    """Show each channel's place and each entity's table. Reads the tables only; asks nothing of the org.
+    """Show each channel's checkpoint and each entity's table. Reads the tables only; asks nothing of the org.
 
     Exit code 1 when a table is damaged: each is named, with the command that mends it.
     """
     settings = load_settings()
-    told = status_of(Warehouse(settings.warehouse), settings)
+    status = status_of(Warehouse(settings.warehouse), settings)
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(status))
     else:
-        _show(told)
-    if told["damaged"]:
+        _show(status)
+    if status["damaged"]:
         raise typer.Exit(1)
 
 
-def _show(told: dict) -> None:
+def _show(status: dict) -> None:
     console = Console()
     channels = Table("channel", "position", "complete", "last landed (UTC)", title="Channels", title_justify="left")
-    for channel in told["channels"]:
+    for channel in status["channels"]:
         channels.add_row(
             channel["channel"],
             str(channel["position"]),
@@ -45,7 +45,7 @@ def _show(told: dict) -> None:
         )
     columns = ("entity", "channel", "rows", "deleted", "in doubt", "applied", "state")
     entities = Table(*columns, title="Tables", title_justify="left")
-    for entity in told["entities"]:
+    for entity in status["entities"]:
         entities.add_row(
             entity["entity"],
             (entity.get("channel") or "-").removeprefix("/data/"),
@@ -53,26 +53,28 @@ def _show(told: dict) -> None:
             f"{entity['deleted']:,}",
             f"{entity['in_doubt']:,}",
             "-" if entity["applied"] is None else str(entity["applied"]),
-            _state(entity) + (", a read is not applied" if entity["entity"] in told["refused_reads"] else ""),
+            _state(entity) + (", a read is not applied" if entity["entity"] in status["refused_reads"] else ""),
         )
     console.print(channels, entities)
-    for channel in told["channels"]:
-        for lost in channel["lost_places"][:LOST_PLACES_SHOWN]:
-            console.print(f"{channel['channel']}: {_lost_place(lost)}", markup=False, highlight=False, soft_wrap=True)
-        if len(channel["lost_places"]) > LOST_PLACES_SHOWN:
+    for channel in status["channels"]:
+        for lost in channel["lost_checkpoints"][:LOST_CHECKPOINTS_SHOWN]:
+            console.print(
+                f"{channel['channel']}: {_lost_checkpoint(lost)}", markup=False, highlight=False, soft_wrap=True
+            )
+        if len(channel["lost_checkpoints"]) > LOST_CHECKPOINTS_SHOWN:
             console.print(f"{channel['channel']}: --json lists all {len(channel['lost_places'])} lost checkpoints.")
-    for damage in told["damaged"]:
+    for damage in status["damaged"]:
         console.print(damage["message"], markup=False, highlight=False, soft_wrap=True)
-    for line in sentences(told["refused_reads"]):
+    for line in sentences(status["refused_reads"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for entity in told["entities"]:
+    for entity in status["entities"]:
         if entity.get("filter_expression"):
             console.print(_filtered(entity), markup=False, highlight=False, soft_wrap=True)
-    for line in _privacy(told["privacy"]):
+    for line in _privacy(status["privacy"]):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
-        f"{told['quarantined']} events in quarantine. Warehouse: {told['warehouse']}, a copy of "
-        f"{told['organization'] or 'no organization yet'}."
+        f"{status['quarantined']} events in quarantine. Warehouse: {status['warehouse']}, a copy of "
+        f"{status['organization'] or 'no organization yet'}."
     )
 
 
@@ -84,7 +86,7 @@ def _filtered(entity: dict) -> str:
     )
 
 
-def _lost_place(lost: dict) -> str:
+def _lost_checkpoint(lost: dict) -> str:
     waiting = ", ".join(lost["waiting"])
     said = f"the checkpoint was lost at position {lost['position']} ({lost['reason'].rstrip('.')}); what happened from "
     said += f"{lost['bridged_from'] or 'the beginning'} to {lost['bridged_to']} "
@@ -93,17 +95,17 @@ def _lost_place(lost: dict) -> str:
     return f"{said}is not bridged yet: {waiting} will be read again by the next `sfcdc sync` or tick."
 
 
-def _privacy(told: dict) -> Iterator[str]:
-    for entity in sorted({*told["left_out"], *told["hashed"]}):
+def _privacy(status: dict) -> Iterator[str]:
+    for entity in sorted({*status["left_out"], *status["hashed"]}):
         parts = [
-            f"{len(told[how].get(entity, ()))} columns {words}"
+            f"{len(status[how].get(entity, ()))} columns {words}"
             for how, words in (("left_out", "left out"), ("hashed", "hashed"))
-            if told[how].get(entity)
+            if status[how].get(entity)
         ]
         yield f"{entity}: {', '.join(parts)} for privacy; --json names them."
-    for entity, tables in told["conflicts"].items():
+    for entity, tables in status["conflicts"].items():
         yield f"{entity}: {', '.join(tables)} were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or its key."
-    for rule in told["rules_without_column"]:
+    for rule in status["rules_without_column"]:
         yield f"SFCDC_EXCLUDE or SFCDC_HASH: {rule} names no column of an entity that is known."
 
 
@@ -118,5 +120,5 @@ def _state(entity: dict) -> str:
     if entity["applied"] is None:
         return "snapshot taken, not built yet"
     if entity["new_channel"]:
-        return f"to be read anew for {entity['new_channel']}"
+        return f"to be read again for {entity['new_channel']}"
     return "up to date" if entity["up_to_date"] else "events waiting"

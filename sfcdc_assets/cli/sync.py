@@ -11,8 +11,8 @@ import typer
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.lost_place import KnownLoss, known_losses
-from sfcdc_assets.pipeline.refused_reads import ReadsRefused, refused_reads
+from sfcdc_assets.pipeline.landing.lost_checkpoint import KnownLoss, known_losses
+from sfcdc_assets.pipeline.org_reads.refused_reads import ReadsRefused, refused_reads
 
 
 @stops_at_once
@@ -33,7 +33,7 @@ def sync(
 
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
-    settled = {loss.place for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
+    settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
     try:
         with dagster_instance() as instance:
             outcomes = sync_channels(
@@ -41,8 +41,8 @@ def sync(
             )
     finally:
         for loss in _losses(warehouse, settings.channels):
-            if loss.place not in settled:
-                typer.echo(_told(loss), err=True)
+            if loss.checkpoint not in settled:
+                typer.echo(_described(loss), err=True)
     if as_json:
         ticks = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]
         typer.echo(json.dumps({"ticks": ticks}))
@@ -55,9 +55,9 @@ def _losses(warehouse: Warehouse, channels: Sequence[str]) -> list[KnownLoss]:
     return [loss for channel in channels for loss in known_losses(warehouse, channel)]
 
 
-def _told(loss: KnownLoss) -> str:
-    lost = f"{loss.place.channel}: the checkpoint was lost at position {loss.place.position}"
-    lost += f" ({loss.place.reason.rstrip('.')})"
+def _described(loss: KnownLoss) -> str:
+    lost = f"{loss.checkpoint.channel}: the checkpoint was lost at position {loss.checkpoint.position}"
+    lost += f" ({loss.checkpoint.reason.rstrip('.')})"
     if loss.is_bridged:
         return f"{lost}; every entity was read again since."
     return f"{lost}; not read again yet: {', '.join(loss.waiting)}. The next `sfcdc sync` goes on with that."

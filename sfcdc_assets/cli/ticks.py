@@ -23,8 +23,8 @@ from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.patience import POLL, Patience, until_settled
-from sfcdc_assets.pipeline.payload_retention import droppable
+from sfcdc_assets.pipeline.landing.patience import POLL, Patience, until_settled
+from sfcdc_assets.pipeline.landing.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
@@ -128,10 +128,10 @@ def _sync_channel(
         # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.
         through_ms = 0 if outcome.jobs else clock.now_ms()
         patience = replace(patience, through_ms=through_ms)
-    place = RawEvents.open(Warehouse(settings.warehouse)).place(channel)
-    if not until_caught_up and place.position > place.complete_position:
+    checkpoint = RawEvents.open(Warehouse(settings.warehouse)).checkpoint(channel)
+    if not until_caught_up and checkpoint.position > checkpoint.complete_position:
         tell(
-            f"{channel}: the last transaction, from position {place.complete_position + 1} on, may not be complete yet "
+            f"{channel}: the last transaction, from position {checkpoint.complete_position + 1} on, may not be complete yet "
             "and is left for the next time; --until-caught-up waits for it."
         )
     return outcomes

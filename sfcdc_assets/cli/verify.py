@@ -20,12 +20,12 @@ from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.damage import damage_of
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.audit import audit
+from sfcdc_assets.pipeline.audits.audit import audit
+from sfcdc_assets.pipeline.audits.verify import VerifyReport, open_drift_doubts
 from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.organization import connect_for
-from sfcdc_assets.pipeline.patience import POLL
-from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.patience import POLL
+from sfcdc_assets.pipeline.landing.same_organization import connect_for
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
 DRIFT = 3
@@ -148,7 +148,7 @@ def show(reports: list[VerifyReport]) -> None:
             f"{report.in_table:,}",
             f"{report.compared:,}",
             f"{report.compared_again:,}",
-            f"{report.in_motion:,}",
+            f"{report.changed_meanwhile:,}",
             f"{report.in_doubt:,}",
             f"{report.values_compared:,}",
             f"[red]{different}[/red]" if report.differences else different,
@@ -161,7 +161,7 @@ def show(reports: list[VerifyReport]) -> None:
             console.print(f"{report.entity}: {report.skipped} of {parts} parts were not read: the budget is spent.")
         if report.left:
             console.print(
-                f"{report.entity}: {len(report.left):,} records could not be compared: {report.in_motion:,} changed "
+                f"{report.entity}: {len(report.left):,} records could not be compared: {report.changed_meanwhile:,} changed "
                 f"each time, {report.in_doubt:,} are in doubt, {report.unreadable:,} cannot be read. Run it again, or "
                 "`sfcdc sync --until-caught-up` first.",
                 soft_wrap=True,

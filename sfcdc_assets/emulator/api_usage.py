@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import DAY, HOUR
 
 
 class ApiUsage:
     """A rolling count in hourly steps, kept in the org's database."""
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
         org.database.execute(
             "CREATE TABLE IF NOT EXISTS _api_usage (hour INTEGER, kind TEXT, count INTEGER, PRIMARY KEY (hour, kind)) "

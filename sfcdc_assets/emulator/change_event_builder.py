@@ -53,7 +53,7 @@ class ChangeEvent:
 class ChangeEventBuilder:
     """Builds events in the current schema of each entity; a definition that was replaced gets a new schema.
 
-    `definitions` and `max_event_bytes` are asked anew each time, since an org may change them while it runs.
+    `definitions` and `max_event_bytes` are asked again each time, since an org may change them while it runs.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Channels of change events and their members, as the Tooling API makes them (docs/salesforce-streams.md, "Channels and
 members").
 
-`ChangeEvents` is there in every org and no record of its own; its members are `Org.selected_entities`. Custom channels
-`Name__chn` have the members given to them here.
+`ChangeEvents` is there in every org and no record of its own; its members are `EmulatedOrg.selected_entities`. Custom
+channels `Name__chn` have the members given to them here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sfcdc_assets.emulator.event_filter import check_filter, filtered_fields
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org import Org
+    from sfcdc_assets.emulator.org import EmulatedOrg
 
 CHANGE_EVENTS = "ChangeEvents"
 MAX_CHANNELS = 100
@@ -58,7 +58,7 @@ class ChannelMember:
 class Channels:
     """The channels of one org, kept in its database. Raises RecordError for what cannot be done."""
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
         self._database = org.database
         self._database.execute(
@@ -107,7 +107,7 @@ class Channels:
         return [Channel(self._id("0YL", number), *rest) for number, *rest in rows]
 
     def members(self) -> list[ChannelMember]:
-        """Members of all channels: those of ChangeEvents first, in the order of `Org.selected_entities`."""
+        """Members of all channels: those of ChangeEvents first, in the order of `EmulatedOrg.selected_entities`."""
         with self._database.transaction():
             selected = list(dict.fromkeys(self._org.selected_entities))
             self._database.execute_many(

@@ -16,7 +16,7 @@ from sfcdc_assets.emulator.clock import MovableClock
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
 from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEvent
 from sfcdc_assets.emulator.faults import Faults
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_events import org_events
 from sfcdc_assets.emulator.replay_id import replay_counter, replay_id
 from sfcdc_assets.emulator.second_copies import SecondCopies
@@ -47,7 +47,9 @@ class EventBus:
     and take no other lock while holding it.
     """
 
-    def __init__(self, org: Org, *, builder: ChangeEventBuilder | None = None, faults: Faults | None = None) -> None:
+    def __init__(
+        self, org: EmulatedOrg, *, builder: ChangeEventBuilder | None = None, faults: Faults | None = None
+    ) -> None:
         """`faults` (an own, empty set by default) are those whose event faults the default builder commits."""
         self._org = org
         self.faults = faults or Faults()

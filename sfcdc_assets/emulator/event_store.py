@@ -187,7 +187,7 @@ class EventStore:
         self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (counter, self._next(counter)))
 
     def move(self) -> None:
-        """As when the org moves to another instance: no event is left and replay ids begin anew, lower than before."""
+        """As when the org moves to another instance: no event is left and replay ids begin again, lower than before."""
         self.purge_all()
         row = self._database.row("SELECT MIN(lowest) FROM _bus_left")
         began = first_counter(self._seed) if row is None or row[0] is None else row[0] // 2

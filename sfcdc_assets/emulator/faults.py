@@ -76,7 +76,7 @@ class Faults:
     def arm(self, fault: Fault, times: int = 1, **options: str | int) -> None:
         """Commit `fault` at its next `times` points. Open streams notice at once, without waiting for an event.
 
-        `options` are those that DESCRIPTIONS names; they hold for all that is armed of this fault until armed anew.
+        `options` are those that DESCRIPTIONS names; they hold for all that is armed of this fault until armed again.
         """
         with self._lock:
             self._armed[fault] += times

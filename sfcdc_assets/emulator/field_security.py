@@ -13,7 +13,7 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org import Org
+    from sfcdc_assets.emulator.org import EmulatedOrg
 
 _SETTING = "hidden_fields"
 _ALWAYS_SEEN = frozenset(
@@ -24,7 +24,7 @@ _ALWAYS_SEEN = frozenset(
 class FieldSecurity:
     """What one org hides from its client, kept in its database. What is committed before a change is not affected."""
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
         kept = json.loads(org.database.setting(_SETTING) or "{}")
         self._hidden = {entity: frozenset(names) for entity, names in kept.items()}

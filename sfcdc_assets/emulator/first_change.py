@@ -7,10 +7,10 @@ org had events long before anybody subscribes, so that of a new emulated one get
 from __future__ import annotations
 
 from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 
-def make_first_change(org: Org, bus: EventBus) -> None:
+def make_first_change(org: EmulatedOrg, bus: EventBus) -> None:
     """Unless the bus has published something: let the org change one of its records, in a transaction of its own.
 
     An org without records has users.

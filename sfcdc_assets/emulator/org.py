@@ -35,7 +35,7 @@ from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 CommitListener = Callable[[Transaction], None]
 
 
-class Org:
+class EmulatedOrg:
     """One org in one SQLite database. Thread-safe: every method takes the lock it needs; a transaction holds it
     throughout."""
 

@@ -14,10 +14,10 @@ from sfcdc_assets.emulator.event_steps.overflow import Overflow
 from sfcdc_assets.emulator.event_steps.publishing_faults import PublishingFaults
 from sfcdc_assets.emulator.event_steps.wildcards import Wildcards
 from sfcdc_assets.emulator.faults import Faults
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 
-def org_events(org: Org, faults: Faults) -> ChangeEventBuilder:
+def org_events(org: EmulatedOrg, faults: Faults) -> ChangeEventBuilder:
     """Builds the events of `org`, with the holes that are armed in `faults`."""
 
     def is_exposed(each: EventDraft) -> bool:

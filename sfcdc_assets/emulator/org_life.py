@@ -15,7 +15,7 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.object_file import field_definition, object_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.sample_values import sample_value
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator, TrafficMix
 
@@ -78,7 +78,7 @@ class OrgLife:
 
     def __init__(
         self,
-        org: Org,
+        org: EmulatedOrg,
         seed: int = 0,
         mix: LifeMix | None = None,
         *,

@@ -21,7 +21,7 @@ from sfcdc_assets.emulator.person_account import contact_fields, has_person_acco
 from sfcdc_assets.emulator.transaction import StoredValue
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org import Org
+    from sfcdc_assets.emulator.org import EmulatedOrg
 
 Values = Mapping[str, object] | Callable[[Mapping[str, StoredValue]], object]
 """Values of a new field: by record id, or made from each record."""
@@ -59,7 +59,7 @@ class TypeChange:
 class Setup:
     """The administrator of one org. Raises RecordError for what cannot be done, and then has changed nothing."""
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
 
     def add_field(

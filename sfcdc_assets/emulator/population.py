@@ -20,14 +20,14 @@ from sfcdc_assets.emulator.transaction import StoredValue
 from sfcdc_assets.emulator.unit_of_work import auto_number
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org import Org
+    from sfcdc_assets.emulator.org import EmulatedOrg
 
 _PRIMES = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631, 641)
 _YEARS_BACK = 730 * DAY
 _BLOCK = 5_000
 
 
-def populate(org: Org, counts: Mapping[str, int], seed: int) -> dict[str, int]:
+def populate(org: EmulatedOrg, counts: Mapping[str, int], seed: int) -> dict[str, int]:
     """Insert `counts[object]` records in each object, users first; must run inside a transaction of the database."""
     order = sorted(counts, key=lambda name: (name != "User", list(org.definitions).index(name)))
     for name in order:
@@ -35,7 +35,7 @@ def populate(org: Org, counts: Mapping[str, int], seed: int) -> dict[str, int]:
     return {name: counts[name] for name in order}
 
 
-def _fill(org: Org, definition: ObjectDefinition, count: int, dice: random.Random) -> None:
+def _fill(org: EmulatedOrg, definition: ObjectDefinition, count: int, dice: random.Random) -> None:
     now = whole_second(org.clock())
     first = org.store.reserve(definition, count)
     fields = definition.stored_fields
@@ -74,7 +74,7 @@ def _unique_value(field: FieldDefinition, number: int) -> str:
 
 
 def _pool(
-    org: Org, field: FieldDefinition, dice: random.Random, size: int, now: int, of_persons: Collection[str]
+    org: EmulatedOrg, field: FieldDefinition, dice: random.Random, size: int, now: int, of_persons: Collection[str]
 ) -> Sequence[StoredValue]:
     if field.name in of_persons:
         return [False if field.type == "boolean" else None]
@@ -93,7 +93,7 @@ def _pool(
     return [sample_value(field, dice, now=now) for _ in range(size)]
 
 
-def _reference_pool(org: Org, field: FieldDefinition, dice: random.Random, size: int) -> Sequence[StoredValue]:
+def _reference_pool(org: EmulatedOrg, field: FieldDefinition, dice: random.Random, size: int) -> Sequence[StoredValue]:
     """Ids of records that exist already: parents are filled in the order of the definitions, so some stay null."""
     ids: list[StoredValue] = []
     for name in field.reference_to:

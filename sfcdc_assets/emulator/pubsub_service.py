@@ -11,7 +11,7 @@ import grpc
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Fault, Faults
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rpc_call import RpcCall, Sessions
 from sfcdc_assets.emulator.rpc_refusal import (
     RpcRefusal,
@@ -37,7 +37,7 @@ class PubSubService(pb_grpc.PubSubServicer):
 
     def __init__(
         self,
-        org: Org,
+        org: EmulatedOrg,
         bus: EventBus,
         *,
         sessions: Sessions,

@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org import Org
+    from sfcdc_assets.emulator.org import EmulatedOrg
 
 WITHOUT_OBJECT_PERMISSIONS = frozenset({"User"})
 """Objects that ObjectPermissions does not list. Users see each other unless an org switches that off."""
@@ -26,7 +26,7 @@ _SHARED = 6
 class ViewAll:
     """What the client's user may see of one org, kept in its database."""
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
         kept = json.loads(org.database.setting(_SETTING) or '{"given": true, "but_for": []}')
         self._given: bool = kept["given"]

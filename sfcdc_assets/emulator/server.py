@@ -10,7 +10,7 @@ from sfcdc_assets.emulator.client_settings import write_settings_file
 from sfcdc_assets.emulator.control.routes import all_control_routes
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Faults
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub_server import PubSubServer
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.rest.app import build_app
@@ -30,7 +30,7 @@ class EmulatorServer:
 
     def __init__(
         self,
-        org: Org,
+        org: EmulatedOrg,
         *,
         directory: Path,
         rest_port: int = 0,

@@ -9,13 +9,13 @@ import hashlib
 import secrets
 
 from sfcdc_assets.emulator.ids import to_15
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 
 class Sessions:
     """Tokens in the org's database; they live as long as `OrgSettings.token_lifetime` by the org's clock."""
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
         self._database = org.database
         self._database.execute(

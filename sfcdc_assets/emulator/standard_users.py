@@ -10,7 +10,7 @@ from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.transaction import StoredValue
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org import Org
+    from sfcdc_assets.emulator.org import EmulatedOrg
 
 _FIRST_NUMBER = 1_000
 
@@ -23,7 +23,7 @@ class StandardUsers:
     automated_process: str
 
 
-def create_standard_users(org: Org) -> StandardUsers:
+def create_standard_users(org: EmulatedOrg) -> StandardUsers:
     """Make the users if they are not there, without events; an org without a User object has just their ids."""
     definition = org.definitions.get("User")
     prefix = definition.key_prefix if definition else "005"

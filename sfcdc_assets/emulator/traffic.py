@@ -16,7 +16,7 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
 from sfcdc_assets.emulator.sample_values import sample_value
 from sfcdc_assets.emulator.text_difference import LEAST_LENGTH
@@ -73,7 +73,7 @@ class TrafficGenerator:
 
     def __init__(
         self,
-        org: Org,
+        org: EmulatedOrg,
         seed: int = 0,
         mix: TrafficMix | None = None,
         *,

@@ -9,7 +9,7 @@ from random import Random
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.object_definition import FieldDefinition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class HoleMix:
 class TrafficHoles:
     """Arms a hole before some transactions. `made` counts them by kind."""
 
-    def __init__(self, org: Org, faults: Faults, share: float, seed: int, mix: HoleMix | None = None) -> None:
+    def __init__(self, org: EmulatedOrg, faults: Faults, share: float, seed: int, mix: HoleMix | None = None) -> None:
         """`share` (0 to 1) of the transactions get a hole."""
         if not 0 <= share <= 1:
             raise ValueError(f"a share of holes of {share:g} is not possible; give a number from 0 to 1")

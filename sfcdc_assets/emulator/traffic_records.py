@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from sfcdc_assets.emulator.database import quoted
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import DELETE, UPDATE, Transaction
 
 _RECENT = 3
@@ -16,7 +16,7 @@ _RECENT = 3
 class TrafficRecords:
     """Ids by object, oldest first, whoever changed the records. Hold the org's lock while choosing and using ids."""
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
         self._live: dict[str, list[str]] = {}
         self._deleted: dict[str, list[str]] = {}

@@ -44,9 +44,9 @@ def open_history(warehouse: str, entity: str) -> pa.Table:
 
     Raises `LookupError` when it has no such tables.
     """
-    place = Warehouse(warehouse)
-    found = all_versions(place, entity)
+    checkpoint = Warehouse(warehouse)
+    found = all_versions(checkpoint, entity)
     if found is None:
-        known = ", ".join(place.entities(current_state.LAYER)) or "none yet"
+        known = ", ".join(checkpoint.entities(current_state.LAYER)) or "none yet"
         raise LookupError(f"{entity} has no tables in {warehouse}. Entities that have: {known}")
     return found

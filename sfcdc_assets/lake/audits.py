@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -44,7 +44,7 @@ class Audit:
     parts_skipped: int
 
 
-@decide_anew
+@retry_on_conflict
 def note_audit(warehouse: Warehouse, audit: Audit) -> None:
     """Keep it."""
     table = Table.open_or_create(warehouse, NAME, AUDITS)

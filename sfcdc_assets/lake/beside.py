@@ -109,14 +109,14 @@ def _delete(filesystem: fs.FileSystem, folder: str) -> None:
 
 
 def _below(folder: str, file: DataFile, partitioned: Sequence[str]) -> NewFile:
-    told = file.statistics
+    statistics = file.statistics
     statistics = {
         "numRecords": file.rows,
-        "minValues": _of(told, "min."),
-        "maxValues": _of(told, "max."),
-        "nullCount": _of(told, "null_count."),
+        "minValues": _of(statistics, "min."),
+        "maxValues": _of(statistics, "max."),
+        "nullCount": _of(statistics, "null_count."),
     }
-    partition = {name: str(told[f"partition.{name}"]) for name in partitioned}
+    partition = {name: str(statistics[f"partition.{name}"]) for name in partitioned}
     return NewFile(f"{folder}/{file.path}", file.size, json.dumps(statistics), partition)
 
 

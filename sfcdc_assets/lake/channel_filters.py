@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from sfcdc_assets import clock
-from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -36,7 +36,7 @@ def filters_of(warehouse: Warehouse, channel: str) -> dict[str, str]:
     return {entity: row["filter_expression"] for entity, row in newest.items() if row["filter_expression"]}
 
 
-@decide_anew
+@retry_on_conflict
 def note_filters(warehouse: Warehouse, channel: str, filters: Mapping[str, str]) -> None:
     """Keep what the org lists, where it differs from what is known. Creates no table as long as there is no filter."""
     known = filters_of(warehouse, channel)

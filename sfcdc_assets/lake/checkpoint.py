@@ -30,7 +30,7 @@ class Checkpoint:
     """Number of the last batch."""
     snapshot: int = 0
     """Number of the last snapshot in the rows."""
-    refetch: int = 0
+    read_back: int = 0
     """Number of the last read-back in the rows."""
     doubted: int = 0
     """Position of the last doubt about the whole entity for which the rows were marked."""
@@ -38,9 +38,9 @@ class Checkpoint:
     """When the newest rows that were read from the org were read, epoch ms by our clock: they may be ahead of the
     events that were landed before."""
     went_back: int = 0
-    """Number of the last batch that went back to a snapshot's pin."""
+    """Number of the last batch that went back to a snapshot's watermark."""
     went_back_to: int = 0
-    """That pin."""
+    """That watermark."""
 
     @classmethod
     def of(cls, table: Table, channel: str) -> Checkpoint:

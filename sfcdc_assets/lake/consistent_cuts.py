@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfcdc_assets.lake.decide_anew import decide_anew
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -49,7 +49,7 @@ class Cut:
 
 
 def cuts(warehouse: Warehouse, channel: str | None = None) -> list[Cut]:
-    """All cuts of one channel or of all; of a channel newest first: positions tell, and where a table was made anew
+    """All cuts of one channel or of all; of a channel newest first: positions tell, and where a table was rebuilt
     the time. Reads them all, with every version of every table."""
     table = Table.open(warehouse, NAME)
     if table is None:
@@ -116,14 +116,14 @@ def _of(channel: str) -> str:
 
 
 def was_made_after(cut: Cut, table: Table | None) -> bool:
-    """Whether a table of a cut was made anew since (rebuilt): the cut's version of it is another one then, or gone."""
+    """Whether a table of a cut was rebuilt since (rebuilt): the cut's version of it is another one then, or gone."""
     if table is None or cut.applied_at is None:
         return True
     # Both by our clock; the table knows milliseconds.
     return table.created_ms > cut.applied_at.timestamp() * 1000
 
 
-@decide_anew
+@retry_on_conflict
 def add_cut(warehouse: Warehouse, cut: Cut, applied_at: datetime) -> bool:
     """Append a cut unless it is the newest one already. Raises `ConcurrentCommit`."""
     newest = latest_cut(warehouse, cut.channel)

@@ -1,4 +1,4 @@
-"""`current_state/<Entity>`: the current version of each record, in Id-range leaves, with the entity's `Checkpoint`.
+"""`current_state/<Entity>`: the current version of each record, in key-range files, with the entity's `Checkpoint`.
 
 Both change in one commit (guarantee 2).
 """
@@ -15,8 +15,8 @@ from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.table import DataFile, NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.state.columns import current_state_schema
-from sfcdc_assets.state.leaves import IdRange
+from sfcdc_assets.state.key_ranges import IdRange
+from sfcdc_assets.state.version_columns import current_state_schema
 
 LAYER = "current_state"
 

@@ -32,13 +32,13 @@ def _damages(warehouse: Warehouse, name: str, entity: str, thorough: bool) -> It
         table = Table.open(warehouse, name)
         if table is None:
             return
-        told = table.file_statistics()
+        statistics = table.file_statistics()
     except TableDamaged as damage:
         yield damage
         return
     if name == RAW_EVENTS:
-        told = told.filter(pl.col("partition.entity_name") == entity)
-    files = dict(told.select("path", "size_bytes").iter_rows())
+        statistics = statistics.filter(pl.col("partition.entity_name") == entity)
+    files = dict(statistics.select("path", "size_bytes").iter_rows())
     filesystem = warehouse.filesystem(name)
     sizes = _sizes(warehouse, filesystem, files, f"entity_name={entity}" if name == RAW_EVENTS else "")
     for path, expected in files.items():

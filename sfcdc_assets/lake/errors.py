@@ -20,7 +20,7 @@ class WarehouseNotWritable(SfcdcError):
 
 
 class ConcurrentCommit(SfcdcError):
-    """Another writer committed first; nothing of this attempt is in the table. Reopen, decide anew, try again."""
+    """Another writer committed first; nothing of this attempt is in the table. Reopen, decide again, try again."""
 
     def __init__(self, table: str, reason: str) -> None:
         self.table = table
@@ -34,7 +34,7 @@ class UnreadableTable(SfcdcError):
         self.table = table
         super().__init__(
             f"Table {table} uses {features}, which change what its files mean. "
-            "Make it anew with `sfcdc rebuild`, and do not set such features on it."
+            "Make it again with `sfcdc rebuild`, and do not set such features on it."
         )
 
 
@@ -102,6 +102,6 @@ def mend(table: str, entity: str | None = None) -> str:
         return f"Restore the file, or read {name} from the org again: `sfcdc rebuild --from-org --entity {name}`."
     if layer == "gap_reconciliation":
         return f"Restore it, or remove the folder {table} and run `sfcdc rebuild --from-org --entity {name}`."
-    if layer in ("consistent_cuts", "quarantine", "lost_places"):
+    if layer in ("consistent_cuts", "quarantine", "lost_checkpoints"):
         return f"Restore it, or remove the folder {table}: the next `sfcdc sync` begins a new one."
     return f"Restore the folder {table}, or set SFCDC_WAREHOUSE to a new folder to copy the org again."

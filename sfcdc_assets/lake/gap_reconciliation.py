@@ -1,4 +1,4 @@
-"""`gap_reconciliation/<Entity>`: the doubt ledger. One row a doubt, from its opening to its healing."""
+"""`gap_reconciliation/<Entity>`: the reconciliation ledger. One row a doubt, from its opening to its healing."""
 
 from __future__ import annotations
 
@@ -106,17 +106,18 @@ def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
     return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
 
 
-def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, pin: int) -> list[int]:
-    """Positions of the open doubts about the entity that a snapshot pinned at `pin` of `channel` does not answer."""
+def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> list[int]:
+    """Positions of the open doubts about the entity that a snapshot with a watermark at `watermark` of `channel` does
+    not answer."""
     of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY and not doubt.refuses_a_read]
     opened = [doubt.position_on(channel) for doubt in of_entity]
-    return [position for position in opened if position > pin]
+    return [position for position in opened if position > watermark]
 
 
-def holding_doubts(doubts: Sequence[OpenDoubt], channel: str, pin: int) -> list[int]:
+def holding_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> list[int]:
     """Those of them that events wait for. A field that is new puts nothing else in doubt: events go on, and the
     snapshot brings what records had in it before."""
-    return entity_doubts([doubt for doubt in doubts if doubt.reason != Doubt.NEW_FIELD], channel, pin)
+    return entity_doubts([doubt for doubt in doubts if doubt.reason != Doubt.NEW_FIELD], channel, watermark)
 
 
 class Ledger:

@@ -8,7 +8,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.appended import Appended
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.columns import history_schema
+from sfcdc_assets.state.version_columns import history_schema
 
 LAYER = "history"
 ENDS_AT = "_superseded_at"

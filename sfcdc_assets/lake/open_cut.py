@@ -46,13 +46,13 @@ def open_cut(warehouse: str, *, channel: str | None = None, at: datetime | None 
 
     `channel` is needed where several have cuts: each has its own order. Raises `NoCut`, `SeveralChannels`.
     """
-    place = Warehouse(warehouse)
+    checkpoint = Warehouse(warehouse)
     if channel is None:
-        channels = channels_with_cuts(place)
+        channels = channels_with_cuts(checkpoint)
         if len(channels) > 1:
             raise SeveralChannels(channels)
         channel = channels[0] if channels else ""
-    found = latest_cut(place, channel, at)
+    found = latest_cut(checkpoint, channel, at)
     if found is None:
         raise NoCut(warehouse, channel, at)
-    return OpenCut(place, found)
+    return OpenCut(checkpoint, found)

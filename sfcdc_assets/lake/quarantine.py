@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.landing import QUARANTINE
+from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -36,22 +36,22 @@ def quarantine(warehouse: Warehouse, rows: pa.Table, writer: str) -> int:
 def settle_quarantine(warehouse: Warehouse, raw_events: RawEvents, channel: str) -> int:
     """Remove what an attempt wrote whose positions did not come true; returns how many rows that were.
 
-    To be called after the channel's place was moved, with `raw_events` as of then. Positions up to the place are given
-    out for good: an event that was landed there, and one that is in quarantine at a higher position, is not at this
-    one. Rows beyond the place are left alone, as they may be those of an attempt that is still at work. A crash before
-    this is made up for by the next call. Costs nothing where nothing was quarantined since the last call.
+    To be called after the channel's checkpoint was moved, with `raw_events` as of then. Positions up to the place are
+    given out for good: an event that was landed there, and one that is in quarantine at a higher position, is not at
+    this one. Rows beyond the place are left alone, as they may be those of an attempt that is still at work. A crash
+    before this is made up for by the next call. Costs nothing where nothing was quarantined since the last call.
     """
     table = Table.open(warehouse, NAME)
-    place = raw_events.given_out(channel)
-    if table is None or not place:
+    checkpoint = raw_events.given_out(channel)
+    if table is None or not checkpoint:
         return 0
     settled, written = table.transaction_version(_settled(channel)) or 0, table.transaction_version(channel) or 0
     if written <= settled or "delivery" not in table.schema.names:
         return 0
     of_channel = f"channel = '{_quoted(channel)}' and delivery is not null"
-    rows = table.scan(["position", "delivery"], f"{of_channel} and position > {settled} and position <= {place}")
+    rows = table.scan(["position", "delivery"], f"{of_channel} and position > {settled} and position <= {checkpoint}")
     untrue = _untrue(rows, raw_events.landed_among(channel, rows["position"].to_pylist()))
-    upper = min(place, written)
+    upper = min(checkpoint, written)
     if not untrue:
         table.append(table.schema.empty_table(), {_settled(channel): upper}, {})
         return 0

@@ -1,4 +1,4 @@
-"""`raw_events`: the channel's events, the place in the stream and the replay id to resume from, in one commit.
+"""`raw_events`: the channel's events, the checkpoint in the stream and the replay id to resume from, in one commit.
 
 The position and the last complete transaction's position are the table's own transaction versions, which checkpoints
 keep for ever. The resume point (the replay id, and which events came after it already) is custom metadata of the commit
@@ -19,11 +19,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.landing import EARLIEST, RAW_EVENTS, StreamPlace
+from sfcdc_assets.change_events.raw_event_rows import EARLIEST, RAW_EVENTS, StreamCheckpoint
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pubsub.place import DeliveredEvent, ResumePoint
+from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint
 
 NAME = "raw_events"
 
@@ -39,31 +39,31 @@ class RawEvents:
         """The newest snapshot; the table is created when it does not exist."""
         return cls(Table.open_or_create(warehouse, NAME, RAW_EVENTS, partition_by=["entity_name"]))
 
-    def place(self, channel: str) -> StreamPlace:
+    def checkpoint(self, channel: str) -> StreamCheckpoint:
         """How far the channel has been landed, as of this snapshot."""
         position = self.table.transaction_version(channel)
         if position is None:
-            return StreamPlace(channel)
+            return StreamCheckpoint(channel)
         commit = self.table.latest_commit(_replay_id(channel))
-        place = StreamPlace(channel, position=position, complete_position=self.complete_position(channel))
+        checkpoint = StreamCheckpoint(channel, position=position, complete_position=self.complete_position(channel))
         if commit is None:
-            return replace(place, resume=self._resume_of_rows(channel, position), begun=EARLIEST)
-        told = json.loads(commit.get(_resume(channel)) or "{}")
+            return replace(checkpoint, resume=self._resume_of_rows(channel, position), begun=EARLIEST)
+        noted = json.loads(commit.get(_resume(channel)) or "{}")
         return replace(
-            place,
+            checkpoint,
             resume=ResumePoint(
                 bytes.fromhex(commit[_replay_id(channel)]) or None,
-                told.get("known_at_ms"),
-                bytes.fromhex(told.get("open_id", "")) or None,
-                tuple(told.get("open_marks", ())),
+                noted.get("known_at_ms"),
+                bytes.fromhex(noted.get("open_id", "")) or None,
+                tuple(noted.get("open_marks", ())),
             ),
             transaction_key=commit.get(_transaction_key(channel)) or None,
-            begun=told.get("begun"),
-            begun_at_ms=told.get("begun_at_ms"),
+            begun=noted.get("begun"),
+            begun_at_ms=noted.get("begun_at_ms"),
         )
 
     def landed_at_ms(self, channel: str) -> int | None:
-        """When the channel's place was last moved (ms, UTC)."""
+        """When the channel's checkpoint was last moved (ms, UTC)."""
         commit = self.table.latest_commit(_replay_id(channel))
         if commit is None:
             return None
@@ -72,23 +72,23 @@ class RawEvents:
 
     def memory(self) -> dict[str, str]:
         """What the newest commits tell of each channel, as metadata of one more: so it is among the newest again."""
-        told: dict[str, str] = {}
+        noted: dict[str, str] = {}
         for channel in self.channels():
             commit = self.table.latest_commit(_replay_id(channel))
             if commit is not None:
-                told |= {name: str(commit[name]) for name in _told_of(channel) if name in commit}
-                told[_landed_at(channel)] = str(self.landed_at_ms(channel))
-        return told
+                noted |= {name: str(commit[name]) for name in _keys_of(channel) if name in commit}
+                noted[_landed_at(channel)] = str(self.landed_at_ms(channel))
+        return noted
 
     def organization_id(self, channel: str) -> str | None:
         """The org the channel was read from when its place was last moved."""
         return self.table.latest_metadata(_organization_id(channel))
 
-    def last_lost_place(self, channel: str) -> dict[str, Any] | None:
-        """The last time the channel's place was lost: `reason`, `position` of the break, `lost_at` and
+    def last_lost_checkpoint(self, channel: str) -> dict[str, Any] | None:
+        """The last time the channel's checkpoint was lost: `reason`, `position` of the break, `lost_at` and
         `last_landed_at` (ms, UTC): the time between the two is bridged by reading the org. None if it never was."""
-        told = self.table.latest_metadata(f"lost_place:{channel}")
-        return json.loads(told) if told else None
+        noted = self.table.latest_metadata(f"lost_place:{channel}")
+        return json.loads(noted) if noted else None
 
     def given_out(self, channel: str) -> int:
         """The last position that was given out on the channel; 0 before the first."""
@@ -106,32 +106,34 @@ class RawEvents:
         """Position of the channel's last complete transaction; 0 before the first."""
         return self.table.transaction_version(_complete(channel)) or 0
 
-    def lose_place(self, place: StreamPlace, lost: Mapping[str, Any], organization_id: str) -> StreamPlace:
+    def lose_checkpoint(
+        self, checkpoint: StreamCheckpoint, lost: Mapping[str, Any], organization_id: str
+    ) -> StreamCheckpoint:
         """Break the channel's order: a position of its own for the break, and no replay id to resume from."""
         broken = replace(
-            place,
-            position=place.position + 1,
-            complete_position=place.position + 1,
+            checkpoint,
+            position=checkpoint.position + 1,
+            complete_position=checkpoint.position + 1,
             resume=ResumePoint(),
             transaction_key=None,
             begun=None,
             begun_at_ms=None,
         )
-        metadata = {f"lost_place:{place.channel}": json.dumps({**lost, "position": broken.position})}
+        metadata = {f"lost_place:{checkpoint.channel}": json.dumps({**lost, "position": broken.position})}
         self.commit(RAW_EVENTS.empty_table(), broken, organization_id, metadata)
         return broken
 
     def skip_to(self, channel: str, position: int) -> None:
         """Give no event of the channel a position up to this one, from now on. Raises `ConcurrentCommit`."""
-        place = self.place(channel)
-        if place.position < position:
+        checkpoint = self.checkpoint(channel)
+        if checkpoint.position < position:
             organization_id = self.organization_id(channel) or ""
-            self.commit(RAW_EVENTS.empty_table(), replace(place, position=position), organization_id)
+            self.commit(RAW_EVENTS.empty_table(), replace(checkpoint, position=position), organization_id)
 
     def commit(
         self,
         rows: pa.Table,
-        place: StreamPlace,
+        checkpoint: StreamCheckpoint,
         organization_id: str = "",
         metadata: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -139,23 +141,25 @@ class RawEvents:
 
         Raises `ConcurrentCommit` when another process landed events of the channel since this snapshot.
         """
-        resume = place.resume
+        resume = checkpoint.resume
         beside = {
             "known_at_ms": resume.known_at_ms,
             "open_id": (resume.open_id or b"").hex(),
             "open_marks": resume.open_marks,
-            "begun": place.begun,
-            "begun_at_ms": place.begun_at_ms,
+            "begun": checkpoint.begun,
+            "begun_at_ms": checkpoint.begun_at_ms,
         }
-        told = {
-            _replay_id(place.channel): (resume.replay_id or b"").hex(),
-            _resume(place.channel): json.dumps(beside),
-            _transaction_key(place.channel): place.transaction_key or "",
-            _organization_id(place.channel): organization_id,
+        noted = {
+            _replay_id(checkpoint.channel): (resume.replay_id or b"").hex(),
+            _resume(checkpoint.channel): json.dumps(beside),
+            _transaction_key(checkpoint.channel): checkpoint.transaction_key or "",
+            _organization_id(checkpoint.channel): organization_id,
             **metadata,
         }
         self.table.append(
-            rows, {place.channel: place.position, _complete(place.channel): place.complete_position}, told
+            rows,
+            {checkpoint.channel: checkpoint.position, _complete(checkpoint.channel): checkpoint.complete_position},
+            noted,
         )
 
     def files(self, entity: str, channel: str, after: int, up_to: int) -> tuple[DataFile, ...]:
@@ -187,7 +191,7 @@ class RawEvents:
             return first  # of a file that cannot be read only the log tells: all of it may be as late as its last event
         return pc.min(rows.filter(pc.field("received_at") > since)["position"]).as_py()
 
-    def held_payloads(self) -> dict[tuple[str, str], list[DataFile]]:
+    def kept_payloads(self) -> dict[tuple[str, str], list[DataFile]]:
         """(Entity, channel) -> its files whose payloads are not given up yet, in position order; from the log alone."""
         held: dict[tuple[str, str], list[DataFile]] = {}
         dropped: dict[tuple[str, str], int] = {}
@@ -258,8 +262,8 @@ class RawEvents:
         channel: the key tells those of different channels apart."""
         listed = ", ".join(str(position) for position in positions) or "-1"
         name = entity.replace("'", "''")
-        told = ["position", "transaction_key", "change_origin"]
-        return self.table.scan(told, f"entity_name = '{name}' and position in ({listed})")
+        noted = ["position", "transaction_key", "change_origin"]
+        return self.table.scan(noted, f"entity_name = '{name}' and position in ({listed})")
 
     def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
         """Newest commit time among the channel's last events up to a position; None when there are none.
@@ -337,7 +341,7 @@ def _landed_at(channel: str) -> str:
     return f"landed_at:{channel}"
 
 
-def _told_of(channel: str) -> tuple[str, ...]:
+def _keys_of(channel: str) -> tuple[str, ...]:
     return tuple(name(channel) for name in (_replay_id, _resume, _transaction_key, _organization_id))
 
 

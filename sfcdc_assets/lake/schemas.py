@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.landing import UTC_TIMESTAMP
+from sfcdc_assets.change_events.raw_event_rows import UTC_TIMESTAMP
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -65,7 +65,7 @@ class Schemas:
         return self._known.get(schema_id)
 
     def of_entity(self, entity: str) -> tuple[EventSchema, ...]:
-        """All schemas of an entity; the one that was last seen anew, with the freshest describe, is the last."""
+        """All schemas of an entity; the one that was last seen again, with the freshest describe, is the last."""
         return tuple(schema for schema in self._known.values() if schema.entity_name == entity)
 
     def add(self, schema: EventSchema) -> None:

@@ -1,4 +1,5 @@
-"""`snapshot/<Entity>`: rows read from the org as a whole, pinned to a position, with how far the reading has come.
+"""`snapshot/<Entity>`: rows read from the org as a whole, with a position as its watermark, with how far the reading
+has come.
 
 Each page and the progress after it are one commit, so a killed snapshot goes on with the page it was at. A snapshot is
 a partition (`_snapshot` is its number) and counts once it is complete.
@@ -23,15 +24,15 @@ from sfcdc_assets.state.read_rows import READ_COLUMNS, read_schema
 
 LAYER = "snapshot"
 
-PLACE_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32())])
+READ_OF_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32())])
 """`_snapshot` is the number of the snapshot a row belongs to, 0 for rows read back one by one; those have the number of
 their reading in `_refetch`."""
 
-REFETCHED = 0
+READ_BACK = 0
 REFUSED = "refused"
 """Number of the last snapshot that was not believed."""
 FIRST = "first"
-"""Number of the first snapshot that is pinned to a position of the channel of today."""
+"""Number of the first snapshot that has its watermark in the channel of today."""
 
 
 def name_of(entity: str) -> str:
@@ -41,13 +42,13 @@ def name_of(entity: str) -> str:
 
 @dataclass(frozen=True)
 class CompleteSnapshot:
-    """A snapshot all of whose pages are landed: its number, its pin, the files of its pages, and the last refetch
-    before it: readings of one pin stand in the order in which they were made."""
+    """A snapshot all of whose pages are landed: its number, its watermark, the files of its pages, and the last
+    read-back before it: readings of one watermark stand in the order in which they were made."""
 
     number: int
     position: int
     files: tuple[DataFile, ...]
-    after_refetch: int = 0
+    after_read_back: int = 0
 
     @property
     def rows(self) -> int:
@@ -56,8 +57,8 @@ class CompleteSnapshot:
 
 
 @dataclass(frozen=True)
-class Refetch:
-    """Records read back at one time: the number and the pin of the reading."""
+class ReadBack:
+    """Records read back at one time: the number and the watermark of the reading."""
 
     number: int
     position: int
@@ -79,7 +80,7 @@ class Snapshots:
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
         """The newest state, created with these columns when there is none."""
-        schema = pa.schema([*read_schema(columns), *PLACE_COLUMNS])
+        schema = pa.schema([*read_schema(columns), *READ_OF_COLUMNS])
         table = Table.open_or_create(
             warehouse,
             name_of(entity),
@@ -91,29 +92,29 @@ class Snapshots:
 
     def progress(self) -> SnapshotProgress | None:
         """Where the newest snapshot stands, None when none was begun."""
-        told = self.table.latest_metadata("progress")
-        return SnapshotProgress.from_json(json.loads(told)) if told else None
+        noted = self.table.latest_metadata("progress")
+        return SnapshotProgress.from_json(json.loads(noted)) if noted else None
 
     def last_number(self) -> int:
         """Number of the last snapshot that was begun; 0 before the first."""
         return self.table.transaction_version("snapshot") or 0
 
-    def go_on_from(self, number: int, refetch: int) -> None:
+    def go_on_from(self, number: int, read_back: int) -> None:
         """Let the numbers of a new table follow those of the one whose place it will take."""
-        self.table.append(self.table.schema.empty_table(), {"snapshot": number, "refetch": refetch}, {})
+        self.table.append(self.table.schema.empty_table(), {"snapshot": number, "refetch": read_back}, {})
 
     def memory(self, channel: str) -> tuple[dict[str, int], dict[str, str]]:
-        """All that a table with one complete snapshot, pinned on the channel, remembers: transaction versions and
-        metadata."""
+        """All that a table with one complete snapshot, with a watermark on the channel, remembers: transaction versions
+        and metadata."""
         number = self.last_number()
-        names = ["snapshot", "refetch", "read_at", "complete", "pin", FIRST, _pinned_on(channel)]
-        names += [_pin_of(number), _after_refetch(number)]
+        names = ["snapshot", "refetch", "read_at", "complete", "pin", FIRST, _watermark_on(channel)]
+        names += [_watermark_of(number), _after_read_back(number)]
         progress = self.table.latest_metadata("progress")
         versions = {name: self.table.transaction_version(name) or 0 for name in names}
         return versions, {"progress": progress} if progress else {}
 
     def begin(self, progress: SnapshotProgress) -> None:
-        """Note the pin and the job before the first page is read."""
+        """Note the watermark and the job before the first page is read."""
         self._commit(self.table.schema.empty_table(), progress, progress.started_at_ms)
 
     def add_page(
@@ -150,11 +151,11 @@ class Snapshots:
         self._commit(rows, progress, now_ms, believed)
 
     def accept(self, channel: str, now_ms: int) -> CompleteSnapshot | None:
-        """Let the snapshot that was not believed, pinned to a position of `channel`, count; None when there is none."""
+        """Let the snapshot that was not believed, taken at a watermark of `channel`, count; None when there is none."""
         number = self.refused()
         if number is None:
             return None
-        position = self.table.transaction_version(_refused_pin_of(number)) or 0
+        position = self.table.transaction_version(_refused_watermark_of(number)) or 0
         self.table.append(self.table.schema.empty_table(), self._counts(number, position, channel, now_ms), {})
         return self.complete()
 
@@ -179,11 +180,11 @@ class Snapshots:
         ]
         return pa.concat_tables([self.table.schema.empty_table().select(columns), *found])
 
-    def add_refetch(self, rows: pa.Table, now_ms: int) -> int:
-        """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the refetch they are."""
+    def add_read_back(self, rows: pa.Table, now_ms: int) -> int:
+        """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the read-back they are."""
         number = (self.table.transaction_version("refetch") or 0) + 1
         rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
-        rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(REFETCHED, pa.int32()), len(rows)))
+        rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(READ_BACK, pa.int32()), len(rows)))
         self.table.append(rows, {"refetch": number, "read_at": now_ms}, {})
         return number
 
@@ -191,48 +192,51 @@ class Snapshots:
         """When rows were last read into the table, epoch ms by the clock of the process that did."""
         return self.table.transaction_version("read_at") or 0
 
-    def last_refetch(self) -> int:
-        """Number of the last refetch; 0 before the first."""
+    def last_read_back(self) -> int:
+        """Number of the last read-back; 0 before the first."""
         return self.table.transaction_version("refetch") or 0
 
-    def refetches(self, after: int, pinned_after: int | None = None) -> tuple[Refetch, ...]:
-        """Refetches numbered higher than `after`, or pinned after a position, in the order of their pins."""
+    def read_backs(self, after: int, watermark_after: int | None = None) -> tuple[ReadBack, ...]:
+        """Read-backs numbered higher than `after`, or with a watermark after a position, in the order of their
+        watermarks."""
         wanted = f"_refetch > {after}"
-        if pinned_after is not None:
-            wanted = f"({wanted} or _position > {pinned_after})"
-        elif after >= self.last_refetch():
+        if watermark_after is not None:
+            wanted = f"({wanted} or _position > {watermark_after})"
+        elif after >= self.last_read_back():
             return ()
-        rows = self.table.scan(["Id", "_refetch", "_position"], f"_snapshot = {REFETCHED} and {wanted}")
+        rows = self.table.scan(["Id", "_refetch", "_position"], f"_snapshot = {READ_BACK} and {wanted}")
         found: dict[tuple[int, int], set[str]] = {}
         for row in rows.to_pylist():
             found.setdefault((row["_position"], row["_refetch"]), set()).add(row["Id"])
-        return tuple(Refetch(number, pin, frozenset(found[pin, number])) for pin, number in sorted(found))
+        return tuple(
+            ReadBack(number, watermark, frozenset(found[watermark, number])) for watermark, number in sorted(found)
+        )
 
-    def refetched_files(self) -> tuple[DataFile, ...]:
+    def read_back_files(self) -> tuple[DataFile, ...]:
         """Files of rows read back, in no order."""
-        return tuple(file for file in self.table.files() if _is_of(file, REFETCHED))
+        return tuple(file for file in self.table.files() if _is_of(file, READ_BACK))
 
-    def pinned_on(self, channel: str) -> bool:
-        """Whether the newest complete snapshot is pinned to a position of this channel."""
+    def has_watermark_on(self, channel: str) -> bool:
+        """Whether the newest complete snapshot has its watermark in this channel."""
         complete = self.table.transaction_version("complete")
         if complete is None:
             return False
-        noted = self.table.transaction_version(_pinned_on(channel))
+        noted = self.table.transaction_version(_watermark_on(channel))
         if noted is not None:
             return noted == complete
         progress = self.progress()  # a snapshot that an earlier version of this package took
         return progress is not None and (progress.snapshot_number, progress.channel) == (complete, channel)
 
     def begun_on(self, channel: str) -> bool:
-        """Whether a snapshot that is pinned to a position of this channel is being read."""
+        """Whether a snapshot that has its watermark in this channel is being read."""
         progress = self.progress()
         return progress is not None and not progress.complete and progress.channel == channel
 
     def highest_position(self) -> int:
-        """The highest position that the newest complete snapshot and refetches stand for; 0 when there are none."""
-        counted = self.refetched_files()
-        pin = self.table.transaction_version("pin") or 0
-        return max([pin, *(file.statistics.get("max._position") or 0 for file in counted)])
+        """The highest position that the newest complete snapshot and read-backs stand for; 0 when there are none."""
+        counted = self.read_back_files()
+        watermark = self.table.transaction_version("pin") or 0
+        return max([watermark, *(file.statistics.get("max._position") or 0 for file in counted)])
 
     def complete(self) -> CompleteSnapshot | None:
         """The newest complete snapshot, None before the first."""
@@ -245,12 +249,17 @@ class Snapshots:
         if newest is None:
             return ()
         first = self.table.transaction_version(FIRST) or 1
-        pins = [(number, self.table.transaction_version(_pin_of(number))) for number in range(first, newest.number)]
-        return (*(self._snapshot(number, pin) for number, pin in pins if pin is not None), newest)
+        watermarks = [
+            (number, self.table.transaction_version(_watermark_of(number))) for number in range(first, newest.number)
+        ]
+        return (
+            *(self._snapshot(number, watermark) for number, watermark in watermarks if watermark is not None),
+            newest,
+        )
 
     def _snapshot(self, number: int, position: int) -> CompleteSnapshot:
         files = tuple(file for file in self.table.files() if _is_of(file, number))
-        return CompleteSnapshot(number, position, files, self.table.transaction_version(_after_refetch(number)) or 0)
+        return CompleteSnapshot(number, position, files, self.table.transaction_version(_after_read_back(number)) or 0)
 
     def sample(self, count: int) -> pa.Table:
         """A few rows of the newest complete snapshot."""
@@ -270,38 +279,38 @@ class Snapshots:
         elif progress.complete:
             versions |= {
                 REFUSED: number,
-                _refused_pin_of(number): position,
-                _after_refetch(number): self.last_refetch(),
+                _refused_watermark_of(number): position,
+                _after_read_back(number): self.last_read_back(),
             }
         self.table.append(rows, versions, {"progress": json.dumps(progress.to_json())})
 
     def _counts(self, number: int, position: int, channel: str, now_ms: int) -> dict[str, int]:
         """The transaction versions with which a snapshot counts from now on."""
-        read_before = self.table.transaction_version(_after_refetch(number))
+        read_before = self.table.transaction_version(_after_read_back(number))
         versions = {
             "complete": number,
             "pin": position,
-            _pin_of(number): position,
-            _after_refetch(number): self.last_refetch() if read_before is None else read_before,
-            _pinned_on(channel): number,
+            _watermark_of(number): position,
+            _after_read_back(number): self.last_read_back() if read_before is None else read_before,
+            _watermark_on(channel): number,
             "read_at": now_ms,
         }
-        return versions if self.pinned_on(channel) else {FIRST: number, **versions}
+        return versions if self.has_watermark_on(channel) else {FIRST: number, **versions}
 
 
-def _pin_of(number: int) -> str:
+def _watermark_of(number: int) -> str:
     return f"pin#{number}"
 
 
-def _refused_pin_of(number: int) -> str:
+def _refused_watermark_of(number: int) -> str:
     return f"refused pin#{number}"
 
 
-def _after_refetch(number: int) -> str:
+def _after_read_back(number: int) -> str:
     return f"after refetch#{number}"
 
 
-def _pinned_on(channel: str) -> str:
+def _watermark_on(channel: str) -> str:
     return f"pinned on {channel}"
 
 

@@ -96,7 +96,7 @@ class PackedFiles:
 
 
 class Table:
-    """A handle on one snapshot of a Delta table. Not refreshed by others' commits: open it anew to see them."""
+    """A handle on one snapshot of a Delta table. Not refreshed by others' commits: open it again to see them."""
 
     def __init__(self, name: str, delta: DeltaTable) -> None:
         self.name = name
@@ -373,7 +373,7 @@ class Table:
     def update_rows(self, source: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> None:
         """Set `columns` of the rows that equal `source` in `keys`; raises `ConcurrentCommit`.
 
-        For small tables: files that hold a matching row are written anew.
+        For small tables: files that hold a matching row are rewritten.
         """
         on = " and ".join(f"t.{key} = s.{key}" for key in keys)
         with self._committing():
@@ -388,7 +388,7 @@ class Table:
     def set_null(self, column: str, predicate: str, transactions: Mapping[str, int]) -> int:
         """Set a column of the rows that a predicate selects to null; returns how many rows that were.
 
-        The files that hold such a row, by their statistics, are written anew, in one commit with the transaction
+        The files that hold such a row, by their statistics, are rewritten, in one commit with the transaction
         versions. Raises `ConcurrentCommit`.
         """
         with self._committing(transactions):
@@ -468,8 +468,8 @@ class Table:
         Commits since the last search of this process, or the last few, are read by their names; only otherwise are all
         that are kept listed and read.
         """
-        place = (self._delta.table_uri, str(self._delta.metadata().id), key)
-        searched, found = _FOUND.get(place, (-1, None))
+        checkpoint = (self._delta.table_uri, str(self._delta.metadata().id), key)
+        searched, found = _FOUND.get(checkpoint, (-1, None))
         if searched > self.version:
             searched, found = -1, None
         is_known = 0 <= self.version - searched <= FAR and searched >= 0
@@ -482,7 +482,7 @@ class Table:
         if commit is None or key not in commit:
             is_read = is_known and (commit is not None or self.version == searched)
             commit = found if is_read else self._search(key)
-        _FOUND[place] = (self.version, commit)
+        _FOUND[checkpoint] = (self.version, commit)
         return commit
 
     def _search(self, key: str) -> Mapping[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sfcdc_assets.lake.appended import Appended
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.text_fields import TEXT_FIELDS
+from sfcdc_assets.state.text_values import TEXT_FIELDS
 
 LAYER = "text_fields"
 

@@ -18,8 +18,8 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import consistent_cuts
 from sfcdc_assets.lake.consistent_cuts import Cut, newest_cuts, prune_cuts
-from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import KEPT_HOURS, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.pack import Packed, pack
@@ -88,8 +88,8 @@ class TableDone:
             f"{self.vacuumed:,} unused files deleted" if self.vacuumed else "",
             f"left for the next time ({self.left})" if self.left else "",
         ]
-        told = ", ".join(each for each in did if each) or "nothing to do"
-        return f"{self.table}: {told}, {self.seconds:.1f} s"
+        noted = ", ".join(each for each in did if each) or "nothing to do"
+        return f"{self.table}: {noted}, {self.seconds:.1f} s"
 
 
 def maintain(
@@ -140,7 +140,7 @@ class _Work:
             if Table.open(self.warehouse, name) is None:
                 return None
             if name == consistent_cuts.NAME:
-                pruned = decide_anew(prune_cuts)(self.warehouse, self.oldest_cut)
+                pruned = retry_on_conflict(prune_cuts)(self.warehouse, self.oldest_cut)
             if self.table.packing is not None:
                 packed = pack(self.warehouse, name, self.table.packing, self.full_bytes)
             vacuumed = self._vacuum()
@@ -162,14 +162,14 @@ class _Work:
         table = Table.open(self.warehouse, self.table.name)
         return table.vacuum(hours, orphans=True, versions=versions) if table is not None else 0
 
-    @decide_anew
+    @retry_on_conflict
     def _keep(self, hours: int) -> None:
         """The checkpoints' own memory of replaced files has to be as long; Delta's default is a week."""
         table = Table.open(self.warehouse, self.table.name)
         if table is not None and hours > KEPT_HOURS:
             table.keep(files_hours=hours)
 
-    @decide_anew
+    @retry_on_conflict
     def _clean_log(self) -> None:
         """Forget old commits, where nothing is told by them alone: what the newest ones tell is told again first."""
         hours, packing = self.retention.log_hours, self.table.packing

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import fs
 
-from sfcdc_assets.lake.decide_anew import decide_anew
 from sfcdc_assets.lake.errors import TableDamaged, TableNotWritten
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.store_errors import reason_of, unreadable
 from sfcdc_assets.lake.table import DataFile, PackedFiles, Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -89,13 +89,13 @@ def _written(table: Table, filesystem: fs.FileSystem, packing: Packing, full: in
         files.sort(key=lambda file: _first(file, packing.order))
         for each in groups([max(file.size, SMALLEST_BYTES) for file in files], full):
             removed = [files[index] for index in each]
-            with _told_as_damage(table.name, filesystem, removed):
+            with _as_damage(table.name, filesystem, removed):
                 added = write_packed(filesystem, removed, schema, packing.order, statistics_on)
             yield PackedFiles([added], removed)
 
 
 @contextmanager
-def _told_as_damage(name: str, filesystem: fs.FileSystem, files: Sequence[DataFile]) -> Iterator[None]:
+def _as_damage(name: str, filesystem: fs.FileSystem, files: Sequence[DataFile]) -> Iterator[None]:
     """Raises what the store says as `TableDamaged`, with the file, or `TableNotWritten`."""
     try:
         yield
@@ -114,7 +114,7 @@ def _first(file: DataFile, order: Sequence[str]) -> list[tuple[bool, object]]:
     return [(first is not None, first if first is not None else 0) for first in firsts]
 
 
-@decide_anew
+@retry_on_conflict
 def _commit(
     warehouse: Warehouse, name: str, packing: Packing, written: Sequence[PackedFiles], filesystem: fs.FileSystem
 ) -> Packed:

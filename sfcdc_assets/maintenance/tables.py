@@ -13,7 +13,7 @@ from sfcdc_assets.lake import (
     current_state,
     gap_reconciliation,
     history,
-    lost_places,
+    lost_checkpoints,
     organization,
     quarantine,
     raw_events,
@@ -31,7 +31,7 @@ SINGLE: Mapping[str, Packing] = {
     audits.NAME: Packing(("audited_at",)),
     schemas.NAME: Packing(("first_seen_at",)),
     channel_filters.NAME: Packing(("seen_at",)),
-    lost_places.NAME: Packing(("channel", "position")),
+    lost_checkpoints.NAME: Packing(("channel", "position")),
     organization.NAME: Packing(("number",)),
     quarantine.NAME: Packing(("channel", "position")),
 }
@@ -40,8 +40,8 @@ SINGLE: Mapping[str, Packing] = {
 
 def _progress(table: Table) -> Mapping[str, str]:
     """How far the newest snapshot has come is told by the newest commit that tells of it."""
-    told = table.latest_metadata("progress")
-    return {"progress": told} if told else {}
+    noted = table.latest_metadata("progress")
+    return {"progress": noted} if noted else {}
 
 
 LAYERS: Mapping[str, Packing | None] = {
@@ -79,7 +79,7 @@ def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) 
 
 
 def _of_raw_events(payload_retention_days: int | None) -> Packing:
-    """Channels are kept apart. So are days, where payloads are given up day by day: a file is written anew once, when
+    """Channels are kept apart. So are days, where payloads are given up day by day: a file is rewritten once, when
     all of its payloads may go."""
     apart = _channels if payload_retention_days is None else _channels_and_days
     return Packing(("channel", "position"), apart, lambda table: RawEvents(table).memory())

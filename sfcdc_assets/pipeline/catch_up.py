@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from sfcdc_assets import clock
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.consistent_cut import note_cut
-from sfcdc_assets.pipeline.current_state import ApplyReport
-from sfcdc_assets.pipeline.described import follow_describe
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport
+from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.entities import EntityState, entity_states, seen_by_privacy
-from sfcdc_assets.pipeline.lander import Lander
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.layout import seen_by_layout
-from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.read_back import ReadBackReport, read_back_doubts
-from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.lander import Lander
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport, read_back_doubts
+from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
+from sfcdc_assets.pipeline.schemas.described import follow_describe
+from sfcdc_assets.pipeline.schemas.evolve import seen_by_layout
 
 ROUNDS = 4
 """The most times a run drains: each round after the first follows a reading of records in doubt."""
@@ -35,7 +35,7 @@ EachEntity = Callable[[Iterable[EntityState], Callable[[EntityState], None]], No
 """Does a work for each entity; decides what becomes of those that fail."""
 
 
-class Teller:
+class ApplyListener:
     """Who is told of each step. This one keeps it to itself."""
 
     def drained(self, report: LandingReport) -> None:
@@ -57,12 +57,12 @@ class CatchUp:
     def __init__(
         self,
         warehouse: Warehouse,
-        org: Org,
+        org: OrgConnection,
         lander: Lander,
         entities: Mapping[str, str],
         known: Mapping[str, str],
         apply: Apply,
-        teller: Teller,
+        listener: ApplyListener,
         each_entity: EachEntity,
         *,
         every_entity: bool,
@@ -76,7 +76,7 @@ class CatchUp:
         self._entities = dict(entities)
         self._known = dict(known)
         self._apply = apply
-        self._teller = teller
+        self._listener = listener
         self._each_entity = each_entity
         self._every_entity = every_entity
         self._lag_ms = longest_lag_ms(visibility_seconds)
@@ -84,7 +84,7 @@ class CatchUp:
         self._clock_ms = clock_ms
         self._sleep = sleep
         self._lander = lander
-        self._pins = Pins(warehouse, lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
+        self._watermarks = Watermarks(warehouse, lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
         self._read_back = False
@@ -113,7 +113,7 @@ class CatchUp:
         for channel in dict.fromkeys(self._entities.values()):
             report = self._lander.land(channel)
             self._drained[channel] = (report.complete_position, report.complete_through_ms)
-            self._teller.drained(report)
+            self._listener.drained(report)
 
     def _bring_up_to_date(self, state: EntityState) -> None:
         self._follow_describe(state.entity, self._describe_ms)
@@ -126,7 +126,7 @@ class CatchUp:
                 self._org,
                 state.entity,
                 state.channel,
-                self._pins,
+                self._watermarks,
                 lag_ms=self._lag_ms,
                 clock_ms=self._clock_ms,
                 sleep=self._sleep,
@@ -134,9 +134,9 @@ class CatchUp:
         if read is not None and (read.found or read.gone):
             self._read_back = True
             healed_after = (self._clock_ms() - (read.oldest_opened_at or 0)) / 1000
-            self._teller.brought_up_to_date(self._apply(state, up_to), read, healed_after)
+            self._listener.brought_up_to_date(self._apply(state, up_to), read, healed_after)
         else:
-            self._teller.brought_up_to_date(report, read, None)
+            self._listener.brought_up_to_date(report, read, None)
 
     def _follow_describe(self, entity: str, every_ms: int) -> None:
         follow_describe(self._warehouse, self._org, entity, self._clock_ms(), every_ms)
@@ -145,4 +145,4 @@ class CatchUp:
         for channel, (position, through_ms) in self._drained.items():
             noted = note_cut(self._warehouse, self._known, channel, position, through_ms, self._clock_ms())
             if noted.cut is not None:
-                self._teller.cut(noted.cut)
+                self._listener.cut(noted.cut)

@@ -20,7 +20,7 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.columns import conflicts_of_entity
+from sfcdc_assets.pipeline.schemas.table_columns import conflicts_of_entity
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 
 
@@ -40,9 +40,9 @@ def entity_channels(
     raw_events = RawEvents.open(warehouse)
     named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
     listed = {channel: members(channel) for channel in channels}
-    for channel, told in listed.items():
-        if told is not None:
-            note_filters(warehouse, channel, told.filters)
+    for channel, description in listed.items():
+        if description is not None:
+            note_filters(warehouse, channel, description.filters)
     found: dict[str, str] = {}
     for channel in channels:
         present = listed[channel]
@@ -59,9 +59,9 @@ def entity_channels(
 @dataclass(frozen=True)
 class EntityState:
     """How far an entity has come: positions landed, complete and applied; snapshots complete and applied, the last
-    one's pin and whether that is a position of another channel; refetches taken and applied; open doubts, those about
-    records that may be read back now; and the positions of the last unanswered doubt about the entity, of the last one
-    that events wait for, and of the last one that its rows were marked for.
+    one's watermark and whether that is a position of another channel; read-backs taken and applied; open doubts, those
+    about records that may be read back now; and the positions of the last unanswered doubt about the entity, of the
+    last one that events wait for, and of the last one that its rows were marked for.
 
     Whether fields have changed is told by `layout.seen_by_layout`, whether tables were written with other settings of
     privacy by `seen_by_privacy`, whether payloads past their
@@ -76,12 +76,12 @@ class EntityState:
     snapshot_position: int
     channel_changed: bool
     snapshot_applied: int
-    refetched: int
-    refetch_applied: int
+    read_back_taken: int
+    read_back_applied: int
     doubts_open: int
     doubts_due: int
     entity_doubt: int | None
-    held_from: int | None
+    blocked_from: int | None
     doubt_marked: int
     refused: str | None = None
     """Why the last read of the entity was refused or is not believed; None when nothing is."""
@@ -106,19 +106,19 @@ class EntityState:
 
     @property
     def has_work(self) -> bool:
-        """Complete events, a snapshot or refetches are not in the table yet, records in doubt can be read back, fields
+        """Complete events, a snapshot or read-backs are not in the table yet, records in doubt can be read back, fields
         have changed, or there is something in the tables that may not be there."""
         if self.snapshot_complete == 0 or self.channel_changed:
             return False
-        end = self.complete if self.held_from is None else min(self.complete, self.held_from - 1)
-        unmarked = self.held_from is not None and self.held_from > self.doubt_marked
+        end = self.complete if self.blocked_from is None else min(self.complete, self.blocked_from - 1)
+        unmarked = self.blocked_from is not None and self.blocked_from > self.doubt_marked
         waiting = self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
         return waiting or unmarked or self.layout_changed or self.privacy_changed
 
     @property
     def pending_reads(self) -> bool:
-        """A snapshot or refetches were read and are not in the table yet."""
-        return self.snapshot_complete > self.snapshot_applied or self.refetched > self.refetch_applied
+        """A snapshot or read-backs were read and are not in the table yet."""
+        return self.snapshot_complete > self.snapshot_applied or self.read_back_taken > self.read_back_applied
 
     def has_events_up_to(self, position: int) -> bool:
         """Events at or before a position may not be in the table yet."""
@@ -155,7 +155,7 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
     taken = Snapshots.open(warehouse, entity)
     ledger = Ledger.open(warehouse, entity)
     copied = (taken.table.transaction_version("complete") or 0) if taken else 0
-    pin = (taken.table.transaction_version("pin") or 0) if taken else 0
+    watermark = (taken.table.transaction_version("pin") or 0) if taken else 0
     doubts = ledger.open_doubts() if ledger else []
     refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
     return EntityState(
@@ -165,15 +165,15 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         complete=complete,
         applied=table.applied(channel) if table else None,
         snapshot_complete=copied,
-        snapshot_position=pin,
-        channel_changed=taken is not None and copied > 0 and not taken.pinned_on(channel),
+        snapshot_position=watermark,
+        channel_changed=taken is not None and copied > 0 and not taken.has_watermark_on(channel),
         snapshot_applied=checkpoint.snapshot if table and _are_built(warehouse, entity) else 0,
-        refetched=(taken.table.transaction_version("refetch") or 0) if taken else 0,
-        refetch_applied=checkpoint.refetch,
+        read_back_taken=(taken.table.transaction_version("refetch") or 0) if taken else 0,
+        read_back_applied=checkpoint.read_back,
         doubts_open=len(doubts),
         doubts_due=len(due(doubts, now_ms)),
-        entity_doubt=max(entity_doubts(doubts, channel, pin), default=None),
-        held_from=max(holding_doubts(doubts, channel, pin), default=None),
+        entity_doubt=max(entity_doubts(doubts, channel, watermark), default=None),
+        blocked_from=max(holding_doubts(doubts, channel, watermark), default=None),
         doubt_marked=checkpoint.doubted,
         refused=refusals[-1].detail if refusals else None,
         snapshot_refused=any(doubt.attempts for doubt in refusals),

@@ -19,8 +19,8 @@ from sfcdc_assets.lake.checkpoint import Checkpoint
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.explain import CHAIN, value_chain
 from sfcdc_assets.state.frames import arrow_frame
+from sfcdc_assets.state.value_chain import CHAIN, value_chain
 
 _QUOTE = "'"
 _FILES = pa.schema([("table", pa.string()), ("path", pa.string())])

@@ -1,4 +1,4 @@
-"""How the warehouse stands: each channel's place and each entity's table, from the tables alone."""
+"""How the warehouse stands: each channel's checkpoint and each entity's table, from the tables alone."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.columns import conflicts_of_entity, private_columns
-from sfcdc_assets.pipeline.lost_place import KnownLoss, known_losses
-from sfcdc_assets.pipeline.organization import owner_of
-from sfcdc_assets.pipeline.refused_reads import refused_reads
+from sfcdc_assets.pipeline.landing.lost_checkpoint import KnownLoss, known_losses
+from sfcdc_assets.pipeline.landing.same_organization import owner_of
+from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads
+from sfcdc_assets.pipeline.schemas.table_columns import conflicts_of_entity, private_columns
 
 Found = TypeVar("Found")
 NO_PRIVACY: Mapping[str, Any] = {"left_out": {}, "hashed": {}, "rules_without_column": [], "conflicts": {}}
@@ -98,7 +98,10 @@ def _channel(
     warehouse: Warehouse, events: RawEvents | None, channel: str, damaged: list[TableDamaged]
 ) -> dict[str, Any]:
     losses = _unless_damaged(damaged, lambda: known_losses(warehouse, channel)) or []
-    told = {"lost_place": _lost_place(losses[0]) if losses else None, "lost_places": [*map(_lost_place, losses)]}
+    status = {
+        "lost_checkpoint": _lost_checkpoint(losses[0]) if losses else None,
+        "lost_checkpoints": [*map(_lost_checkpoint, losses)],
+    }
     if events is None:
         return {
             "channel": channel,
@@ -106,28 +109,28 @@ def _channel(
             "complete_position": 0,
             "replay_id": None,
             "landed_at": None,
-            **told,
+            **status,
         }
-    place = events.place(channel)
+    checkpoint = events.checkpoint(channel)
     landed = events.landed_at_ms(channel)
     return {
         "channel": channel,
-        "position": place.position,
-        "complete_position": place.complete_position,
-        "replay_id": place.resume.replay_id.hex() if place.resume.replay_id else None,
+        "position": checkpoint.position,
+        "complete_position": checkpoint.complete_position,
+        "replay_id": checkpoint.resume.replay_id.hex() if checkpoint.resume.replay_id else None,
         "landed_at": _iso(landed) if landed else None,
-        **told,
+        **status,
     }
 
 
-def _lost_place(loss: KnownLoss) -> dict[str, Any]:
+def _lost_checkpoint(loss: KnownLoss) -> dict[str, Any]:
     """A break of the channel's order, the span of time that reading the org bridges, and who was not read again yet."""
-    landed = loss.place.last_landed_at
+    landed = loss.checkpoint.last_landed_at
     return {
-        "reason": loss.place.reason,
-        "position": loss.place.position,
+        "reason": loss.checkpoint.reason,
+        "position": loss.checkpoint.position,
         "bridged_from": landed.isoformat(timespec="seconds") if landed else None,
-        "bridged_to": loss.place.lost_at.isoformat(timespec="seconds"),
+        "bridged_to": loss.checkpoint.lost_at.isoformat(timespec="seconds"),
         "bridged": loss.is_bridged,
         "waiting": list(loss.waiting),
     }
@@ -138,12 +141,12 @@ def _entity_or_damage(
 ) -> dict[str, Any]:
     """`found`: its damage that is known; what is met besides is added."""
     met: list[TableDamaged] = []
-    told = _unless_damaged(met, lambda: _entity(warehouse, landed, entity))
+    status = _unless_damaged(met, lambda: _entity(warehouse, landed, entity))
     found += [each for each in met if each.table not in {known.table for known in found}]
-    if told is None:
+    if status is None:
         nothing = {"rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
-        told = {"entity": entity, "snapshot": None, **nothing}
-    return {**told, "damaged": [str(each) for each in found]}
+        status = {"entity": entity, "snapshot": None, **nothing}
+    return {**status, "damaged": [str(each) for each in found]}
 
 
 def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str) -> dict[str, Any]:
@@ -153,20 +156,20 @@ def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entit
     snapshots = Snapshots.open(warehouse, entity)
     ledger = Ledger.open(warehouse, entity)
     progress = snapshots.progress() if snapshots else None
-    told: dict[str, Any] = {
+    status: dict[str, Any] = {
         "entity": entity,
         "snapshot": None
         if progress is None
         else {"number": progress.snapshot_number, "rows": progress.rows_done, "complete": progress.complete},
     }
     if table is None:
-        return {**told, "rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
+        return {**status, "rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
     rows = table.table.scan(["_is_deleted", "_in_doubt"])
-    channel = next((name for name in landed if snapshots and snapshots.pinned_on(name)), None)
+    channel = next((name for name in landed if snapshots and snapshots.has_watermark_on(name)), None)
     applied = table.applied(channel) if channel else None
     carrying = next((name for name in landed if name == channel or entity in landed[name]), None)
     return {
-        **told,
+        **status,
         "rows": rows.num_rows,
         "deleted": pc.sum(rows["_is_deleted"]).as_py() or 0,
         "in_doubt": pc.sum(rows["_in_doubt"]).as_py() or 0,
@@ -184,13 +187,13 @@ def _refused(warehouse: Warehouse, settings: Settings, sound: list[str]) -> dict
 
 
 def _and_filter(
-    told: dict[str, Any], filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
+    status: dict[str, Any], filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
 ) -> dict[str, Any]:
     """With the filter of the events that feed the entity, None for none, and when its table was last compared whole."""
-    audited = audits.get(told["entity"])
+    audited = audits.get(status["entity"])
     return {
-        **told,
-        "filter_expression": filters.get(told.get("channel") or "", {}).get(told["entity"]),
+        **status,
+        "filter_expression": filters.get(status.get("channel") or "", {}).get(status["entity"]),
         "last_audit": audited.isoformat(timespec="seconds") if audited else None,
     }
 

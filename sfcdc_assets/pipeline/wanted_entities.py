@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.setting_names import nearest
 
 
@@ -24,7 +24,7 @@ class UnknownWantedEntity(SettingsError):
         super().__init__("SFCDC_ENTITIES", f"no configured channel ({', '.join(channels)}) carries {entity}", remedy)
 
 
-def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: Org) -> None:
+def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: OrgConnection) -> None:
     """Raise `UnknownWantedEntity` for a name in SFCDC_ENTITIES that nothing will ever come of.
 
     What is copied already is not asked about: it costs no request from then on, and an object that an administrator

@@ -33,7 +33,7 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
-    # A channel made anew must not inherit the old one's broken connection and its growing pauses.
+    # A channel rebuilt must not inherit the old one's broken connection and its growing pauses.
     ("grpc.use_local_subchannel_pool", 1),
 )
 

@@ -24,7 +24,7 @@ from sfcdc_assets.pubsub.errors import (
     TopicNotPermitted,
 )
 from sfcdc_assets.pubsub.fetch_stream import Arrival, FetchStream
-from sfcdc_assets.pubsub.place import DeliveredEvent, Place
+from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumeTracker
 
 __all__ = ["MOST_OUTSTANDING", "SILENCE_SECONDS", "DeliveredEvent", "Received", "Subscription"]
 
@@ -62,9 +62,9 @@ class Subscription:
     """
 
     def __init__(
-        self, connection: PubSubConnection, topic: str, place: Place, *, batch: int = MOST_OUTSTANDING
+        self, connection: PubSubConnection, topic: str, tracker: ResumeTracker, *, batch: int = MOST_OUTSTANDING
     ) -> None:
-        self.place = place
+        self.tracker = tracker
         self._connection = connection
         self._topic = topic
         self._batch = max(1, min(batch, MOST_OUTSTANDING))
@@ -163,7 +163,7 @@ class Subscription:
             raise TopicNotPermitted(Refusal("Subscribe", self._topic, "OK", "", "can_subscribe is false", "", ""))
         self._begun_at = self._clock.monotonic()
         self._answered_at, self._last_events_at = None, self._begun_at
-        self._stream = FetchStream(self._connection, self._topic, self.place.resume(), self._batch, self._clock)
+        self._stream = FetchStream(self._connection, self._topic, self.tracker.resume(), self._batch, self._clock)
         return self._stream
 
     def _received(self, arrival: Arrival) -> Received:
@@ -177,14 +177,14 @@ class Subscription:
             # With nothing requested an empty response would say nothing.
             nothing_more = response.pending_num_requested > 0
             if nothing_more:
-                self.place.nothing_more(response.latest_replay_id, arrival.at_ms)
+                self.tracker.nothing_more(response.latest_replay_id, arrival.at_ms)
             return Received((), nothing_more, arrival.at_ms)
         self._last_events_at = arrival.at
         events = (
             DeliveredEvent(each.event.id, each.event.schema_id, each.event.payload, each.replay_id, arrival.at_ms)
             for each in response.events
         )
-        return Received(tuple(filter(self.place.admit, events)), False, arrival.at_ms)
+        return Received(tuple(filter(self.tracker.admit, events)), False, arrival.at_ms)
 
     def _check_signs_of_life(self, stream: FetchStream) -> None:
         silent = self._clock.monotonic() - stream.last_sign

@@ -41,7 +41,7 @@ def different_values(entity: str, org: pl.DataFrame, table: pl.DataFrame, column
     for column in columns if unequal.height else ():
         pairs = unequal.filter(pl.col(column).ne_missing(pl.col(f"{column}@table")))
         for record_id, in_org, in_table in pairs.select("Id", column, f"{column}@table").iter_rows():
-            found.append(Difference(entity, record_id, column, _told(in_org), _told(in_table)))
+            found.append(Difference(entity, record_id, column, _described(in_org), _described(in_table)))
     return found
 
 
@@ -54,5 +54,5 @@ def one_sided(entity: str, record_ids: Sequence[str], kind: str) -> list[Differe
     return [Difference(entity, record_id, None, None, None, kind) for record_id in record_ids]
 
 
-def _told(value: object) -> str | None:
+def _described(value: object) -> str | None:
     return None if value is None else str(value)

@@ -12,7 +12,7 @@ CALLS_PER_JOB = 5
 
 
 @dataclass(frozen=True)
-class Plan:
+class AuditPlan:
     """The windows to read, those left out for want of budget, and what the reading should cost in requests."""
 
     windows: tuple[IdWindow, ...]
@@ -22,7 +22,7 @@ class Plan:
 
 def plan_windows(
     boundaries: Sequence[str], rows: Sequence[int], rows_per_page: int, budget: int | None, turn: int
-) -> Plan:
+) -> AuditPlan:
     """All of the entity in one reading when the budget allows it, else as many windows as it does.
 
     `boundaries[n]` is the first Id of the nth part of the table, which has `rows[n]` rows. Which windows come first
@@ -30,7 +30,7 @@ def plan_windows(
     """
     whole = CALLS_PER_JOB + -(-max(1, sum(rows)) // rows_per_page)
     if budget is None or whole <= budget:
-        return Plan((IdWindow(),), (), whole)
+        return AuditPlan((IdWindow(),), (), whole)
     lowers: list[str | None] = [None, *boundaries[1:]]
     uppers: list[str | None] = [*boundaries[1:], None]
     windows = [IdWindow(lower, upper) for lower, upper in zip(lowers, uppers, strict=True)]
@@ -43,4 +43,4 @@ def plan_windows(
             break
         left -= cost
         chosen.append(windows[number])
-    return Plan(tuple(chosen), tuple(window for window in windows if window not in chosen), budget - left)
+    return AuditPlan(tuple(chosen), tuple(window for window in windows if window not in chosen), budget - left)

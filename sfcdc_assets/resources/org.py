@@ -7,15 +7,15 @@ import dagster as dg
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.organization import connect_for
+from sfcdc_assets.pipeline.landing.same_organization import connect_for
+from sfcdc_assets.pipeline.org_connection import OrgConnection
 
 
 class OrgResource(dg.ConfigurableResource):
     """The org of the SFCDC_* settings. It has no configuration of its own, so no secret can be shown in the UI."""
 
     @contextmanager
-    def connect(self, warehouse: Warehouse) -> Iterator[Org]:
+    def connect(self, warehouse: Warehouse) -> Iterator[OrgConnection]:
         """An open session for work on the warehouse, closed at the end. Raises `WrongOrganization`."""
         with connect_for(warehouse, load_settings()) as org:
             yield org

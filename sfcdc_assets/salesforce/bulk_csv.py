@@ -51,12 +51,12 @@ def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> CsvPage:
         return CsvPage(_typed(source, wanted))
     except pa.ArrowInvalid as error:
         if _ID not in header:
-            raise UnexpectedAnswer(url, _told(str(error), header)) from None
+            raise UnexpectedAnswer(url, _described(str(error), header)) from None
     try:
         source.seek(0)
         return _row_by_row(_typed(source, pa.schema([(name, pa.string()) for name in header])), wanted)
     except pa.ArrowInvalid as error:
-        raise UnexpectedAnswer(url, _told(str(error), header)) from None
+        raise UnexpectedAnswer(url, _described(str(error), header)) from None
 
 
 def _typed(source: IO[bytes], wanted: pa.Schema) -> pa.Table:
@@ -98,7 +98,7 @@ def _row_by_row(texts: pa.Table, wanted: pa.Schema) -> CsvPage:
             if middle:
                 waiting += [some.slice(middle), some.slice(0, middle)]
             else:
-                unreadable[some[_ID][0].as_py()] = _told(str(error), wanted.names)
+                unreadable[some[_ID][0].as_py()] = _described(str(error), wanted.names)
     return CsvPage(pa.concat_tables([wanted.empty_table(), *converted]), unreadable)
 
 
@@ -110,7 +110,7 @@ def _header(source: IO[bytes]) -> tuple[list[str], bool]:
     return next(csv.reader([line.decode("utf-8", errors="replace")]), []), bool(follows)
 
 
-def _told(problem: str, header: list[str]) -> str:
+def _described(problem: str, header: list[str]) -> str:
     conversion = _CONVERSION_ERROR.search(problem)
     if conversion is not None:
         column, type_ = int(conversion.group(1)), conversion.group(2)

@@ -1,6 +1,7 @@
 """Which entities a channel carries, and with which filters, from the org's own setup: PlatformEventChannelMember.
 
-See https://developer.salesforce.com/docs/atlas.en-us.api_tooling.meta/api_tooling/tooling_api_objects_platformeventchannelmember.htm
+See
+https://developer.salesforce.com/docs/atlas.en-us.api_tooling.meta/api_tooling/tooling_api_objects_platformeventchannelmember.htm
 """
 
 from __future__ import annotations
@@ -87,7 +88,11 @@ def _selected_by_channel_id(session: OrgSession, name: str) -> dict[str, str | N
     """Members refer to a custom channel by its name or by its id (0YL...); the docs show both."""
     developer_name = name.removesuffix(_CUSTOM_CHANNEL_SUFFIX)
     channels = _rows(session, f"SELECT Id FROM PlatformEventChannel WHERE DeveloperName = '{developer_name}'")
-    return {name: told for row in channels for name, told in _selected_entities(session, str(row["Id"])).items()}
+    return {
+        name: description
+        for row in channels
+        for name, description in _selected_entities(session, str(row["Id"])).items()
+    }
 
 
 def _rows(session: OrgSession, soql: str) -> list[dict[str, Any]]:

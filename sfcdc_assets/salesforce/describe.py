@@ -70,7 +70,7 @@ class ObjectDescription:
 
 
 def describe(session: OrgSession, entity: str) -> ObjectDescription:
-    """The entity as the user of the session sees it; asked anew each time, because fields are added while we run.
+    """The entity as the user of the session sees it; asked again each time, because fields are added while we run.
 
     Raises `EntityNotReadable` when the org has no such entity for the user, or it cannot be queried.
     """

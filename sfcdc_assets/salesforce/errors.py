@@ -148,7 +148,7 @@ class QueryRefused(RequestRefused):
         return (
             f"The org refused the query with {self.error_code}: {_sentence(self.message)}. "
             f"The query was: {_sentence(self.soql)}. If it names a field that was removed or hidden from the user, "
-            "run again (the fields are read anew), or give the user access to the field."
+            "run again (the fields are read again), or give the user access to the field."
         )
 
 

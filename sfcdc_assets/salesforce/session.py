@@ -66,7 +66,7 @@ class OrgSession:
         self.close()
 
     def close(self) -> None:
-        """Close the connections. The session may be used again; it then connects anew."""
+        """Close the connections. The session may be used again; it then connects again."""
         self._transport.close()
 
     @property
@@ -75,7 +75,7 @@ class OrgSession:
         return self._transport.calls
 
     def token(self, refresh: bool = False) -> str:
-        """The access token; asked for at the first use, and anew with `refresh`.
+        """The access token; asked for at the first use, and again with `refresh`.
 
         Raises LoginRefused, OrgUnreachable, CertificateNotTrusted, OrgUnavailable, and with `refresh` SessionExpired
         when the token was handed over by SFCDC_ACCESS_TOKEN.
@@ -150,7 +150,8 @@ class OrgSession:
         headers: Mapping[str, str] | None = None,
         tries: int = TRIES,
     ) -> requests.Response:
-        """GET a body too large to hold: `receive` reads it from the response, and anew when a try breaks in the middle.
+        """GET a body too large to hold: `receive` reads it from the response, and again when a try breaks in the
+        middle.
 
         Raises RequestRefused and what `send` raises; an error raised by `receive` goes through.
         """

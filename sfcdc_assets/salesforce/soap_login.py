@@ -51,7 +51,7 @@ class SoapLogin:
             data=_ENVELOPE.format(username=escape(self.username), password=escape("".join(secrets))).encode(),
             headers={"Content-Type": "text/xml; charset=UTF-8", "SOAPAction": "login"},
         )
-        values = _leaf_texts(response.content, url)
+        values = _range_texts(response.content, url)
         if not response.ok:
             code = values.get("exceptionCode") or values.get("faultcode") or f"HTTP {response.status_code}"
             message = values.get("exceptionMessage") or values.get("faultstring") or ""
@@ -67,7 +67,7 @@ class SoapLogin:
         )
 
 
-def _leaf_texts(body: bytes, url: str) -> dict[str, str]:
+def _range_texts(body: bytes, url: str) -> dict[str, str]:
     """Local element name -> text, first one wins: the answer is flat enough for that, and prefixes vary."""
     try:
         root = ElementTree.fromstring(body)

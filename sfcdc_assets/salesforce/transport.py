@@ -87,7 +87,7 @@ class Transport(requests.Session):
 
         `repeatable`: sending it twice does no harm; if False it is sent again only when it cannot have arrived.
         `setting`: the setting that named the host, for errors. `receive`: reads the body of a 2xx answer inside the
-        try, so that a broken body is a failed try; it must start anew at each call.
+        try, so that a broken body is a failed try; it must start again at each call.
         Raises OrgUnreachable, CertificateNotTrusted, OrgUnavailable, UnexpectedAnswer.
         """
         where, host = url.partition("?")[0], urlsplit(url).netloc

@@ -14,19 +14,26 @@ import dagster as dg
 from sfcdc_assets import clock
 from sfcdc_assets.assets.keys import CONSISTENT_CUTS_KEY, RAW_EVENTS_KEY
 from sfcdc_assets.assets.layer_metadata import channel_observation, consistent_cuts_metadata, raw_events_metadata
-from sfcdc_assets.assets.run_scope import CHANNEL_TAG, COMPLETE_THROUGH_TAG, LANE_TAG, SENSOR, TRIGGER_TAG, lane
+from sfcdc_assets.assets.run_scope import (
+    CHANNEL_TAG,
+    COMPLETE_THROUGH_TAG,
+    CONCURRENCY_TAG,
+    SENSOR,
+    TRIGGER_TAG,
+    concurrency_key,
+)
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.consistent_cut import note_cut
+from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states, seen_by_privacy
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.layout import seen_by_layout
-from sfcdc_assets.pipeline.organization import WrongOrganization, claim_warehouse
-from sfcdc_assets.pipeline.patience import TICK, Patience
-from sfcdc_assets.pipeline.payload_retention import seen_by_retention
-from sfcdc_assets.pipeline.refused_reads import sentences
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.patience import TICK, Patience
+from sfcdc_assets.pipeline.landing.payload_retention import seen_by_retention
+from sfcdc_assets.pipeline.landing.same_organization import WrongOrganization, claim_warehouse
+from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
+from sfcdc_assets.pipeline.schemas.evolve import seen_by_layout
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.errors import LoginRefused, OrganizationReplaced
@@ -114,7 +121,7 @@ def _look(
     states = seen_by_privacy(warehouse, states, privacy)
     states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
     work = {SYNC.name: [state for state in states if state.has_work]}
-    if not busy[SNAPSHOT.name] and report.has_place:
+    if not busy[SNAPSHOT.name] and report.has_checkpoint:
         work[SNAPSHOT.name] = [state for state in states if state.needs_snapshot]
     requests = []
     for job in (SNAPSHOT.name, SYNC.name):
@@ -141,14 +148,16 @@ def _look(
 def unfinished_run(instance: dg.DagsterInstance, channel: str, job: str) -> str | None:
     """Id of a queued or running run of the job on the channel."""
     runs = instance.get_runs(
-        dg.RunsFilter(job_name=job, tags={LANE_TAG: lane(channel, job)}, statuses=UNFINISHED), limit=1
+        dg.RunsFilter(job_name=job, tags={CONCURRENCY_TAG: concurrency_key(channel, job)}, statuses=UNFINISHED), limit=1
     )
     return runs[0].run_id if runs else None
 
 
 def _failed_just_now(instance: dg.DagsterInstance, channel: str, job: str) -> bool:
     """Whether the last run of the job on the channel failed a short time ago: it is tried again, but not at once."""
-    last = instance.get_run_records(dg.RunsFilter(job_name=job, tags={LANE_TAG: lane(channel, job)}), limit=1)
+    last = instance.get_run_records(
+        dg.RunsFilter(job_name=job, tags={CONCURRENCY_TAG: concurrency_key(channel, job)}), limit=1
+    )
     if not last or last[0].dagster_run.status != dg.DagsterRunStatus.FAILURE:
         return False
     ended = last[0].end_time or last[0].update_timestamp.timestamp()
@@ -167,7 +176,7 @@ def _request(
     tags = {
         TRIGGER_TAG: SENSOR,
         CHANNEL_TAG: report.channel,
-        LANE_TAG: lane(report.channel, job),
+        CONCURRENCY_TAG: concurrency_key(report.channel, job),
         COMPLETE_THROUGH_TAG: str(report.complete_through_ms),
         "dagster/asset_partition_range_start": keys[numbers[0]],
         "dagster/asset_partition_range_end": keys[numbers[-1]],
@@ -181,32 +190,32 @@ def _name() -> str:
 
 
 def _landed(report: LandingReport) -> str:
-    told = f"{report.count} events landed on {report.channel}, position {report.position}"
-    return told if report.has_answered else f"{told} (the stream has not answered yet)"
+    description = f"{report.count} events landed on {report.channel}, position {report.position}"
+    return description if report.has_answered else f"{description} (the stream has not answered yet)"
 
 
 def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
-    told = _landed(report)
+    description = _landed(report)
     refused = {state.entity: state.refused for state in states if state.refused is not None}
     if refused:
-        return f"{told}; {' '.join(sentences(refused))}"
+        return f"{description}; {' '.join(sentences(refused))}"
     waiting = [state.entity for state in states if state.needs_snapshot]
     if waiting and snapshot_run:
-        return f"{told}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."
-    if waiting and not report.has_place:
-        return f"{told}; the stream was begun at LATEST and has not told where that is, so no snapshot is pinned yet."
+        return f"{description}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."
+    if waiting and not report.has_checkpoint:
+        return f"{description}; the stream was begun at LATEST and has not told where that is, so no snapshot is pinned yet."
     if not report.is_complete:
         return (
-            f"{told}; the last transaction may not be complete yet, all is applied up to position "
+            f"{description}; the last transaction may not be complete yet, all is applied up to position "
             f"{report.complete_position}."
         )
     doubts = {state.entity: state.doubts_open for state in states if state.doubts_open}
     if doubts:
-        held = ", ".join(f"{count} of {entity}" for entity, count in doubts.items())
-        return f"{told}; all else is up to date, records in doubt are read back when their pause is over: {held}."
+        blocked = ", ".join(f"{count} of {entity}" for entity, count in doubts.items())
+        return f"{description}; all else is up to date, records in doubt are read back when their pause is over: {blocked}."
     if any(state.has_work or state.needs_snapshot for state in states):
-        return f"{told}; the last run failed, and is tried again in a moment."
-    return f"{told}; all {len(states)} entities are up to date."
+        return f"{description}; the last run failed, and is tried again in a moment."
+    return f"{description}; all {len(states)} entities are up to date."
 
 
 def _materializations(

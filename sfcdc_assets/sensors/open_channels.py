@@ -17,8 +17,8 @@ from sfcdc_assets import clock
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import ChannelReader
-from sfcdc_assets.pipeline.org import Org
+from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import LoginRefused
 
@@ -64,7 +64,11 @@ class OpenChannel:
     """An open channel: the session with its org, the reader of its stream, and what the last tick looked at."""
 
     def __init__(
-        self, channel: str, warehouse: Warehouse, settings: Settings, connect: Callable[[], AbstractContextManager[Org]]
+        self,
+        channel: str,
+        warehouse: Warehouse,
+        settings: Settings,
+        connect: Callable[[], AbstractContextManager[OrgConnection]],
     ) -> None:
         self.channel = channel
         self.settings = settings
@@ -106,7 +110,7 @@ class OpenChannel:
         return not self._in_use.locked() and clock.current().monotonic() - self._used_at > seconds
 
     def members(self, channel: str) -> ChannelMembers | None:
-        """As `Org.members`, asked anew every ten minutes."""
+        """As `OrgConnection.members`, asked again every ten minutes."""
         now = clock.current().monotonic()
         asked_at, members = self._members.get(channel, (float("-inf"), None))
         if now - asked_at > MEMBERS_SECONDS:
@@ -152,9 +156,9 @@ class OpenChannels:
         channel: str,
         warehouse: Warehouse,
         settings: Settings,
-        connect: Callable[[], AbstractContextManager[Org]],
+        connect: Callable[[], AbstractContextManager[OrgConnection]],
     ) -> OpenChannel:
-        """The open channel; opened anew when the settings or the warehouse are not those it was opened with.
+        """The open channel; opened again when the settings or the warehouse are not those it was opened with.
 
         Raises `ChannelInUse` and what `connect` raises; nothing is open then. A refused login is raised again for five
         minutes, or until the settings change, before it is tried again.
@@ -187,7 +191,7 @@ class OpenChannels:
                     self._watch_them()
 
     def drop(self, channel: str) -> None:
-        """End a channel that is not to be read on as it is: the next tick opens it anew."""
+        """End a channel that is not to be read on as it is: the next tick opens it again."""
         with self._changed:
             found = self._open.pop(channel, None)
         if found is not None:

@@ -1,1 +1,1 @@
-"""The day-0 copy of an entity: pinned to the stream, read page by page, resumable at any page."""
+"""The day-0 copy of an entity: taken at a watermark of the stream, read page by page, resumable at any page."""

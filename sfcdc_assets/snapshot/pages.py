@@ -79,11 +79,10 @@ def read_pages(
 
     A page has `page_schema(columns)` and is sorted by Id; a column that is not among `progress.fields` is null and the
     snapshot says nothing about it. Read again from the same progress, the rows are the same ones. An entity without
-    records gives one empty, complete page; a complete progress gives none. Memory holds one page.
-    `on_unreadable` is told, before the page that they are missing in, the Ids of records that hold a value which does
-    not convert, and why; without it they raise `UnexpectedAnswer`.
-    Raises `BulkJobGone` when the job is no longer there (start a new snapshot number with a new pin), `BulkJobFailed`,
-    and the session's errors.
+    records gives one empty, complete page; a complete progress gives none. Memory holds one page. `on_unreadable` is
+    told, before the page that they are missing in, the Ids of records that hold a value which does not convert, and
+    why; without it they raise `UnexpectedAnswer`. Raises `BulkJobGone` when the job is no longer there (start a new
+    snapshot number with a new watermark), `BulkJobFailed`, and the session's errors.
     """
     if progress.complete:
         return

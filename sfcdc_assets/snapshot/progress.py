@@ -10,8 +10,8 @@ from typing import Any
 class SnapshotProgress:
     """A snapshot between two of its pages. Reading goes on exactly after it.
 
-    `position` is the pin (guarantee 8): the rows stand for every event of `channel` up to it; events after it apply on
-    top. It was noted before the job began, so no page can be older than it.
+    `position` is the watermark (guarantee 8): the rows stand for every event of `channel` up to it; events after it
+    apply on top. It was noted before the job began, so no page can be older than it.
     """
 
     snapshot_number: int

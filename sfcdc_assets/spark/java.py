@@ -32,10 +32,10 @@ def check_java() -> int:
     if java is None or not os.access(java, os.X_OK):
         raise JavaMissing(f"JAVA_HOME={home} has no bin/java" if home else "no java is on PATH")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+        description = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise JavaMissing(f"{java} does not run ({type(error).__name__})") from error
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    version = re.search(r'version "(?:1\.)?(\d+)', description)
     if version is None or int(version.group(1)) < MINIMUM_JAVA:
         raise JavaMissing(f"{java} is version {version.group(1) if version else 'unknown'}")
     return int(version.group(1))

@@ -26,7 +26,7 @@ CELL = pa.struct([("column", pa.int32()), ("s", pa.string()), ("d", pa.float64()
 
 CHANGES = pa.schema(
     [
-        ("leaf", pa.int32()),
+        ("key_range", pa.int32()),
         ("record_id", pa.string()),
         ("position", pa.int64()),
         ("change_type", pa.string()),
@@ -35,14 +35,14 @@ CHANGES = pa.schema(
         ("transaction_key", pa.string()),
         ("cells", pa.list_(CELL)),
         ("diff_columns", pa.list_(pa.int32())),
-        ("claims", pa.list_(CELL)),
+        ("enriched", pa.list_(CELL)),
         ("error", pa.string()),
-        ("untold", pa.string()),
+        ("missing", pa.string()),
     ]
 )
-"""`diff_columns` are the columns whose cell holds a diff instead of the value. `claims` are values the event carries
+"""`diff_columns` are the columns whose cell holds a diff instead of the value. `enriched` are values the event carries
 without having changed them: they are compared, never applied (`state.enrichment`). `error` says why the event's body
-could not be decoded; its change type is then `UNDECODABLE`. `untold` says what the event changed without telling the
+could not be decoded; its change type is then `UNDECODABLE`. `missing` says what the event changed without telling the
 value: its cells are right, and not all."""
 
 _EMPTY_ID = re.compile(r"0{14,15}AAA")
@@ -88,8 +88,8 @@ class ChangeReader:
         self._decoders: dict[tuple[str, int], EventDecoder] = {}
 
     def read(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
-        """One change for each record id of each row, `leaf` unset. A body that cannot be decoded is a change of type
-        `UNDECODABLE` with the reason, so that nothing else waits for it."""
+        """One change for each record id of each row, `key_range` unset. A body that cannot be decoded is a change of
+        type `UNDECODABLE` with the reason, so that nothing else waits for it."""
         builder = _ChangesBuilder(self._members)
         for row in _rows(rows):
             if row["position"] in self._skipped:
@@ -147,15 +147,15 @@ class _ChangesBuilder:
     def __init__(self, members: Sequence[int]) -> None:
         self._rows: list[tuple[object, ...]] = []
         self._cells = _CellLists(members)
-        self._claims = _CellLists(members)
+        self._enriched = _CellLists(members)
 
     def add(self, row: Mapping[str, Any], change_type: str, decoded: DecodedEvent | None, error: str | None) -> None:
-        cells, claims = (decoded.cells, decoded.claims) if decoded else ((), ())
+        cells, enriched = (decoded.cells, decoded.enriched) if decoded else ((), ())
         for record_id in row["record_ids"]:
             if not names_one_record(record_id):
                 continue
             self._cells.add(cells)
-            self._claims.add(claims)
+            self._enriched.add(enriched)
             self._rows.append(
                 (
                     record_id,
@@ -166,13 +166,13 @@ class _ChangesBuilder:
                     row["transaction_key"],
                     list(decoded.diff_columns) if decoded else [],
                     error,
-                    decoded.untold if decoded else None,
+                    decoded.missing if decoded else None,
                 )
             )
 
     def build(self) -> pa.RecordBatch:
         transposed: Sequence[Sequence[object]] = list(zip(*self._rows, strict=True)) or [()] * 9
-        record_id, position, change_type, timestamp, user, key, diff_columns, error, untold = transposed
+        record_id, position, change_type, timestamp, user, key, diff_columns, error, missing = transposed
         arrays = [
             pa.nulls(len(self._rows), pa.int32()),
             pa.array(record_id, pa.string()),
@@ -183,9 +183,9 @@ class _ChangesBuilder:
             pa.array(key, pa.string()),
             self._cells.build(),
             pa.array(diff_columns, pa.list_(pa.int32())),
-            self._claims.build(),
+            self._enriched.build(),
             pa.array(error, pa.string()),
-            pa.array(untold, pa.string()),
+            pa.array(missing, pa.string()),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=CHANGES)
 

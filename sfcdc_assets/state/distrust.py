@@ -32,7 +32,8 @@ class Distrusted:
 
 
 def believed(reads: pl.DataFrame, position: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of a snapshot pinned at `position` that count, and the doubts (`DOUBTS`) about its other records."""
+    """The rows of a snapshot with a watermark at `position` that count, and the doubts (`DOUBTS`) about its other
+    records."""
     marks = reads.filter(pl.col("_unread").list.first() == SAYS_NOTHING).unique("Id", keep="first", maintain_order=True)
     doubts = marks.select(
         pl.col("Id").alias("record_id"),

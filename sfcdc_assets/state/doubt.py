@@ -36,9 +36,9 @@ class Doubt(StrEnum):
     """The event's body cannot be read."""
     UNKNOWN_CHANGE_TYPE = "unknown_change_type"
     """A change type this package does not know, or whose content Salesforce does not document."""
-    LOST_PLACE = "lost_place"
+    LOST_CHECKPOINT = "lost_checkpoint"
     """The stream's place was refused or the org changed; speaks of the entity."""
-    UNTOLD_VALUE = "untold_value"
+    MISSING_VALUE = "missing_value"
     """An event says that a field changed, but not to what: the name of a person account, a list of preferences whose
     group is not known. What the event does tell is applied; what follows waits."""
     SILENT_CHANGE = "silent_change"
@@ -63,13 +63,14 @@ class Doubt(StrEnum):
 
 
 OF_A_SNAPSHOT = frozenset({Doubt.STALE_SNAPSHOT, Doubt.UNREADABLE_ROW})
-"""Doubts that a snapshot raises at its pin; their detail names the snapshot, because two may have one pin."""
+"""Doubts that a snapshot raises at its watermark; their detail names the snapshot, because two may have one
+watermark."""
 
 UNMARKED = frozenset({Doubt.DRIFT, Doubt.SILENT_CHANGE})
 """Doubts that do not hold their record's row, because no event of its own opened them: only a reading ends them."""
 
 REFUSED_READS = frozenset({Doubt.VANISHED, Doubt.VIEW_ALL_MISSING})
-"""Doubts about a read of the entity, not about its rows: no pin answers them."""
+"""Doubts about a read of the entity, not about its rows: no watermark answers them."""
 
 CHANGED_COLUMNS = frozenset({Doubt.NEW_FIELD, Doubt.RETYPED_FIELD})
 """Doubts after which pages that were read before have other columns than the table."""

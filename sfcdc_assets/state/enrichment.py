@@ -18,20 +18,21 @@ from sfcdc_assets.state.doubt import DOUBTS, Doubt
 
 
 def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """Records (`DOUBTS`) whose claims are neither what the table has at the claim's position nor what comes later.
+    """Records (`DOUBTS`) whose enriched values are neither what the table has at the claim's position nor what comes
+    later.
 
-    `base`: the leaf's rows; `applied`: the changes (`CHANGES`, diffs replaced) folded onto them. One doubt a record, at
-    the first event that contradicts; its detail names the fields, never a value.
+    `base`: the key range's rows; `applied`: the changes (`CHANGES`, diffs replaced) folded onto them. One doubt a
+    record, at the first event that contradicts; its detail names the fields, never a value.
     """
-    claims = _unread(_cells(applied, "claims"), base)
-    if claims.is_empty():
+    enriched = _unread(_cells(applied, "enriched"), base)
+    if enriched.is_empty():
         return pl.DataFrame(schema=DOUBTS)
-    concerned = claims.select("record_id").unique()
+    concerned = enriched.select("record_id").unique()
     changes = _cells(applied.join(concerned, on="record_id", how="semi"), "cells")
     rows = base.join(concerned, left_on="Id", right_on="record_id", how="semi")
     found = [
-        _contradicted(columns[int(index)], claimed, changes.filter(pl.col("column") == index), rows)
-        for (index,), claimed in claims.partition_by("column", as_dict=True).items()
+        _contradicted(columns[int(index)], of_column, changes.filter(pl.col("column") == index), rows)
+        for (index,), of_column in enriched.partition_by("column", as_dict=True).items()
     ]
     at_first = pl.col("position") == pl.col("position").min().over("record_id")
     return (
@@ -50,30 +51,31 @@ def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[
     )
 
 
-def _unread(claims: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
-    """Those of events that were committed after their row was read, if it was: a read may be ahead of its pin, and then
-    the row tells more than such an event knew."""
+def _unread(enriched: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
+    """Those of events that were committed after their row was read, if it was: a read may be ahead of its watermark,
+    and then the row tells more than such an event knew."""
     reads = base.filter(pl.col("_transaction_key").is_null()).select("Id", pl.col("_commit_timestamp").alias("read_to"))
-    joined = claims.join(reads, left_on="record_id", right_on="Id", how="left", maintain_order="left")
+    joined = enriched.join(reads, left_on="record_id", right_on="Id", how="left", maintain_order="left")
     return joined.filter(pl.col("read_to").is_null() | (pl.col("commit_timestamp") > pl.col("read_to"))).drop("read_to")
 
 
-def _contradicted(column: Column, claimed: pl.DataFrame, changes: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """`record_id`, `position`, `commit_timestamp`, `field` of the claims about one column that nothing explains."""
+def _contradicted(column: Column, of_column: pl.DataFrame, changes: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """`record_id`, `position`, `commit_timestamp`, `field` of the enriched values about one column that nothing
+    explains."""
     member, dtype = FROM_MEMBER[column.type]
     steps = changes.select("record_id", "position", pl.col(member).cast(dtype).alias("value"))
     start = rows.select(
         pl.col("Id").alias("record_id"), pl.lit(-1, pl.Int64).alias("position"), pl.col(column.name).alias("value")
     )
-    told = claimed.select("record_id", "position", "commit_timestamp", pl.col(member).cast(dtype).alias("told"))
+    carried = of_column.select("record_id", "position", "commit_timestamp", pl.col(member).cast(dtype).alias("carried"))
     unlike = (
-        told.sort("position")
+        carried.sort("position")
         .join_asof(pl.concat([start, steps]).sort("position"), on="position", by="record_id", check_sortedness=False)
-        .filter(pl.col("told").ne_missing(pl.col("value")))
+        .filter(pl.col("carried").ne_missing(pl.col("value")))
         .drop("value")
     )
     later = (
-        unlike.join(steps.rename({"position": "brought_at", "value": "told"}), on=["record_id", "told"])
+        unlike.join(steps.rename({"position": "brought_at", "value": "carried"}), on=["record_id", "carried"])
         .filter(pl.col("brought_at") > pl.col("position"))
         .select("record_id", "position")
     )

@@ -1,4 +1,4 @@
-"""Reshape: the files of a table written anew with other column types, each by a task of its own."""
+"""Reshape: the files of a table rewritten with other column types, each by a task of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.change_events.retyping import Step, follow, kept_columns, steps
-from sfcdc_assets.state.leaves import write_table
+from sfcdc_assets.state.key_ranges import write_table
 
 RESHAPED = pa.schema([("old", pa.string()), ("path", pa.string()), ("size", pa.int64()), ("statistics", pa.string())])
 """One row for each file: its path, and that of the one to take its place, with size in bytes and statistics."""
@@ -49,7 +49,7 @@ class Reshape:
         return pa.table(arrays, schema=self.after)
 
     def write(self, path: str, filesystem: fs.FileSystem) -> dict[str, object]:
-        """Write a file anew beside the old one; returns one row of `RESHAPED`."""
+        """Write a file again beside the old one; returns one row of `RESHAPED`."""
         source = ds.dataset(path, schema=self.before, filesystem=filesystem, format="parquet")
         written = write_table(self.rows(source.to_table()), filesystem)
         return {"old": path, "path": written.path, "size": written.size, "statistics": written.statistics}

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.state.columns import STANDS_AT
 from sfcdc_assets.state.doubt import DOUBTS, REASON_OF_CHANGE_TYPE, Doubt
 from sfcdc_assets.state.enrichment import contradictions
 from sfcdc_assets.state.large_text import Rebuilt, rebuild_texts
 from sfcdc_assets.state.steps import SETS_ALL
+from sfcdc_assets.state.version_columns import STANDS_AT
 
 
 @dataclass(frozen=True)
@@ -36,44 +36,44 @@ class Resolved:
 def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]) -> Resolved:
     """Sort a batch's changes out against the rows they meet.
 
-    `base`: the leaf's rows; `changes`: columns of `CHANGES`. A change at or before the position its row stands for is
-    already in the row and is dropped.
+    `base`: the key range's rows; `changes`: columns of `CHANGES`. A change at or before the position its row stands for
+    is already in the row and is dropped.
     """
     rows = base.select(
-        pl.col("Id").alias("record_id"), STANDS_AT.alias("row_position"), pl.col("_in_doubt").alias("held")
+        pl.col("Id").alias("record_id"), STANDS_AT.alias("row_position"), pl.col("_in_doubt").alias("in_doubt")
     )
     met = (
         changes.sort("position", maintain_order=True)
         .join(rows, on="record_id", how="left", maintain_order="left")
         .filter(pl.col("position") > pl.col("row_position").fill_null(-1))
     )
-    held = pl.col("held").fill_null(False)
-    free = met.filter(~held)
+    in_doubt = pl.col("in_doubt").fill_null(False)
+    free = met.filter(~in_doubt)
     doubts = _first(
         pl.concat([_doubts_of_kind(free), _doubts_of_unknown(free), _doubts_of_hashed_diffs(free, columns)])
     )
     before = _before(free, doubts)
     rebuilt = _rebuild(base, before, columns)
     doubts = _first(pl.concat([doubts, rebuilt.doubts]))
-    applied = _before(free, doubts).drop("row_position", "held")
-    untold = _doubts_of_untold(applied).join(doubts, on="record_id", how="anti")
+    applied = _before(free, doubts).drop("row_position", "in_doubt")
+    missing = _doubts_of_missing(applied).join(doubts, on="record_id", how="anti")
     blocked = met.join(applied.select("record_id", "position"), on=["record_id", "position"], how="anti")
     values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
     changes = _with_values(applied, values)
     drift = contradictions(base, changes, columns).join(doubts, on="record_id", how="anti")
-    doubts = pl.concat([doubts, _first(pl.concat([untold, drift]))])
-    return Resolved(changes, values, doubts, blocked.drop("row_position", "held"))
+    doubts = pl.concat([doubts, _first(pl.concat([missing, drift]))])
+    return Resolved(changes, values, doubts, blocked.drop("row_position", "in_doubt"))
 
 
-def _doubts_of_untold(applied: pl.DataFrame) -> pl.DataFrame:
-    changes = applied.filter(pl.col("untold").is_not_null())
+def _doubts_of_missing(applied: pl.DataFrame) -> pl.DataFrame:
+    changes = applied.filter(pl.col("missing").is_not_null())
     return _first(
         changes.select(
             "record_id",
-            pl.lit(Doubt.UNTOLD_VALUE.value).alias("reason"),
+            pl.lit(Doubt.MISSING_VALUE.value).alias("reason"),
             "position",
             "commit_timestamp",
-            pl.col("untold").alias("detail"),
+            pl.col("missing").alias("detail"),
         )
     )
 

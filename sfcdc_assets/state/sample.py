@@ -1,4 +1,4 @@
-"""An even sample of the Ids in a snapshot's pages, from which the leaves' ranges are cut."""
+"""An even sample of the Ids in a snapshot's pages, from which the key ranges' ranges are cut."""
 
 from __future__ import annotations
 

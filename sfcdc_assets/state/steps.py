@@ -1,4 +1,4 @@
-"""Steps: what happens to a leaf's records one after another, each record's row first, as one frame.
+"""Steps: what happens to a key range's records one after another, each record's row first, as one frame.
 
 A record's steps are in the order of positions; of one position, events come before reads. A step has a header (what
 kind it is, when, by whom) and a place in the frame it comes from, where its values are.

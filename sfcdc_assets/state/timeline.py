@@ -1,8 +1,8 @@
-"""The timeline of a leaf's records: events and reads of the org, one after another in the order of the stream.
+"""The timeline of a key range's records: events and reads of the org, one after another in the order of the stream.
 
-A read stands where its pin is: events up to it come before, later ones are applied on top, whatever was there first
-when the tables were built. So rows, versions and texts depend on what was landed alone, and not on the batches in which
-it was applied (guarantees 2, 8 and 10).
+A read stands where its watermark is: events up to it come before, later ones are applied on top, whatever was there
+first when the tables were built. So rows, versions and texts depend on what was landed alone, and not on the batches in
+which it was applied (guarantees 2, 8 and 10).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.changes import CHANGES
-from sfcdc_assets.state.columns import STANDS_AT, history_schema
 from sfcdc_assets.state.distrust import believed, marked
 from sfcdc_assets.state.frames import empty_rows
+from sfcdc_assets.state.implied_change import dated, silently_changed
 from sfcdc_assets.state.large_text import REBUILT
 from sfcdc_assets.state.read_rows import missing_from, read_schema
 from sfcdc_assets.state.resolve import resolve
-from sfcdc_assets.state.silent_change import dated, silently_changed
-from sfcdc_assets.state.text_fields import TEXT_FIELDS, texts_of_changes, texts_of_reads
+from sfcdc_assets.state.text_values import TEXT_FIELDS, texts_of_changes, texts_of_reads
+from sfcdc_assets.state.version_columns import STANDS_AT, history_schema
 from sfcdc_assets.state.versions import extend
 
 
 @dataclass(frozen=True)
-class Reading:
+class OrgRead:
     """What was read from the org at one time: a whole snapshot, or records read back.
 
     Its rows stand for every event up to `position`. `until` is the last event that is applied before it: the same, or
@@ -37,7 +37,7 @@ class Reading:
     until: int
     snapshot: int = 0
     """Number of the snapshot; 0 for records read back."""
-    refetch: int = 0
+    read_back: int = 0
     """Number of the reading back; 0 for a snapshot."""
     pages: frozenset[str] = frozenset()
     """The snapshot's files."""
@@ -57,8 +57,8 @@ class Counts:
 
 
 class Timeline:
-    """One leaf's records on their way: `rows` of `current_state`, in no order, the versions `superseded` on it, new
-    text values and doubts, and `silent` records of another entity that changed with these rows."""
+    """One key range's records on their way: `rows` of `current_state`, in no order, the versions `superseded` on it,
+    new text values and doubts, and `silent` records of another entity that changed with these rows."""
 
     def __init__(self, columns: Sequence[Column], rows: pl.DataFrame, batch: int) -> None:
         """`batch` is the number of the batch that all of it is written in."""
@@ -115,14 +115,14 @@ class Timeline:
         )
         self._blocked = pl.concat([self._blocked, later.drop("stands_at")])
 
-    def put(self, reading: Reading, reads: pl.DataFrame) -> None:
-        """Put the rows of a reading (the columns, `READ_COLUMNS`) where its pin is."""
-        before, kind = self.rows, "snapshot" if reading.snapshot else "refetch"
-        if reading.snapshot:
-            shown, (reads, distrusted) = reads, believed(reads, reading.position)
+    def put(self, org_read: OrgRead, reads: pl.DataFrame) -> None:
+        """Put the rows of a reading (the columns, `READ_COLUMNS`) where its watermark is."""
+        before, kind = self.rows, "snapshot" if org_read.snapshot else "refetch"
+        if org_read.snapshot:
+            shown, (reads, distrusted) = reads, believed(reads, org_read.position)
             self._doubts.append(distrusted)
             waiting = self._blocked.select(pl.col("record_id").alias("Id"))
-            seen = pl.concat([reads, missing_from(shown, before, waiting, reading.position)])
+            seen = pl.concat([reads, missing_from(shown, before, waiting, org_read.position)])
         else:
             seen = reads.sort("_position", maintain_order=True)
             self.counts = replace(self.counts, read_back=self.counts.read_back + reads.height)
@@ -132,14 +132,14 @@ class Timeline:
         self._blocked = self._blocked.join(answered.select("record_id").unique(), on="record_id", how="anti")
         self._extend(
             answered.with_columns(blocked=pl.lit(True)),
-            dated(seen, before, held_too=reading.snapshot > 0).with_columns(read_type=pl.lit(kind.upper())),
+            dated(seen, before, in_doubt_too=org_read.snapshot > 0).with_columns(read_type=pl.lit(kind.upper())),
         )
         self.changed = True
-        if reading.snapshot:
+        if org_read.snapshot:
             # No row that the snapshot speaks of is in doubt after it, but for those of which it is not believed.
-            covered = reading.position >= STANDS_AT
+            covered = org_read.position >= STANDS_AT
             freed = self.rows.with_columns((pl.col("_in_doubt") & ~covered).alias("_in_doubt"))
-            self.rows = marked(freed, distrusted.with_columns(pl.lit(reading.until, pl.Int64).alias("position")))
+            self.rows = marked(freed, distrusted.with_columns(pl.lit(org_read.until, pl.Int64).alias("position")))
             # What a row that is new pointed at before its snapshot does not matter.
             compared = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
         else:

@@ -1,4 +1,4 @@
-"""The values that a leaf's records have after each of their steps, column by column."""
+"""The values that a key range's records have after each of their steps, column by column."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sources:
         self.unread = set(self.shown["_unread"].explode().drop_nulls().to_list())
         self.cells = self._cells(changes)
 
-    def told(self, name: str) -> pl.DataFrame:
+    def carried(self, name: str) -> pl.DataFrame:
         """Steps of reads that say something about a column."""
         if name not in self.unread:
             return self.shown
@@ -74,13 +74,13 @@ def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
         if column.name == "Id":
             continue
         member, dtype = FROM_MEMBER[column.type]
-        told = sources.told(column.name)
+        carried = sources.carried(column.name)
         cells = sources.cells.get(index)
         values = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, count)
         known = np.zeros(count, bool)
         parts = [
             (sources.of_rows["step"], sources.rows.get_column(column.name).gather(sources.of_rows["at"])),
-            (told["step"], sources.reads.get_column(column.name).gather(told["at"])),
+            (carried["step"], sources.reads.get_column(column.name).gather(carried["at"])),
         ]
         if cells is not None:
             certain = cells.filter(~pl.col("is_diff"))
@@ -142,9 +142,9 @@ def _lists(flags: dict[str, Flags], count: int) -> pl.Series:
         names = [pl.when(pl.col(name)).then(pl.lit(name)) for name in some]
         lists = named.select(pl.concat_list(names).list.drop_nulls().alias("names"))["names"]
         empty = pl.concat([empty, lists])
-    places = np.zeros(count, np.int64)
-    places[at] = np.arange(1, len(at) + 1)
-    return empty.gather(pl.Series(places))
+    checkpoints = np.zeros(count, np.int64)
+    checkpoints[at] = np.arange(1, len(at) + 1)
+    return empty.gather(pl.Series(checkpoints))
 
 
 def _marked(count: int, steps: pl.Series) -> Flags:

@@ -1,5 +1,5 @@
-"""Versions: a leaf's records followed through their steps. The last version of each is its row, those before it are
-superseded.
+"""Versions: a key range's records followed through their steps. The last version of each is its row, those before it
+are superseded.
 
 A record's versions follow one another in the order of positions; one is valid from its commit until the next one's.
 """
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.state.columns import history_schema
 from sfcdc_assets.state.frames import empty_rows
 from sfcdc_assets.state.segments import Segments
 from sfcdc_assets.state.steps import READABLE, ROW, steps_of
 from sfcdc_assets.state.values import Sources, fill
+from sfcdc_assets.state.version_columns import history_schema
 
 _ROW_ALONE = ("_is_deleted", "_deleted_reason", "_commit_timestamp", "_read_position")
 """What a read may tell of a row without there being a new version."""
@@ -24,7 +24,7 @@ _ROW_ALONE = ("_is_deleted", "_deleted_reason", "_commit_timestamp", "_read_posi
 
 @dataclass(frozen=True)
 class Extended:
-    """The leaf's rows, in no order; the versions superseded on the way (`history_schema`); how many are new."""
+    """The key range's rows, in no order; the versions superseded on the way (`history_schema`); how many are new."""
 
     rows: pl.DataFrame
     superseded: pl.DataFrame
@@ -58,7 +58,7 @@ def extend(
         & filled.certain.shift(1).is_null().to_numpy()
     )
     own = rows.select(pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))
-    told = steps.with_columns(
+    carried = steps.with_columns(
         segments.rising(steps["time"]).alias("_valid_from"),
         segments.filled(steps["_commit_timestamp"]),
         segments.filled(steps["_read_position"]),
@@ -69,8 +69,8 @@ def extend(
         filled.certain.alias("_certain_fields"),
         pl.Series("partial", (kind == "UPDATE").fill_null(False).to_numpy() | (is_read & follows)),
     )
-    told = (
-        told.join(
+    carried = (
+        carried.join(
             sources.of_rows.with_columns(own[sources.of_rows["at"].to_list()]).drop("at"),
             on="step",
             how="left",
@@ -86,7 +86,7 @@ def extend(
         )
         .drop("own_fields", "own_batch", "named", "partial", "time", "reason", "step", "at", "order", "blocked")
     )
-    whole = pl.concat([filled.values, told.drop("Id")], how="horizontal")
+    whole = pl.concat([filled.values, carried.drop("Id")], how="horizontal")
     return _parted(rows, whole, sources, columns, batch)
 
 

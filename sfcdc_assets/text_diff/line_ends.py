@@ -81,8 +81,8 @@ def _chosen(outline: Outline, rule: _Rule, closed: bool) -> Ends:
     ends: list[bytes] = []
     previous: bytes | None = None
     for opened in outline.open_ends:
-        told = opened.counterpart if opened.kept else None
-        choice = told or rule(opened, previous) or _likely(opened, previous) or frequent
+        known = opened.counterpart if opened.kept else None
+        choice = known or rule(opened, previous) or _likely(opened, previous) or frequent
         ends.append(choice)
         previous = choice
     if ends and not closed:

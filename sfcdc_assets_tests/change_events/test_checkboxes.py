@@ -49,7 +49,7 @@ def read(
     decoded = EventDecoder(json.dumps(SCHEMA), made).decode(payload(SCHEMA, head, lists))
     named = {made[index].name: value for index, value in decoded.cells}
     assert len(named) == len(decoded.cells), "a column twice"
-    return named, decoded.untold
+    return named, decoded.missing
 
 
 def test_each_checkbox_has_a_column_and_the_lists_have_none() -> None:
@@ -80,35 +80,35 @@ def test_a_list_that_was_not_touched_says_nothing() -> None:
 
 
 def test_one_of_two_lists_tells_the_true_ones_and_leaves_the_others_open() -> None:
-    told, untold = read("UPDATE", {"UserPreferences": [USER[1]]}, ["UserPreferences"])
-    assert told == {USER[1]: True}
-    assert untold is not None
-    assert untold.startswith("UserPreferences: ")
+    reported, missing = read("UPDATE", {"UserPreferences": [USER[1]]}, ["UserPreferences"])
+    assert reported == {USER[1]: True}
+    assert missing is not None
+    assert missing.startswith("UserPreferences: ")
 
 
 def test_both_lists_together_leave_nothing_open() -> None:
-    told, untold = read("UPDATE", {BOTH[0]: [USER[1]], BOTH[1]: []}, BOTH)
-    assert (told, untold) == ({**dict.fromkeys(USER, False), USER[1]: True}, None)
+    reported, missing = read("UPDATE", {BOTH[0]: [USER[1]], BOTH[1]: []}, BOTH)
+    assert (reported, missing) == ({**dict.fromkeys(USER, False), USER[1]: True}, None)
 
 
 def test_a_name_that_is_no_checkbox_makes_nothing_false() -> None:
-    told, untold = read("UPDATE", {"EmailPreferences": [EMAIL[0], "Other"]}, ["EmailPreferences"])
-    assert told == {EMAIL[0]: True}
-    assert untold == "EmailPreferences: EmailPreferencesOther is no checkbox of the object"
+    reported, missing = read("UPDATE", {"EmailPreferences": [EMAIL[0], "Other"]}, ["EmailPreferences"])
+    assert reported == {EMAIL[0]: True}
+    assert missing == "EmailPreferences: EmailPreferencesOther is no checkbox of the object"
 
 
 def test_more_checkboxes_than_a_group_has_leave_open_which_are_its_own() -> None:
     for count in (32, 33):
         names = [f"EmailPreferences{number}" for number in range(count)]
         made = columns(SCHEMA, describe(*names))
-        told, untold = read("UPDATE", {"EmailPreferences": names[:1]}, ["EmailPreferences"], made=made)
-        assert len(told) == (32 if count == 32 else 1)
-        assert (untold is None) == (count == 32)
+        reported, missing = read("UPDATE", {"EmailPreferences": names[:1]}, ["EmailPreferences"], made=made)
+        assert len(reported) == (32 if count == 32 else 1)
+        assert (missing is None) == (count == 32)
 
 
 def test_a_list_without_checkboxes_is_dropped() -> None:
-    told, untold = read("CREATE", {"EmailPreferences": ["A"]}, made=columns(SCHEMA, describe()))
-    assert (told, untold) == ({"Username": None, "IsActive": None}, None)
+    reported, missing = read("CREATE", {"EmailPreferences": ["A"]}, made=columns(SCHEMA, describe()))
+    assert (reported, missing) == ({"Username": None, "IsActive": None}, None)
 
 
 def test_lists_whose_beginnings_overlap_share_their_checkboxes() -> None:
@@ -117,7 +117,7 @@ def test_lists_whose_beginnings_overlap_share_their_checkboxes() -> None:
     decoder = EventDecoder(json.dumps(schema), made)
     for touched, cells in ((["Prefs"], []), (["PrefsMail"], []), (["Prefs", "PrefsMail"], [(1, False), (2, False)])):
         decoded = decoder.decode(payload(schema, header(changedFields=bitmap_of(schema, *touched)), {}))
-        assert (decoded.cells, decoded.untold is None) == (cells, bool(cells))
+        assert (decoded.cells, decoded.missing is None) == (cells, bool(cells))
 
 
 @pytest.mark.parametrize("more", [{"calculated": True}, {"name": "EmailPreferencesFormula__c"}])

@@ -109,8 +109,8 @@ def test_a_whole_name_is_left_open_even_where_its_parts_have_no_columns() -> Non
     body = {"Name": {"FirstName": None, "LastName": "B"}}
     for head in (updated("Name.LastName"), updated("Name.FirstName", nulled=("Name.FirstName",)), header("CREATE")):
         decoded = decoder.decode(payload(SCHEMA, head, body))
-        assert (decoded.cells, decoded.untold is not None) == ([], True)
-    assert decoder.decode(payload(SCHEMA, updated("BillingAddress.City"), BODY)).untold is None
+        assert (decoded.cells, decoded.missing is not None) == ([], True)
+    assert decoder.decode(payload(SCHEMA, updated("BillingAddress.City"), BODY)).missing is None
 
 
 def test_a_person_account_has_the_parts_of_its_name_and_says_nothing_of_the_whole() -> None:
@@ -118,9 +118,9 @@ def test_a_person_account_has_the_parts_of_its_name_and_says_nothing_of_the_whol
     assert (decoded["FirstName"], decoded["LastName"]) == ("Ada", "L")
     assert "Name" not in decoded
     person = DECODER.decode(payload(SCHEMA, header("CREATE"), {"Name": {"FirstName": "Ada", "LastName": "L"}}))
-    assert person.untold is not None
-    assert DECODER.decode(payload(SCHEMA, header("CREATE"), BODY)).untold is None
-    assert DECODER.decode(payload(SCHEMA, updated("Active"), BODY)).untold is None
+    assert person.missing is not None
+    assert DECODER.decode(payload(SCHEMA, header("CREATE"), BODY)).missing is None
+    assert DECODER.decode(payload(SCHEMA, updated("Active"), BODY)).missing is None
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_what_the_parts_of_a_persons_name_are_together_is_left_open(
 ) -> None:
     written = payload(SCHEMA, head, {"Name": body})
     assert cells(head, {"Name": body}) == expected
-    assert DECODER.decode(written).untold == "Name: the event tells the parts, not what they are together"
+    assert DECODER.decode(written).missing == "Name: the event tells the parts, not what they are together"
 
 
 def test_enriched_values_that_did_not_change_are_not_cells() -> None:

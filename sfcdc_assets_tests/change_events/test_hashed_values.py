@@ -28,7 +28,7 @@ from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.rest.csv_form import csv_line, csv_value
 from sfcdc_assets.emulator.rest.record_json import rest_value
-from sfcdc_assets.reconciliation.read_back import rest_array
+from sfcdc_assets.reconciliation.records_by_id import rest_array
 from sfcdc_assets.salesforce.bulk_csv import read_page
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.snapshot.page_table import csv_schema, page_table

@@ -123,7 +123,7 @@ def test_a_rule_to_hash_without_a_key_hides_nothing_silently() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "setting", "told"),
+    ("environment", "setting", "carried"),
     [
         ({"SFCDC_EXCLUDE": "Contact"}, "SFCDC_EXCLUDE", "'Contact' does not name columns"),
         ({"SFCDC_EXCLUDE": "Contact.Account.Name"}, "SFCDC_EXCLUDE", "does not name columns"),
@@ -137,14 +137,14 @@ def test_a_rule_to_hash_without_a_key_hides_nothing_silently() -> None:
     ],
 )
 def test_a_wrong_setting_is_named(
-    environment: dict[str, str], setting: str, told: str, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], setting: str, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as refused:
         load_settings()
     assert refused.value.setting == setting
-    assert told in refused.value.problem
+    assert reported in refused.value.problem
     assert SECRET not in str(refused.value)
 
 
@@ -152,5 +152,5 @@ def test_the_key_is_in_no_text_of_the_settings(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SFCDC_HASH", "*.Email")
     monkeypatch.setenv("SFCDC_HASH_KEY", SECRET)
     settings = load_settings()
-    for told in (repr(settings), str(settings), settings.model_dump_json(), repr(Privacy.of(settings))):
-        assert SECRET not in told
+    for reported in (repr(settings), str(settings), settings.model_dump_json(), repr(Privacy.of(settings))):
+        assert SECRET not in reported

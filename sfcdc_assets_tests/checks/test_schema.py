@@ -15,7 +15,7 @@ import pytest
 from sfcdc_assets.change_events.columns import Column, ColumnType, columns
 from sfcdc_assets.checks.schema import schema_follows_the_org
 from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -29,7 +29,7 @@ class Table:
 
     def __init__(self, folder: Path) -> None:
         self._warehouse = Warehouse(str(folder))
-        org = Org()
+        org = EmulatedOrg()
         bus = EventBus(org)
         self._schema_id = bus.newest_schema_id("Account")
         schema_json = bus.schema_json(self._schema_id)
@@ -65,7 +65,7 @@ def broken(column: Column) -> Column | None:
     return column if column.name != "Industry" else None
 
 
-TOLD = ["Account: Industry has no column", "Account: Name is double, its field string"]
+REPORTED = ["Account: Industry has no column", "Account: Name is double, its field string"]
 
 
 def test_a_table_that_has_every_field_passes(table: Table) -> None:
@@ -79,14 +79,14 @@ def test_a_field_without_a_column_or_with_one_of_another_type_fails_after_an_hou
     table.made(broken, datetime.now(UTC) - timedelta(hours=2))
     result, metadata = checked()
     assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert metadata["not_followed"] == TOLD
+    assert metadata["not_followed"] == REPORTED
 
 
 def test_a_schema_that_was_just_seen_may_still_be_followed_by_the_next_run(table: Table) -> None:
     table.made(broken, datetime.now(UTC) - timedelta(minutes=5))
     result, metadata = checked()
     assert result.passed
-    assert (metadata["not_followed"], metadata["may_follow_with_the_next_run"]) == ([], TOLD)
+    assert (metadata["not_followed"], metadata["may_follow_with_the_next_run"]) == ([], REPORTED)
 
 
 def test_without_tables_there_is_nothing_to_fail(table: Table) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.org import Org
-from sfcdc_assets.pipeline.organization import connect_for
+from sfcdc_assets.pipeline.landing.same_organization import connect_for
+from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
@@ -41,7 +41,7 @@ def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "told"),
+    ("setting", "value", "carried"),
     [
         ("SFCDC_CHANNELS", "ChangeEvents", "'ChangeEvents' is not a channel name; write it as /data/ChangeEvents"),
         ("SFCDC_CHANNELS", "/data/ChangeEvents,/event/Order__e", "'/event/Order__e' is not a channel name"),
@@ -56,12 +56,12 @@ def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 )
 @pytest.mark.parametrize("command", ["sync", "verify", "status"])
 def test_a_wrong_setting_is_named(
-    warehouse: Path, monkeypatch: pytest.MonkeyPatch, command: str, setting: str, value: str, told: str
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, command: str, setting: str, value: str, description: str
 ) -> None:
     monkeypatch.setenv(setting, value)
     said = refusal(sfcdc(command))
     assert said.startswith(f"sfcdc: {setting}: ")
-    assert told in said
+    assert description in said
     assert "Correct it in the environment or in .env" in said
     assert not warehouse.exists()
 
@@ -72,7 +72,7 @@ def test_a_wrong_setting_in_a_dotenv_file_is_named_too(warehouse: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "carried"),
     [
         ("SFCDC_WAREHOUS", "Did you mean SFCDC_WAREHOUSE?"),
         ("SFCDC_ENTITES", "Did you mean SFCDC_ENTITIES?"),
@@ -83,8 +83,8 @@ def test_a_wrong_setting_in_a_dotenv_file_is_named_too(warehouse: Path) -> None:
 )
 @pytest.mark.parametrize("where", ["environment", ".env"])
 @pytest.mark.parametrize("command", ["sync", "status"])
-def test_a_name_that_is_no_setting_is_told_with_the_nearest_one(
-    warehouse: Path, monkeypatch: pytest.MonkeyPatch, command: str, where: str, name: str, told: str
+def test_a_name_that_is_no_setting_is_reported_with_the_nearest_one(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, command: str, where: str, name: str, description: str
 ) -> None:
     if where == ".env":
         Path(".env").write_text(f"{name}=\n")
@@ -92,7 +92,7 @@ def test_a_name_that_is_no_setting_is_told_with_the_nearest_one(
         monkeypatch.setenv(name, "secret-w0rd")
     said = refusal(sfcdc(command))
     assert said.startswith(f"sfcdc: {name}: is not a setting. ")
-    assert told in said
+    assert description in said
     assert "secret-w0rd" not in said
     assert not warehouse.exists()
 
@@ -143,7 +143,7 @@ def test_two_logins_at_once_name_both(
 
 
 @pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
-def test_a_wrong_client_secret_is_told_without_showing_it(
+def test_a_wrong_client_secret_is_reported_without_showing_it(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("SFCDC_CLIENT_SECRET", "wr0ng-s3cret")
@@ -154,7 +154,7 @@ def test_a_wrong_client_secret_is_told_without_showing_it(
     assert not tables_with_rows(org.warehouse)
 
 
-def test_a_token_that_is_not_valid_any_more_is_told(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_is_not_valid_any_more_is_reported(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SFCDC_CLIENT_ID")
     monkeypatch.delenv("SFCDC_CLIENT_SECRET")
     monkeypatch.setenv("SFCDC_ACCESS_TOKEN", "00Dexpired!token")
@@ -231,7 +231,7 @@ def test_an_entity_without_permission_is_named_with_the_fix(org: EmulatedPipelin
 
 @pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
 @pytest.mark.parametrize(
-    ("entities", "wrong", "told"),
+    ("entities", "wrong", "carried"),
     [
         ("Acount", "Acount", "Did you mean Account?"),
         ("Account,contakt", "contakt", "Did you mean Contact?"),
@@ -240,20 +240,20 @@ def test_an_entity_without_permission_is_named_with_the_fix(org: EmulatedPipelin
         ("Account,Opportunity", "Opportunity", "Select it for Change Data Capture"),
     ],
 )
-def test_an_entity_that_no_channel_carries_is_told_with_the_nearest_name(
+def test_an_entity_that_no_channel_carries_is_reported_with_the_nearest_name(
     org: EmulatedPipeline,
     monkeypatch: pytest.MonkeyPatch,
     command: tuple[str, ...],
     entities: str,
     wrong: str,
-    told: str,
+    description: str,
 ) -> None:
     org.org.selected_entities = ["Account", "Contact"]
     monkeypatch.setenv("SFCDC_ENTITIES", entities)
     said = refusal(sfcdc(*command))
     assert said.startswith("sfcdc: SFCDC_ENTITIES: ")
     assert f"carries {wrong}." in said
-    assert told in said
+    assert description in said
     assert not tables_with_rows(org.warehouse)
     assert org.server.meter.total == 0
 
@@ -261,7 +261,7 @@ def test_an_entity_that_no_channel_carries_is_told_with_the_nearest_name(
 def test_where_the_org_lists_no_members_its_objects_tell_which_names_are_wrong(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Org, "members", lambda *_: None)
+    monkeypatch.setattr(OrgConnection, "members", lambda *_: None)
     monkeypatch.setenv("SFCDC_ENTITIES", "Acount")
     assert "Did you mean Account?" in refusal(sfcdc("verify"))
     monkeypatch.setenv("SFCDC_ENTITIES", "Account,Opportunity")
@@ -294,7 +294,7 @@ def test_a_warehouse_that_cannot_be_written_is_named(
 
 
 @pytest.mark.parametrize("command", [("sync",), ("demo",), ("dev",)])
-def test_a_missing_java_is_told_with_the_fix_before_anything_is_done(
+def test_a_missing_java_is_reported_with_the_fix_before_anything_is_done(
     warehouse: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -308,7 +308,7 @@ def test_a_missing_java_is_told_with_the_fix_before_anything_is_done(
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "carried"),
     [
         ("echo 'openjdk version \"11.0.22\" 2024-01-16' >&2", "is version 11"),
         ("echo 'java version \"1.8.0_402\"' >&2", "is version 8"),
@@ -316,8 +316,8 @@ def test_a_missing_java_is_told_with_the_fix_before_anything_is_done(
         ("exit 3", "does not run"),
     ],
 )
-def test_a_java_that_spark_cannot_use_is_told_with_its_version(
-    warehouse: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, told: str
+def test_a_java_that_spark_cannot_use_is_reported_with_its_version(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, description: str
 ) -> None:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -328,7 +328,7 @@ def test_a_java_that_spark_cannot_use_is_told_with_its_version(
             patch.delenv("JAVA_HOME", raising=False)
             patch.setenv(name, value)
             said = refusal(sfcdc("sync"))
-        assert told in said
+        assert description in said
         assert "Spark needs Java 17 or newer" in said
     assert not warehouse.exists()
 

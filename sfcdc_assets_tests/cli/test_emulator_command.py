@@ -41,12 +41,12 @@ def test_the_emulator_serves_writes_its_settings_and_stops_on_sigterm(tmp_path: 
 
 def versions_of(settings: Path) -> int | None:
     """The status of the org's list of versions; None while it does not answer."""
-    told = dotenv_values(settings)
-    if "SFCDC_CA_FILE" not in told:
+    description = dotenv_values(settings)
+    if "SFCDC_CA_FILE" not in description:
         return None
     try:
         return requests.get(
-            f"{told['SFCDC_INSTANCE_URL']}/services/data", verify=told["SFCDC_CA_FILE"], timeout=SECONDS
+            f"{description['SFCDC_INSTANCE_URL']}/services/data", verify=description["SFCDC_CA_FILE"], timeout=SECONDS
         ).status_code
     except requests.ConnectionError:
         return None
@@ -56,10 +56,10 @@ def by_a_shell(settings: Path) -> dict[str, str]:
     """The SFCDC_* variables after a shell has read the file."""
     script = f"set -a; . {shlex.quote(str(settings))}; set +a; env -0"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
-    told = subprocess.run(
+    description = subprocess.run(
         ["sh", "-c", script], capture_output=True, check=True, env=environment, timeout=SECONDS
     ).stdout
-    pairs = [entry.decode().partition("=") for entry in told.split(b"\0") if entry]
+    pairs = [entry.decode().partition("=") for entry in description.split(b"\0") if entry]
     return {name: value for name, _, value in pairs if name.startswith("SFCDC_")}
 
 

@@ -34,9 +34,9 @@ def test_status_of_nothing_creates_nothing(make_pipeline: Callable[..., Emulated
     pipeline = make_pipeline("Account", records=1)
     result = sfcdc("status", "--json")
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    assert told["entities"] == []
-    assert told["channels"][0]["position"] == 0
+    description = json.loads(result.stdout)
+    assert description["entities"] == []
+    assert description["channels"][0]["position"] == 0
     assert sfcdc("status").exit_code == 0
     assert not pipeline.warehouse.exists()
     assert pipeline.server.meter.total == 0
@@ -66,10 +66,10 @@ def test_a_whole_sync_shows_no_secret_anywhere(
     pipeline.assert_equal_to_the_org()
     outputs = [synced.stdout, synced.stderr]
     for arguments in (("status", "--json"), ("verify", "--json")):
-        told = sfcdc(*arguments)
-        assert told.exit_code == 0, told.stderr
-        outputs += [told.stdout, told.stderr]
-        assert [each["entity"] for each in json.loads(told.stdout)["entities"]] == ["Account"]
+        description = sfcdc(*arguments)
+        assert description.exit_code == 0, description.stderr
+        outputs += [description.stdout, description.stderr]
+        assert [each["entity"] for each in json.loads(description.stdout)["entities"]] == ["Account"]
 
     assert tokens
     secrets = [os.environ["SFCDC_CLIENT_SECRET"], *tokens]

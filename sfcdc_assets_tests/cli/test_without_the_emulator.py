@@ -42,7 +42,7 @@ class Host:
 
     def __init__(self, folder: Path, *commands: list[str], **settings: str) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
-        told = subprocess.run(
+        description = subprocess.run(
             [sys.executable, "-c", PROGRAM, json.dumps(commands)],
             cwd=folder,
             env={**environment, "PYTHONPATH": str(ROOT), **settings},
@@ -51,8 +51,8 @@ class Host:
             timeout=SECONDS,
             check=False,
         )
-        assert told.returncode == 0, told.stderr
-        self.loaded, self.done = json.loads(told.stdout.splitlines()[-1])
+        assert description.returncode == 0, description.stderr
+        self.loaded, self.done = json.loads(description.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")

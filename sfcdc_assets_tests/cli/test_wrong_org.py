@@ -11,10 +11,10 @@ from sfcdc_assets import clock
 from sfcdc_assets.cli.dev import followed
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.organization import WrongOrganization, accept_organization, owner_of
+from sfcdc_assets.pipeline.landing.same_organization import WrongOrganization, accept_organization, owner_of
 from sfcdc_assets.salesforce.errors import OrganizationReplaced
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
@@ -176,8 +176,8 @@ def test_a_sensor_whose_sandbox_is_refreshed_meanwhile_says_how_to_go_on(
 
 
 def test_status_names_the_organization(two_orgs: TwoOrgs) -> None:
-    told = " ".join(sfcdc("status").stdout.split())
-    assert f"a copy of {two_orgs.ours.org.organization_id}." in told
+    description = " ".join(sfcdc("status").stdout.split())
+    assert f"a copy of {two_orgs.ours.org.organization_id}." in description
     assert owner_of(Warehouse(load_settings().warehouse)) == two_orgs.ours.org.organization_id
 
 
@@ -185,7 +185,7 @@ def test_two_emulated_orgs_have_different_ids() -> None:
     """What these tests stand on."""
     ids = set()
     for seed in (23, 24):
-        org = Org(seed=seed)
+        org = EmulatedOrg(seed=seed)
         ids.add(org.organization_id)
         org.close()
     assert len(ids) == 2

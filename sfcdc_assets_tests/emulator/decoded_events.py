@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_store import StoredEvent
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import Transaction
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
@@ -35,7 +35,7 @@ class WatchedOrg:
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
-        self.org = Org(clock=self.clock, seed=3)
+        self.org = EmulatedOrg(clock=self.clock, seed=3)
         self.org.settings = replace(self.org.settings, **settings)
         self.bus = EventBus(self.org)
         self.faults = self.bus.faults

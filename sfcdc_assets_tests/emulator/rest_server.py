@@ -14,7 +14,7 @@ import trustme
 import uvicorn
 from starlette.applications import Starlette
 
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.app import build_app
 from sfcdc_assets.emulator.sessions import Sessions
 
@@ -79,7 +79,7 @@ class RestClient:
 
 
 @contextmanager
-def rest_client(org: Org, **options: Any) -> Iterator[RestClient]:
+def rest_client(org: EmulatedOrg, **options: Any) -> Iterator[RestClient]:
     """A client of a served org; `options` are those of `build_app`."""
     sessions = Sessions(org)
     with serving(build_app(org, sessions=sessions, **options)) as base_url:

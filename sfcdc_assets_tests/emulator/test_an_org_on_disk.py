@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.emulator.errors import OrgInUseError
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 _HOLD = """
 import sys
@@ -23,36 +23,36 @@ sys.stdin.read()
 
 
 def test_the_selected_entities_are_kept(tmp_path: Path) -> None:
-    org = Org(tmp_path)
+    org = EmulatedOrg(tmp_path)
     org.selected_entities = ["Account", "Contact"]
     with org.transaction() as work:
         work.create("Account", {"Name": "a"})
     org.selected_entities.remove("Contact")
     org.close()
-    again = Org(tmp_path)
+    again = EmulatedOrg(tmp_path)
     assert again.selected_entities == ["Account"]
     again.selected_entities = []
     again.close()
-    third = Org(tmp_path)
+    third = EmulatedOrg(tmp_path)
     assert third.selected_entities == []
     third.close()
 
 
 def test_a_changed_organization_id_is_kept(tmp_path: Path) -> None:
-    org = Org(tmp_path)
+    org = EmulatedOrg(tmp_path)
     changed = org.change_organization_id()
     org.close()
-    again = Org(tmp_path)
+    again = EmulatedOrg(tmp_path)
     assert again.organization_id == changed
     again.close()
 
 
 def test_a_folder_in_use_is_refused_and_says_by_whom(tmp_path: Path) -> None:
-    org = Org(tmp_path)
+    org = EmulatedOrg(tmp_path)
     with pytest.raises(OrgInUseError, match=f"process {os.getpid()}"):
-        Org(tmp_path)
+        EmulatedOrg(tmp_path)
     org.close()
-    Org(tmp_path).close()
+    EmulatedOrg(tmp_path).close()
 
 
 def test_the_folder_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_folder_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"1\n"
         with pytest.raises(OrgInUseError, match=f"process {process.pid}"):
-            Org(tmp_path)
+            EmulatedOrg(tmp_path)
         process.kill()
         process.wait(20)
-        Org(tmp_path).close()
+        EmulatedOrg(tmp_path).close()

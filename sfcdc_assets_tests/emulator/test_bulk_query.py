@@ -9,19 +9,19 @@ import pytest
 import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.csv_form import java_double
 from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 
 @pytest.fixture
-def org() -> Org:
-    return Org(clock=ManualClock(), settings=OrgSettings(token_lifetime=90 * DAY))
+def org() -> EmulatedOrg:
+    return EmulatedOrg(clock=ManualClock(), settings=OrgSettings(token_lifetime=90 * DAY))
 
 
 @pytest.fixture
-def client(org: Org) -> Iterator[RestClient]:
+def client(org: EmulatedOrg) -> Iterator[RestClient]:
     with rest_client(org) as client:
         yield client
 
@@ -46,7 +46,7 @@ def results(client: RestClient, job_id: str, **params: Any) -> requests.Response
     return answer
 
 
-def test_values_are_written_as_salesforce_writes_them(org: Org, client: RestClient) -> None:
+def test_values_are_written_as_salesforce_writes_them(org: EmulatedOrg, client: RestClient) -> None:
     with org.transaction() as work:
         record_id = work.create(
             "Account",
@@ -69,7 +69,7 @@ def test_values_are_written_as_salesforce_writes_them(org: Org, client: RestClie
     assert results(client, job).content == b'"Name"|"Account.Name"\r\n"Ana Kaya"|"The ""gold"", plan"\r\n'
 
 
-def test_pages_follow_their_locators_and_can_be_read_again(org: Org, client: RestClient) -> None:
+def test_pages_follow_their_locators_and_can_be_read_again(org: EmulatedOrg, client: RestClient) -> None:
     org.populate({"Lead": 1234})
     truth = [record["Id"] for record in org.records("Lead")]
     job = finish(client, "SELECT Id, Description FROM Lead")
@@ -90,7 +90,7 @@ def test_pages_follow_their_locators_and_can_be_read_again(org: Org, client: Res
     assert (detail["numberRecordsProcessed"], detail["jobType"]) == (1234, "V2Query")
 
 
-def test_results_are_pinned_when_the_job_runs(org: Org, client: RestClient) -> None:
+def test_results_are_pinned_when_the_job_runs(org: EmulatedOrg, client: RestClient) -> None:
     with org.transaction() as work:
         record_id = work.create("Account", {"Name": "then"})
     job = finish(client, "SELECT Id, Name FROM Account")
@@ -99,7 +99,7 @@ def test_results_are_pinned_when_the_job_runs(org: Org, client: RestClient) -> N
     assert results(client, job).text == f'"Id","Name"\n"{record_id}","then"\n'
 
 
-def test_query_all_has_the_recycle_bin_and_an_empty_result_has_its_header(org: Org, client: RestClient) -> None:
+def test_query_all_has_the_recycle_bin_and_an_empty_result_has_its_header(org: EmulatedOrg, client: RestClient) -> None:
     with org.transaction() as work:
         record_id = work.create("Account", {"Name": "gone"})
     with org.transaction() as work:
@@ -137,7 +137,7 @@ def test_a_job_can_be_aborted_listed_and_deleted(client: RestClient) -> None:
     assert client.get(path).status_code == 404
 
 
-def test_a_job_whose_object_is_taken_away_fails(org: Org, client: RestClient) -> None:
+def test_a_job_whose_object_is_taken_away_fails(org: EmulatedOrg, client: RestClient) -> None:
     job = start(client, "SELECT Id FROM Account")["id"]
     org.hidden_objects.add("Account")
     details = [client.get(f"/jobs/query/{job}").json() for _ in range(2)]
@@ -147,7 +147,7 @@ def test_a_job_whose_object_is_taken_away_fails(org: Org, client: RestClient) ->
 
 def test_states_can_go_by_the_clock() -> None:
     clock = ManualClock()
-    with rest_client(Org(clock=clock, settings=OrgSettings(bulk_step=1_000))) as client:
+    with rest_client(EmulatedOrg(clock=clock, settings=OrgSettings(bulk_step=1_000))) as client:
         job = start(client, "SELECT Id FROM Account")["id"]
         states = []
         for wait in (0, 999, 1, 500, 500):

@@ -12,22 +12,22 @@ from fastavro import parse_schema, schemaless_reader
 from sfcdc_assets.emulator.change_event_builder import ChangeEvent, ChangeEventBuilder
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import Transaction
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 
 @pytest.fixture
-def org() -> Org:
-    return Org(clock=ManualClock(), seed=5)
+def org() -> EmulatedOrg:
+    return EmulatedOrg(clock=ManualClock(), seed=5)
 
 
 @pytest.fixture
-def builder(org: Org) -> ChangeEventBuilder:
+def builder(org: EmulatedOrg) -> ChangeEventBuilder:
     return ChangeEventBuilder(lambda: org.definitions)
 
 
-def commit(org: Org, work: Callable[[UnitOfWork], object], **options: str) -> Transaction:
+def commit(org: EmulatedOrg, work: Callable[[UnitOfWork], object], **options: str) -> Transaction:
     with org.transaction(**options) as unit_of_work:
         work(unit_of_work)
     assert unit_of_work.committed is not None
@@ -38,12 +38,12 @@ def decoded(builder: ChangeEventBuilder, event: ChangeEvent) -> dict:
     return schemaless_reader(BytesIO(event.payload), parse_schema(builder.codec(event.entity).schema), None)
 
 
-def create_account(org: Org, **values: object) -> str:
+def create_account(org: EmulatedOrg, **values: object) -> str:
     with org.transaction() as unit_of_work:
         return unit_of_work.create("Account", {"Name": "Acme", **values})
 
 
-def test_a_create_carries_every_field_and_no_bitmap(org: Org, builder: ChangeEventBuilder) -> None:
+def test_a_create_carries_every_field_and_no_bitmap(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     transaction = commit(
         org,
         lambda work: work.create("Contact", {"FirstName": "Ada", "LastName": "L", "MailingCity": "Lyon"}),
@@ -68,7 +68,7 @@ def test_a_create_carries_every_field_and_no_bitmap(org: Org, builder: ChangeEve
     assert body["DoNotCall"] is False
 
 
-def test_an_update_carries_only_what_changed(org: Org, builder: ChangeEventBuilder) -> None:
+def test_an_update_carries_only_what_changed(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     account = create_account(org, Phone="1", Fax="2")
     transaction = commit(org, lambda work: work.update("Account", account, {"Phone": "3"}))
     (event,) = builder.events(transaction, {"Account"})
@@ -81,7 +81,7 @@ def test_an_update_carries_only_what_changed(org: Org, builder: ChangeEventBuild
     assert body["ChangeEventHeader"]["nulledFields"] == []
 
 
-def test_a_nulled_field_is_both_changed_and_nulled(org: Org, builder: ChangeEventBuilder) -> None:
+def test_a_nulled_field_is_both_changed_and_nulled(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     account = create_account(org, Phone="1")
     transaction = commit(org, lambda work: work.update("Account", account, {"Phone": None}))
     header = decoded(builder, builder.events(transaction, {"Account"})[0])["ChangeEventHeader"]
@@ -90,7 +90,7 @@ def test_a_nulled_field_is_both_changed_and_nulled(org: Org, builder: ChangeEven
     assert header["changedFields"] == codec.bitmap(["Phone", "LastModifiedDate"])
 
 
-def test_components_are_nested_and_leave_their_parents_bit_clear(org: Org, builder: ChangeEventBuilder) -> None:
+def test_components_are_nested_and_leave_their_parents_bit_clear(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     account = create_account(org, ShippingStreet="s", ShippingCity="c")
     transaction = commit(
         org, lambda work: work.update("Account", account, {"ShippingStreet": None, "BillingCity": "b"})
@@ -106,7 +106,7 @@ def test_components_are_nested_and_leave_their_parents_bit_clear(org: Org, build
     assert body["ShippingAddress"] is None
 
 
-def test_a_change_by_the_org_itself_has_no_plain_bitmap_at_all(org: Org, builder: ChangeEventBuilder) -> None:
+def test_a_change_by_the_org_itself_has_no_plain_bitmap_at_all(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     """The asynchronous geocoder: `["6-0x0180"]` in the captured payload (docs/salesforce-streams.md, "Bitmaps")."""
     account = create_account(org)
     transaction = commit(
@@ -117,7 +117,7 @@ def test_a_change_by_the_org_itself_has_no_plain_bitmap_at_all(org: Org, builder
     assert element.startswith(f"{builder.codec('Account').positions['ShippingAddress'][0]}-0x")
 
 
-def test_a_custom_objects_geolocation_is_published_whole(org: Org, builder: ChangeEventBuilder) -> None:
+def test_a_custom_objects_geolocation_is_published_whole(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     where = {"Location__Latitude__s": 1.0, "Location__Longitude__s": 2.0}
     with org.transaction() as work:
         invoice = work.create("Invoice_Statement__c", where)
@@ -128,7 +128,7 @@ def test_a_custom_objects_geolocation_is_published_whole(org: Org, builder: Chan
     assert f"{position}-0x03" in body["ChangeEventHeader"]["changedFields"]
 
 
-def test_a_delete_is_empty_and_an_undelete_is_full(org: Org, builder: ChangeEventBuilder) -> None:
+def test_a_delete_is_empty_and_an_undelete_is_full(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     account = create_account(org, Phone="1")
     deleted = decoded(
         builder, builder.events(commit(org, lambda work: work.delete("Account", account)), {"Account"})[0]
@@ -143,7 +143,7 @@ def test_a_delete_is_empty_and_an_undelete_is_full(org: Org, builder: ChangeEven
     assert undeleted["Phone"] == "1"
 
 
-def test_the_same_change_of_several_records_is_one_event(org: Org, builder: ChangeEventBuilder) -> None:
+def test_the_same_change_of_several_records_is_one_event(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     ids = [create_account(org, Rating="Cold") for _ in range(4)]
 
     def work(unit_of_work: UnitOfWork) -> None:
@@ -156,7 +156,7 @@ def test_the_same_change_of_several_records_is_one_event(org: Org, builder: Chan
     assert [event.sequence_number for event in events] == [1, 2]
 
 
-def test_setting_a_value_and_nulling_it_are_not_the_same_change(org: Org, builder: ChangeEventBuilder) -> None:
+def test_setting_a_value_and_nulling_it_are_not_the_same_change(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     ids = [create_account(org, Phone="1") for _ in range(2)]
 
     def work(unit_of_work: UnitOfWork) -> None:
@@ -166,7 +166,7 @@ def test_setting_a_value_and_nulling_it_are_not_the_same_change(org: Org, builde
     assert len(builder.events(commit(org, work), {"Account"})) == 2
 
 
-def test_a_merged_event_is_split_at_the_greatest_number_of_records(org: Org) -> None:
+def test_a_merged_event_is_split_at_the_greatest_number_of_records(org: EmulatedOrg) -> None:
     builder = ChangeEventBuilder(lambda: org.definitions, max_record_ids=2)
     ids = [create_account(org) for _ in range(5)]
 
@@ -177,7 +177,9 @@ def test_a_merged_event_is_split_at_the_greatest_number_of_records(org: Org) -> 
     assert [len(event.record_ids) for event in builder.events(commit(org, work), {"Account"})] == [2, 2, 1]
 
 
-def test_an_object_that_is_not_selected_leaves_a_hole_in_the_numbers(org: Org, builder: ChangeEventBuilder) -> None:
+def test_an_object_that_is_not_selected_leaves_a_hole_in_the_numbers(
+    org: EmulatedOrg, builder: ChangeEventBuilder
+) -> None:
     def work(unit_of_work: UnitOfWork) -> None:
         unit_of_work.create("Account", {"Name": "a"})
         unit_of_work.create("Contact", {"LastName": "c"})
@@ -187,7 +189,7 @@ def test_an_object_that_is_not_selected_leaves_a_hole_in_the_numbers(org: Org, b
     assert [(event.entity, event.sequence_number) for event in events] == [("Account", 1), ("Lead", 3)]
 
 
-def test_a_step_can_rewrite_the_events_of_a_transaction(org: Org) -> None:
+def test_a_step_can_rewrite_the_events_of_a_transaction(org: EmulatedOrg) -> None:
     """The place where differences, gaps and overflow come in."""
     builder = ChangeEventBuilder(
         lambda: org.definitions,
@@ -199,7 +201,7 @@ def test_a_step_can_rewrite_the_events_of_a_transaction(org: Org) -> None:
     assert decoded(builder, event)["Name"] is None
 
 
-def test_a_new_field_changes_the_schema_of_the_next_event(org: Org, builder: ChangeEventBuilder) -> None:
+def test_a_new_field_changes_the_schema_of_the_next_event(org: EmulatedOrg, builder: ChangeEventBuilder) -> None:
     first = builder.events(commit(org, lambda work: work.create("Account", {"Name": "a"})), {"Account"})[0]
     more = object_definition(
         {"name": "X", "label": "X", "key_prefix": "0xx", "fields": [{"New__c": {"type": "string"}}]}, "test"

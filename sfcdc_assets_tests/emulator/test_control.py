@@ -11,7 +11,7 @@ import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.faults import DESCRIPTIONS, Fault
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.server import EmulatorServer
@@ -20,7 +20,7 @@ from sfcdc_assets.emulator.server import EmulatorServer
 class Control:
     """Requests to `/emulator` of a served org."""
 
-    def __init__(self, org: Org, server: EmulatorServer) -> None:
+    def __init__(self, org: EmulatedOrg, server: EmulatorServer) -> None:
         self.org = org
         self.server = server
         self.session = requests.Session()
@@ -40,21 +40,21 @@ class Control:
 
 
 @pytest.fixture(scope="module")
-def org() -> Iterator[Org]:
-    org = Org(clock=ManualClock(), seed=6)
+def org() -> Iterator[EmulatedOrg]:
+    org = EmulatedOrg(clock=ManualClock(), seed=6)
     org.populate(20)
     yield org
     org.close()
 
 
 @pytest.fixture(scope="module")
-def served(org: Org, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatorServer]:
+def served(org: EmulatedOrg, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatorServer]:
     with EmulatorServer(org, directory=tmp_path_factory.mktemp("org")) as server:
         yield server
 
 
 @pytest.fixture
-def control(org: Org, served: EmulatorServer) -> Iterator[Control]:
+def control(org: EmulatedOrg, served: EmulatorServer) -> Iterator[Control]:
     control = Control(org, served)
     yield control
     control.send("DELETE", "/faults")
@@ -237,7 +237,7 @@ def test_fields_and_objects_are_changed_from_another_process(control: Control) -
 
 
 def test_settings_of_a_real_org_that_are_for_ever_are_made_from_another_process(tmp_path: Path) -> None:
-    org = Org(clock=ManualClock())
+    org = EmulatedOrg(clock=ManualClock())
     with EmulatorServer(org, directory=tmp_path) as server:
         control = Control(org, server)
         control.post("/person-accounts")

@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.delivery_meter import WINDOW_MS, DeliveryMeter
 from sfcdc_assets.emulator.event_bus import RETENTION_MS, EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
 from sfcdc_assets.emulator.event_store import StoredEvent
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.replay_id import next_counter, replay_counter, replay_id
 from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
 
@@ -28,24 +28,24 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def org(clock: ManualClock) -> Iterator[Org]:
-    org = Org(clock=clock, seed=9)
+def org(clock: ManualClock) -> Iterator[EmulatedOrg]:
+    org = EmulatedOrg(clock=clock, seed=9)
     yield org
     org.close()
 
 
 @pytest.fixture
-def bus(org: Org) -> EventBus:
+def bus(org: EmulatedOrg) -> EventBus:
     return EventBus(org)
 
 
-def create(org: Org, count: int = 1, entity: str = "Account", **values: object) -> None:
+def create(org: EmulatedOrg, count: int = 1, entity: str = "Account", **values: object) -> None:
     for _ in range(count):
         with org.transaction() as work:
             work.create(entity, {"Name": "a"} | values if entity == "Account" else values)
 
 
-def everything(bus: EventBus, org: Org, after: int = 0) -> list[StoredEvent]:
+def everything(bus: EventBus, org: EmulatedOrg, after: int = 0) -> list[StoredEvent]:
     batch = bus.read(org.definitions, after=after, max_events=10_000, max_bytes=10**9)
     return list(batch.events)
 
@@ -68,7 +68,7 @@ def test_the_counter_grows_by_gaps_that_follow_from_the_seed() -> None:
     assert next_counter(1, counters[10]) == counters[11]
 
 
-def test_events_come_in_commit_order_with_growing_ids_that_are_not_contiguous(org: Org, bus: EventBus) -> None:
+def test_events_come_in_commit_order_with_growing_ids_that_are_not_contiguous(org: EmulatedOrg, bus: EventBus) -> None:
     create(org, 30)
     events = everything(bus, org)
     counters = [event.counter for event in events]
@@ -78,12 +78,12 @@ def test_events_come_in_commit_order_with_growing_ids_that_are_not_contiguous(or
     assert len({event.event_id for event in events}) == 30
 
 
-def test_the_newest_id_is_ahead_of_the_last_event(org: Org, bus: EventBus) -> None:
+def test_the_newest_id_is_ahead_of_the_last_event(org: EmulatedOrg, bus: EventBus) -> None:
     create(org, 3)
     assert bus.latest_replay_id() > everything(bus, org)[-1].replay_id
 
 
-def test_an_id_that_runs_ahead_is_named_only_when_nothing_is_left_to_read(org: Org, bus: EventBus) -> None:
+def test_an_id_that_runs_ahead_is_named_only_when_nothing_is_left_to_read(org: EmulatedOrg, bus: EventBus) -> None:
     create(org, 3)
     part = bus.read(org.definitions, after=0, max_events=2, max_bytes=10**9)
     assert part.latest_replay_id == part.events[-1].replay_id
@@ -95,14 +95,14 @@ def test_an_id_that_runs_ahead_is_named_only_when_nothing_is_left_to_read(org: O
     assert [event.number for event in everything(bus, org, after_the_rest)] == [4]
 
 
-def test_records_that_were_there_before_the_bus_are_not_published(org: Org) -> None:
+def test_records_that_were_there_before_the_bus_are_not_published(org: EmulatedOrg) -> None:
     create(org, 2)
     bus = EventBus(org)
     create(org)
     assert len(everything(bus, org)) == 1
 
 
-def test_a_rolled_back_transaction_publishes_nothing_and_loses_nothing_later(org: Org, bus: EventBus) -> None:
+def test_a_rolled_back_transaction_publishes_nothing_and_loses_nothing_later(org: EmulatedOrg, bus: EventBus) -> None:
     def fail(transaction: object) -> None:
         raise RuntimeError("the last listener failed")
 
@@ -116,14 +116,14 @@ def test_a_rolled_back_transaction_publishes_nothing_and_loses_nothing_later(org
     assert len(everything(bus, org, after=empty.through)) == 1
 
 
-def test_custom_starts_strictly_after_its_id_in_both_forms(org: Org, bus: EventBus) -> None:
+def test_custom_starts_strictly_after_its_id_in_both_forms(org: EmulatedOrg, bus: EventBus) -> None:
     create(org, 5)
     events = everything(bus, org)
     for form in (events[2].replay_id, events[2].replay_id[:8]):
         assert everything(bus, org, bus.start(CUSTOM, form)) == events[3:]
 
 
-def test_latest_starts_at_the_tip_and_earliest_at_the_oldest_event(org: Org, bus: EventBus) -> None:
+def test_latest_starts_at_the_tip_and_earliest_at_the_oldest_event(org: EmulatedOrg, bus: EventBus) -> None:
     create(org, 2)
     latest = bus.start(LATEST)
     create(org)
@@ -137,14 +137,16 @@ def test_custom_without_an_id_is_refused(bus: EventBus) -> None:
 
 
 @pytest.mark.parametrize("replay", [b"garbage", b"\xff" * 8 + b"\x00\x00", replay_id(5)])
-def test_an_id_that_is_malformed_or_of_another_stream_is_corrupted(org: Org, bus: EventBus, replay: bytes) -> None:
+def test_an_id_that_is_malformed_or_of_another_stream_is_corrupted(
+    org: EmulatedOrg, bus: EventBus, replay: bytes
+) -> None:
     create(org)
     with pytest.raises(ReplayIdCorruptedError, match="EARLIEST"):
         bus.start(CUSTOM, replay)
 
 
 def test_events_older_than_72_hours_are_gone_and_their_ids_are_corrupted(
-    org: Org, bus: EventBus, clock: ManualClock
+    org: EmulatedOrg, bus: EventBus, clock: ManualClock
 ) -> None:
     create(org, 2)
     old = everything(bus, org)
@@ -160,7 +162,9 @@ def test_events_older_than_72_hours_are_gone_and_their_ids_are_corrupted(
         bus.start(CUSTOM, old[1].replay_id)
 
 
-def test_expired_events_are_purged_and_stay_refused_afterwards(org: Org, bus: EventBus, clock: ManualClock) -> None:
+def test_expired_events_are_purged_and_stay_refused_afterwards(
+    org: EmulatedOrg, bus: EventBus, clock: ManualClock
+) -> None:
     create(org, 2)
     old = everything(bus, org)
     clock.advance(RETENTION_MS + HOUR)
@@ -170,7 +174,7 @@ def test_expired_events_are_purged_and_stay_refused_afterwards(org: Org, bus: Ev
         bus.start(CUSTOM, old[1].replay_id)
 
 
-def test_one_objects_events_are_read_alone(org: Org, bus: EventBus) -> None:
+def test_one_objects_events_are_read_alone(org: EmulatedOrg, bus: EventBus) -> None:
     create(org, 2)
     create(org, 3, "Contact", LastName="c")
     batch = bus.read({"Contact"}, after=0, max_events=100, max_bytes=10**9)
@@ -179,7 +183,7 @@ def test_one_objects_events_are_read_alone(org: Org, bus: EventBus) -> None:
     assert bus.read(set(), after=0, max_events=100, max_bytes=10**9).events == ()
 
 
-def test_a_batch_ends_at_its_bytes_but_holds_at_least_one_event(org: Org, bus: EventBus) -> None:
+def test_a_batch_ends_at_its_bytes_but_holds_at_least_one_event(org: EmulatedOrg, bus: EventBus) -> None:
     create(org, 3, Description="x" * 5_000)
     size = len(everything(bus, org)[0].payload)
     assert len(bus.read({"Account"}, after=0, max_events=9, max_bytes=2 * size + 100).events) == 2
@@ -187,12 +191,12 @@ def test_a_batch_ends_at_its_bytes_but_holds_at_least_one_event(org: Org, bus: E
 
 
 def test_a_restarted_org_serves_the_same_events_and_goes_on(tmp_path: Path, clock: ManualClock) -> None:
-    first = Org(tmp_path, clock=clock, seed=2)
+    first = EmulatedOrg(tmp_path, clock=clock, seed=2)
     bus = EventBus(first)
     create(first, 3)
     events, tip = everything(bus, first), bus.latest_replay_id()
     first.close()
-    second = Org(tmp_path, clock=clock)
+    second = EmulatedOrg(tmp_path, clock=clock)
     bus = EventBus(second)
     assert everything(bus, second) == events
     assert bus.latest_replay_id() == tip
@@ -204,23 +208,23 @@ def test_a_restarted_org_serves_the_same_events_and_goes_on(tmp_path: Path, cloc
 def test_what_was_committed_while_no_bus_listened_is_published_when_one_starts(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    first = Org(tmp_path, clock=clock)
+    first = EmulatedOrg(tmp_path, clock=clock)
     EventBus(first)
     first.close()
-    second = Org(tmp_path, clock=clock)
+    second = EmulatedOrg(tmp_path, clock=clock)
     create(second, 2)
     assert len(everything(EventBus(second), second)) == 2
     second.close()
 
 
-def test_two_buses_of_one_org_publish_a_transaction_once_and_both_notice(org: Org, bus: EventBus) -> None:
+def test_two_buses_of_one_org_publish_a_transaction_once_and_both_notice(org: EmulatedOrg, bus: EventBus) -> None:
     second = EventBus(org)
     create(org, 2)
     assert len(everything(bus, org)) == 2
     assert (bus.last_number, second.last_number) == (2, 2)
 
 
-def test_a_waiter_wakes_up_when_an_event_is_published(org: Org, bus: EventBus) -> None:
+def test_a_waiter_wakes_up_when_an_event_is_published(org: EmulatedOrg, bus: EventBus) -> None:
     with bus.changed:
         thread = threading.Thread(target=create, args=(org,))
         thread.start()
@@ -228,7 +232,7 @@ def test_a_waiter_wakes_up_when_an_event_is_published(org: Org, bus: EventBus) -
     thread.join(10)
 
 
-def test_a_schema_is_found_by_its_id_before_and_after_its_object_changed(org: Org, bus: EventBus) -> None:
+def test_a_schema_is_found_by_its_id_before_and_after_its_object_changed(org: EmulatedOrg, bus: EventBus) -> None:
     old = bus.newest_schema_id("Account")
     account = org.definitions["Account"]
     org.replace_definition(account.with_fields(account.fields[:-1]))

@@ -11,7 +11,7 @@ from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.event_store import EVERYWHERE
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.decoded_events import DecodedEvent, WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 
@@ -81,7 +81,7 @@ def test_what_is_no_condition_over_the_object_is_refused(watched: WatchedOrg, ex
 
 
 def test_the_tooling_api_sets_changes_and_tells_the_filter_and_it_is_kept(tmp_path: Path) -> None:
-    org = Org(tmp_path, clock=ManualClock())
+    org = EmulatedOrg(tmp_path, clock=ManualClock())
     org.channels.create(SALES)
     soql = "SELECT SelectedEntity, FilterExpression FROM PlatformEventChannelMember WHERE FilterExpression != null"
     metadata = {"eventChannel": SALES, "selectedEntity": "AccountChangeEvent"}
@@ -89,11 +89,11 @@ def test_the_tooling_api_sets_changes_and_tells_the_filter_and_it_is_kept(tmp_pa
         body = {"FullName": "x", "Metadata": {**metadata, "filterExpression": ENERGY}}
         member = client.post("/tooling/sobjects/PlatformEventChannelMember", body).json()["id"]
         path = f"/tooling/sobjects/PlatformEventChannelMember/{member}"
-        (told,) = client.get("/tooling/query", params={"q": soql}).json()["records"]
-        assert (told["SelectedEntity"], told["FilterExpression"]) == ("AccountChangeEvent", ENERGY)
+        (reported,) = client.get("/tooling/query", params={"q": soql}).json()["records"]
+        assert (reported["SelectedEntity"], reported["FilterExpression"]) == ("AccountChangeEvent", ENERGY)
         assert client.get(path).json()["Metadata"]["filterExpression"] == ENERGY
         org.close()
-        again = Org(tmp_path, clock=ManualClock())
+        again = EmulatedOrg(tmp_path, clock=ManualClock())
         assert again.channels.filter_expression(SALES, "Account") == ENERGY
         again.channels.filter_events(member, None)
         assert again.channels.filter_expression(SALES, "Account") is None

@@ -8,13 +8,13 @@ import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 
 
 def test_a_hidden_field_does_not_exist_for_rest() -> None:
-    org = Org(clock=ManualClock())
+    org = EmulatedOrg(clock=ManualClock())
     with org.transaction() as work:
         record_id = work.create("Account", {"Name": "a", "Industry": "Energy", "BillingCity": "Lyon"})
     with rest_client(org) as client:
@@ -61,19 +61,19 @@ def test_enrichment_does_not_show_what_is_hidden() -> None:
 
 
 def test_required_fields_are_seen_by_everybody() -> None:
-    org = Org(clock=ManualClock())
+    org = EmulatedOrg(clock=ManualClock())
     for name in ("Id", "Name", "OwnerId", "LastModifiedDate", "Nonsense"):
         with pytest.raises(RecordError):
             org.field_security.hide("Account", name)
 
 
 def test_what_is_hidden_stays_hidden_under_a_new_name_and_after_a_restart(tmp_path: Path) -> None:
-    org = Org(tmp_path, clock=ManualClock())
+    org = EmulatedOrg(tmp_path, clock=ManualClock())
     org.field_security.hide("Account", "SLA__c")
     org.setup.rename_field("Account", "SLA__c", "Level__c")
     org.field_security.hide("Account", "Active__c")
     org.setup.drop_field("Account", "Active__c")
     org.close()
-    again = Org(tmp_path, clock=ManualClock())
+    again = EmulatedOrg(tmp_path, clock=ManualClock())
     assert again.field_security.hidden("Account") == {"Level__c"}
     again.close()

@@ -11,7 +11,7 @@ import pytest
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import ObjectDefinitionError, RecordError
 from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -143,8 +143,8 @@ def test_a_picklist_that_becomes_a_checkbox_is_a_gap_for_each_record_with_a_valu
     ids = [watched.create(Active__c=choice) for choice in ("Yes", "No", None)]
     watched.events()
     watched.org.setup.change_type("Account", "Active__c", {"type": "boolean"})
-    told = [(event.header["changeType"], event.header["recordIds"]) for event in watched.events()]
-    assert told == [("GAP_UPDATE", [ids[0]]), ("GAP_UPDATE", [ids[1]])]
+    reported = [(event.header["changeType"], event.header["recordIds"]) for event in watched.events()]
+    assert reported == [("GAP_UPDATE", [ids[0]]), ("GAP_UPDATE", [ids[1]])]
     assert [value(watched, one, "Active__c") for one in ids] == [True, False, False]
 
 
@@ -228,7 +228,7 @@ def test_the_oracle_knows_every_past_state_through_all_changes_of_fields(watched
 
 
 def test_an_org_opened_again_reads_its_past_with_the_fields_of_then(tmp_path: Path) -> None:
-    org = Org(tmp_path, clock=ManualClock())
+    org = EmulatedOrg(tmp_path, clock=ManualClock())
     with org.transaction() as work:
         record_id = work.create("Account", {"Name": "a", "SLASerialNumber__c": "17"})
     first = org.last_commit_number
@@ -236,23 +236,23 @@ def test_an_org_opened_again_reads_its_past_with_the_fields_of_then(tmp_path: Pa
     with org.transaction() as work:
         work.delete("Account", record_id)
     org.close()
-    again = Org(tmp_path, clock=ManualClock())
+    again = EmulatedOrg(tmp_path, clock=ManualClock())
     assert again.records_at("Account", first)[record_id]["SLASerialNumber__c"] == "17"
     again.close()
 
 
 @pytest.fixture
-def org() -> Org:
-    return Org(clock=ManualClock(), seed=2)
+def org() -> EmulatedOrg:
+    return EmulatedOrg(clock=ManualClock(), seed=2)
 
 
 @pytest.fixture
-def client(org: Org) -> Iterator[RestClient]:
+def client(org: EmulatedOrg) -> Iterator[RestClient]:
     with rest_client(org) as client:
         yield client
 
 
-def test_describe_soql_and_rest_know_a_change_of_fields_at_once(org: Org, client: RestClient) -> None:
+def test_describe_soql_and_rest_know_a_change_of_fields_at_once(org: EmulatedOrg, client: RestClient) -> None:
     record_id = client.post("/sobjects/Account", {"Name": "a", "SLASerialNumber__c": "5"}).json()["id"]
     answer = client.get("/sobjects/Account/describe")
     org.setup.add_field("Account", "Region__c", {"type": "string"}, values={record_id: "North"})

@@ -8,13 +8,13 @@ import pytest
 
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.first_change import make_first_change
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 
 @pytest.mark.parametrize("records", [0, 3])
 def test_a_new_org_changes_one_record_and_one_that_was_started_again_none(tmp_path: Path, records: int) -> None:
     for _ in range(2):
-        org = Org(tmp_path, seed=3)
+        org = EmulatedOrg(tmp_path, seed=3)
         if not list(org.transactions()):
             org.populate(records)
         bus = EventBus(org)

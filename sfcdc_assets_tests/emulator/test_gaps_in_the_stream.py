@@ -169,8 +169,8 @@ def test_a_conversion_that_keeps_values_is_a_gap_for_each_record_that_has_one() 
     change = watched.org.setup.change_type("Account", "Industry", {"type": "multipicklist"})
     assert (change.notice, change.records) == ("gaps", 2)
     events = watched.events()
-    told = [(event.header["changeType"], event.header["recordIds"]) for event in events]
-    assert told == [("GAP_UPDATE", [one]) for one in ids[:2]]
+    reported = [(event.header["changeType"], event.header["recordIds"]) for event in events]
+    assert reported == [("GAP_UPDATE", [one]) for one in ids[:2]]
     for event in events:
         assert_is_empty(event)
         assert event.stored.schema_id == schema  # only the field's doc is another, and that is no part of the id

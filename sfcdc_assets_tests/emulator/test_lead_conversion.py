@@ -55,7 +55,7 @@ def test_a_conversion_may_use_what_is_there_and_make_no_opportunity() -> None:
         watched.commit(lambda work: work.convert_lead(third, contact_id=contact_id))
 
 
-def test_traffic_converts_leads_if_it_is_told_to() -> None:
+def test_traffic_converts_leads_if_it_is_reported_to() -> None:
     watched = WatchedOrg()
     watched.org.populate(20)
     nothing = dict.fromkeys(

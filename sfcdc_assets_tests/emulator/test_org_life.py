@@ -9,20 +9,20 @@ import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_life import LifeEvent, LifeMix, OrgLife
 from sfcdc_assets.emulator.silent_changes import Records
 
 BUSY = LifeMix(traffic=10, convert_lead=3, add_field=3, drop_field=2, rename_field=2, retype_field=4, new_object=1)
 
 
-def new_org(seed: int, records: int = 12) -> Org:
-    org = Org(clock=ManualClock(), seed=seed)
+def new_org(seed: int, records: int = 12) -> EmulatedOrg:
+    org = EmulatedOrg(clock=ManualClock(), seed=seed)
     org.populate(records)
     return org
 
 
-def present(org: Org) -> dict[str, Records]:
+def present(org: EmulatedOrg) -> dict[str, Records]:
     return {
         entity: {
             str(record["Id"]): {field.name: record[field.name] for field in definition.stored_fields}

@@ -10,7 +10,7 @@ import pytest
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import NestedTransactionError, RecordError
 from sfcdc_assets.emulator.object_file import built_in_definitions, field_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import RecordChange, Transaction
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
@@ -21,17 +21,17 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def org(clock: ManualClock) -> Org:
-    return Org(clock=clock)
+def org(clock: ManualClock) -> EmulatedOrg:
+    return EmulatedOrg(clock=clock)
 
 
-def commit(org: Org, work: Callable[[UnitOfWork], Any], **options: Any) -> tuple[Any, Transaction | None]:
+def commit(org: EmulatedOrg, work: Callable[[UnitOfWork], Any], **options: Any) -> tuple[Any, Transaction | None]:
     with org.transaction(**options) as unit_of_work:
         result = work(unit_of_work)
     return result, unit_of_work.committed
 
 
-def create(org: Org, entity: str = "Account", **values: Any) -> str:
+def create(org: EmulatedOrg, entity: str = "Account", **values: Any) -> str:
     defaults = {"Account": {"Name": "Acme"}, "Contact": {"LastName": "Kaya"}}.get(entity, {})
     return str(commit(org, lambda work: work.create(entity, {**defaults, **values}))[0])
 
@@ -42,7 +42,7 @@ def only_change(transaction: Transaction | None) -> RecordChange:
     return change
 
 
-def test_a_transaction_is_logged_as_listeners_heard_it(org: Org, clock: ManualClock) -> None:
+def test_a_transaction_is_logged_as_listeners_heard_it(org: EmulatedOrg, clock: ManualClock) -> None:
     heard: list[Transaction] = []
     org.subscribe_commits(heard.append)
     clock.advance(1_999)
@@ -59,7 +59,7 @@ def test_a_transaction_is_logged_as_listeners_heard_it(org: Org, clock: ManualCl
     assert heard == [transaction] == list(org.transactions())
 
 
-def test_commit_numbers_grow_and_the_log_can_be_read_on(org: Org) -> None:
+def test_commit_numbers_grow_and_the_log_can_be_read_on(org: EmulatedOrg) -> None:
     for _ in range(450):
         create(org)
     numbers = [transaction.commit_number for transaction in org.transactions()]
@@ -69,7 +69,7 @@ def test_commit_numbers_grow_and_the_log_can_be_read_on(org: Org) -> None:
     assert org.last_commit_number == numbers[-1]
 
 
-def test_create_and_update_in_one_transaction_is_one_create_with_final_values(org: Org) -> None:
+def test_create_and_update_in_one_transaction_is_one_create_with_final_values(org: EmulatedOrg) -> None:
     def work(unit_of_work: UnitOfWork) -> None:
         record_id = unit_of_work.create("Account", {"Name": "Acme"})
         unit_of_work.update("Account", record_id, {"Name": "Ajax"})
@@ -81,7 +81,7 @@ def test_create_and_update_in_one_transaction_is_one_create_with_final_values(or
     assert change.changed_fields == ()
 
 
-def test_create_and_delete_in_one_transaction_is_nothing(org: Org) -> None:
+def test_create_and_delete_in_one_transaction_is_nothing(org: EmulatedOrg) -> None:
     def work(unit_of_work: UnitOfWork) -> None:
         unit_of_work.delete("Account", unit_of_work.create("Account", {"Name": "Acme"}))
 
@@ -89,7 +89,7 @@ def test_create_and_delete_in_one_transaction_is_nothing(org: Org) -> None:
     assert list(org.transactions()) == []
 
 
-def test_update_and_delete_in_one_transaction_is_a_delete(org: Org) -> None:
+def test_update_and_delete_in_one_transaction_is_a_delete(org: EmulatedOrg) -> None:
     record_id = create(org)
 
     def work(unit_of_work: UnitOfWork) -> None:
@@ -100,7 +100,7 @@ def test_update_and_delete_in_one_transaction_is_a_delete(org: Org) -> None:
     assert (change.change_type, change.after) == ("DELETE", None)
 
 
-def test_an_update_names_what_changed_and_not_what_was_set_to_the_same(org: Org, clock: ManualClock) -> None:
+def test_an_update_names_what_changed_and_not_what_was_set_to_the_same(org: EmulatedOrg, clock: ManualClock) -> None:
     record_id = create(org, Industry="Energy", Rating="Hot")
     clock.advance(5_000)
     _, transaction = commit(
@@ -115,7 +115,7 @@ def test_an_update_names_what_changed_and_not_what_was_set_to_the_same(org: Org,
     assert list(org.transactions())[-1] == transaction
 
 
-def test_an_update_that_changes_nothing_still_touches_the_record(org: Org, clock: ManualClock) -> None:
+def test_an_update_that_changes_nothing_still_touches_the_record(org: EmulatedOrg, clock: ManualClock) -> None:
     record_id = create(org, Rating="Hot")
     later = clock.advance(3_000)
     change = only_change(commit(org, lambda work: work.update("Account", record_id, {"Rating": "Hot"}))[1])
@@ -125,7 +125,7 @@ def test_an_update_that_changes_nothing_still_touches_the_record(org: Org, clock
     assert record["SystemModstamp"] == record["LastModifiedDate"] == later
 
 
-def test_the_modifying_user_is_in_the_change_only_if_it_is_another(org: Org) -> None:
+def test_the_modifying_user_is_in_the_change_only_if_it_is_another(org: EmulatedOrg) -> None:
     record_id = create(org)
     other = org.users.automated_process
     first = only_change(commit(org, lambda work: work.update("Account", record_id, {}), user_id=other)[1])
@@ -134,7 +134,7 @@ def test_the_modifying_user_is_in_the_change_only_if_it_is_another(org: Org) -> 
     assert "LastModifiedById" not in again.changed_fields
 
 
-def test_a_change_by_the_org_itself_leaves_last_modified_alone(org: Org, clock: ManualClock) -> None:
+def test_a_change_by_the_org_itself_leaves_last_modified_alone(org: EmulatedOrg, clock: ManualClock) -> None:
     record_id = create(org)
     clock.advance(9_000)
     change = only_change(
@@ -143,7 +143,7 @@ def test_a_change_by_the_org_itself_leaves_last_modified_alone(org: Org, clock: 
     assert change.changed_fields == ("BillingLatitude",)
 
 
-def test_delete_and_undelete_move_a_record_to_the_recycle_bin_and_back(org: Org) -> None:
+def test_delete_and_undelete_move_a_record_to_the_recycle_bin_and_back(org: EmulatedOrg) -> None:
     record_id = create(org, Rating="Hot")
     assert only_change(commit(org, lambda work: work.delete("Account", record_id))[1]).change_type == "DELETE"
     assert (org.count("Account"), org.count("Account", include_deleted=True)) == (0, 1)
@@ -154,7 +154,7 @@ def test_delete_and_undelete_move_a_record_to_the_recycle_bin_and_back(org: Org)
     assert [record["Id"] for record in org.records("Account")] == [record_id]
 
 
-def test_emptying_the_recycle_bin_raises_nothing_but_a_hard_delete_of_a_live_record_does(org: Org) -> None:
+def test_emptying_the_recycle_bin_raises_nothing_but_a_hard_delete_of_a_live_record_does(org: EmulatedOrg) -> None:
     binned, live = create(org), create(org)
     commit(org, lambda work: work.delete("Account", binned))
     assert commit(org, lambda work: work.hard_delete("Account", binned))[1] is None
@@ -162,7 +162,7 @@ def test_emptying_the_recycle_bin_raises_nothing_but_a_hard_delete_of_a_live_rec
     assert list(org.records("Account", include_deleted=True)) == []
 
 
-def test_a_merge_deletes_the_losers_with_their_master_and_touches_the_master(org: Org) -> None:
+def test_a_merge_deletes_the_losers_with_their_master_and_touches_the_master(org: EmulatedOrg) -> None:
     master, loser = create(org), create(org)
     _, transaction = commit(org, lambda work: work.merge("Account", master, (loser,)))
     assert transaction is not None
@@ -173,7 +173,7 @@ def test_a_merge_deletes_the_losers_with_their_master_and_touches_the_master(org
     assert list(org.transactions())[-1] == transaction
 
 
-def test_a_roll_up_changes_its_parent_in_the_same_transaction(org: Org) -> None:
+def test_a_roll_up_changes_its_parent_in_the_same_transaction(org: EmulatedOrg) -> None:
     account = create(org)
     opportunity = {"Name": "Deal", "StageName": "Prospecting", "CloseDate": "2025-02-01", "AccountId": account}
     _, transaction = commit(org, lambda work: work.create("Opportunity", {**opportunity, "Amount": 10.005}))
@@ -211,7 +211,9 @@ def test_a_roll_up_changes_its_parent_in_the_same_transaction(org: Org) -> None:
         ("Contact", {"LastName": "A", "Email": "not an address"}, "INVALID_EMAIL_ADDRESS"),
     ],
 )
-def test_a_wrong_record_is_refused_and_leaves_nothing(org: Org, entity: str, values: dict[str, Any], code: str) -> None:
+def test_a_wrong_record_is_refused_and_leaves_nothing(
+    org: EmulatedOrg, entity: str, values: dict[str, Any], code: str
+) -> None:
     with pytest.raises(RecordError) as caught, org.transaction() as work:
         work.create(entity, values)
     assert caught.value.error_code == code
@@ -219,7 +221,7 @@ def test_a_wrong_record_is_refused_and_leaves_nothing(org: Org, entity: str, val
     assert list(org.transactions()) == []
 
 
-def test_values_are_stored_in_one_canonical_form(org: Org) -> None:
+def test_values_are_stored_in_one_canonical_form(org: EmulatedOrg) -> None:
     record_id = create(
         org,
         AnnualRevenue="12",
@@ -240,7 +242,7 @@ def test_values_are_stored_in_one_canonical_form(org: Org) -> None:
     assert record["Support_Opens__c"] == "09:30:00.000"
 
 
-def test_a_deleted_record_cannot_be_changed(org: Org) -> None:
+def test_a_deleted_record_cannot_be_changed(org: EmulatedOrg) -> None:
     record_id = create(org)
     commit(org, lambda work: work.delete("Account", record_id))
     for change in (
@@ -252,7 +254,7 @@ def test_a_deleted_record_cannot_be_changed(org: Org) -> None:
         assert caught.value.error_code == "ENTITY_IS_DELETED"
 
 
-def test_a_unique_value_can_be_there_once_whatever_its_case(org: Org) -> None:
+def test_a_unique_value_can_be_there_once_whatever_its_case(org: EmulatedOrg) -> None:
     record_id = create(org, External_Key__c="Key-1")
     with pytest.raises(RecordError) as caught:
         create(org, External_Key__c="KEY-1")
@@ -260,7 +262,7 @@ def test_a_unique_value_can_be_there_once_whatever_its_case(org: Org) -> None:
     commit(org, lambda work: work.update("Account", record_id, {"External_Key__c": "key-1"}))
 
 
-def test_an_exception_rolls_the_whole_transaction_back(org: Org) -> None:
+def test_an_exception_rolls_the_whole_transaction_back(org: EmulatedOrg) -> None:
     heard: list[Transaction] = []
     org.subscribe_commits(heard.append)
 
@@ -273,7 +275,7 @@ def test_an_exception_rolls_the_whole_transaction_back(org: Org) -> None:
     assert (list(org.records("Account")), list(org.transactions()), heard) == ([], [], [])
 
 
-def test_what_a_listener_writes_commits_or_fails_with_the_transaction(org: Org) -> None:
+def test_what_a_listener_writes_commits_or_fails_with_the_transaction(org: EmulatedOrg) -> None:
     org.database.execute("CREATE TABLE heard (number INTEGER)")
 
     def listener(transaction: Transaction) -> None:
@@ -289,25 +291,25 @@ def test_what_a_listener_writes_commits_or_fails_with_the_transaction(org: Org) 
     assert org.count("Account") == 1
 
 
-def test_a_transaction_inside_another_is_refused(org: Org) -> None:
+def test_a_transaction_inside_another_is_refused(org: EmulatedOrg) -> None:
     with pytest.raises(NestedTransactionError), org.transaction(), org.transaction():
         pass
     create(org)
 
 
 def test_an_org_in_a_folder_goes_on_where_it_stopped(tmp_path: Path, clock: ManualClock) -> None:
-    org = Org(tmp_path, clock=clock, seed=7)
+    org = EmulatedOrg(tmp_path, clock=clock, seed=7)
     first = create(org)
     log, organization = list(org.transactions()), org.organization_id
     org.close()
-    again = Org(tmp_path, clock=clock)
+    again = EmulatedOrg(tmp_path, clock=clock)
     assert (again.seed, again.organization_id, list(again.transactions())) == (7, organization, log)
     assert create(again) > first
     again.close()
 
 
 def test_the_same_seed_gives_the_same_org(clock: ManualClock) -> None:
-    one, other = (Org(clock=clock, seed=3) for _ in range(2))
+    one, other = (EmulatedOrg(clock=clock, seed=3) for _ in range(2))
     for org in (one, other):
         org.populate({"Account": 50, "Contact": 50}, seed=1)
         create(org)
@@ -315,7 +317,7 @@ def test_the_same_seed_gives_the_same_org(clock: ManualClock) -> None:
     assert list(one.transactions()) == list(other.transactions())
 
 
-def test_day_0_data_is_valid_and_raises_no_events(org: Org) -> None:
+def test_day_0_data_is_valid_and_raises_no_events(org: EmulatedOrg) -> None:
     heard: list[Transaction] = []
     org.subscribe_commits(heard.append)
     added = org.populate(200, seed=5)
@@ -337,7 +339,7 @@ def test_day_0_data_is_valid_and_raises_no_events(org: Org) -> None:
             work.update("Account", str(record["Id"]), values)
 
 
-def test_a_field_can_be_added_renamed_and_dropped_while_the_org_runs(org: Org) -> None:
+def test_a_field_can_be_added_renamed_and_dropped_while_the_org_runs(org: EmulatedOrg) -> None:
     record_id = create(org, Site="Bonn", Sic="12")
     account = org.definitions["Account"]
     fields = [

@@ -38,7 +38,7 @@ def contact_of(watched: WatchedOrg, account_id: str) -> dict[str, Any]:
     return contact
 
 
-def told(events: list[DecodedEvent]) -> list[tuple[str, str]]:
+def reported(events: list[DecodedEvent]) -> list[tuple[str, str]]:
     return [(event.header["entityName"], event.header["changeType"]) for event in events]
 
 
@@ -59,7 +59,7 @@ def test_the_schema_has_a_name_of_three_branches_and_the_persons_fields(watched:
 def test_a_new_person_is_an_event_of_the_account_and_one_of_the_contact(watched: WatchedOrg) -> None:
     account_id = person(watched)
     account, contact = watched.events()
-    assert told([account, contact]) == [("Account", "CREATE"), ("Contact", "CREATE")]
+    assert reported([account, contact]) == [("Account", "CREATE"), ("Contact", "CREATE")]
     assert account.body["Name"] == {"Salutation": None, "FirstName": "Ada", "LastName": "Byron"}
     assert account.body["PersonContactId"] == contact.header["recordIds"][0]
     assert contact.body["IsPersonAccount"] is True
@@ -93,7 +93,7 @@ def test_a_person_is_deleted_and_restored_with_its_contact(watched: WatchedOrg) 
     watched.events()
     for work, kind in (("delete", "DELETE"), ("undelete", "UNDELETE"), ("hard_delete", "DELETE")):
         watched.commit(lambda unit_of_work, work=work: getattr(unit_of_work, work)("Account", account_id))
-        assert sorted(told(watched.events())) == [("Account", kind), ("Contact", kind)]
+        assert sorted(reported(watched.events())) == [("Account", kind), ("Contact", kind)]
 
 
 def test_a_conversion_by_record_type_is_one_event_of_the_account(watched: WatchedOrg) -> None:

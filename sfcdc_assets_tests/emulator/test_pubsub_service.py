@@ -18,7 +18,7 @@ from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.event_bus import RETENTION_MS, EventBus
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.ids import to_15
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub_server import PubSubServer
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.subscription import MAX_PAYLOAD_BYTES, StreamTiming
@@ -87,7 +87,7 @@ class Emulated:
 
     def __init__(self, directory: Path, timing: StreamTiming) -> None:
         self.clock = ManualClock()
-        self.org = Org(clock=self.clock, seed=4)
+        self.org = EmulatedOrg(clock=self.clock, seed=4)
         self.bus = EventBus(self.org)
         certificate = server_certificate(directory)
         self.service = PubSubService(self.org, self.bus, sessions=OneToken(), timing=timing)
@@ -448,7 +448,7 @@ def test_change_event_topics_cannot_be_published_to(emulated: Emulated) -> None:
     assert raised.value.code() == grpc.StatusCode.PERMISSION_DENIED
 
 
-def test_managed_subscriptions_are_said_to_be_missing(emulated: Emulated) -> None:
+def test_managed_subscriptions_are_reported_as_missing(emulated: Emulated) -> None:
     with pytest.raises(grpc.RpcError) as raised:
         next(emulated.stub.ManagedSubscribe(iter([]), metadata=emulated.metadata, timeout=DEADLINE))
     assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED

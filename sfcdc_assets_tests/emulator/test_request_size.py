@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 LIMIT = 16_384
@@ -14,7 +14,7 @@ LIMIT = 16_384
 
 @pytest.fixture
 def client() -> Iterator[RestClient]:
-    with rest_client(Org()) as client:
+    with rest_client(EmulatedOrg()) as client:
         yield client
 
 

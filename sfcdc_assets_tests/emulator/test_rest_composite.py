@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 
 @pytest.fixture
-def org() -> Org:
-    return Org(clock=ManualClock())
+def org() -> EmulatedOrg:
+    return EmulatedOrg(clock=ManualClock())
 
 
 @pytest.fixture
-def client(org: Org) -> Iterator[RestClient]:
+def client(org: EmulatedOrg) -> Iterator[RestClient]:
     with rest_client(org) as client:
         yield client
 
@@ -30,7 +30,7 @@ def create(client: RestClient, *names: str) -> list[str]:
     return [item["id"] for item in client.post("/composite/sobjects", {"records": records}).json()]
 
 
-def test_many_records_are_changed_in_one_transaction(org: Org, client: RestClient) -> None:
+def test_many_records_are_changed_in_one_transaction(org: EmulatedOrg, client: RestClient) -> None:
     ids = create(client, *(f"n{n}" for n in range(200)))
     records = [contact(id=record_id, Title="Dr.") for record_id in ids]
     updated = client.send("PATCH", "/composite/sobjects", json={"allOrNone": True, "records": records}).json()
@@ -43,7 +43,7 @@ def test_many_records_are_changed_in_one_transaction(org: Org, client: RestClien
     ]
 
 
-def test_all_or_none_undoes_everything_and_says_so(org: Org, client: RestClient) -> None:
+def test_all_or_none_undoes_everything_and_says_so(org: EmulatedOrg, client: RestClient) -> None:
     records = [contact(LastName="good"), contact(Title="no name"), {"attributes": {"type": "Nope"}}]
     results = client.post("/composite/sobjects", {"allOrNone": True, "records": records}).json()
     assert [item["errors"][0]["statusCode"] for item in results] == [
@@ -54,7 +54,7 @@ def test_all_or_none_undoes_everything_and_says_so(org: Org, client: RestClient)
     assert (org.count("Contact"), list(org.transactions())) == (0, [])
 
 
-def test_otherwise_good_records_are_saved_and_bad_ones_reported(org: Org, client: RestClient) -> None:
+def test_otherwise_good_records_are_saved_and_bad_ones_reported(org: EmulatedOrg, client: RestClient) -> None:
     known = create(client, "a")[0]
     records = [contact(id=known, Title="Dr."), contact(id="003000000000001", Title="x"), contact(Title="no id")]
     results = client.send("PATCH", "/composite/sobjects", json={"records": records}).json()
@@ -64,7 +64,7 @@ def test_otherwise_good_records_are_saved_and_bad_ones_reported(org: Org, client
     assert [len(t.changes) for t in org.transactions()] == [1, 1]
 
 
-def test_more_than_200_records_are_refused(org: Org, client: RestClient) -> None:
+def test_more_than_200_records_are_refused(org: EmulatedOrg, client: RestClient) -> None:
     answer = client.post("/composite/sobjects", {"records": [contact(LastName="x")] * 201})
     assert (answer.status_code, answer.json()[0]["errorCode"]) == (400, "EXCEEDED_ID_LIMIT")
     assert org.count("Contact") == 0
@@ -80,7 +80,7 @@ def test_retrieval_keeps_the_order_and_has_null_for_what_is_not_there(client: Re
     assert client.get(url).json() == by_body
 
 
-def test_up_to_2000_ids_can_be_read_at_once(org: Org, client: RestClient) -> None:
+def test_up_to_2000_ids_can_be_read_at_once(org: EmulatedOrg, client: RestClient) -> None:
     org.populate({"Contact": 2001})
     ids = [record["Id"] for record in org.records("Contact")]
     answer = client.post("/composite/sobjects/Contact", {"ids": ids[:2000], "fields": ["Id"]}).json()
@@ -108,7 +108,7 @@ def steps(*, last_name: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_composite_subrequests_use_earlier_results(org: Org, client: RestClient) -> None:
+def test_composite_subrequests_use_earlier_results(org: EmulatedOrg, client: RestClient) -> None:
     results = client.post("/composite", {"allOrNone": True, **steps(last_name="Kaya")}).json()["compositeResponse"]
     assert [item["httpStatusCode"] for item in results] == [201, 201, 200]
     assert results[2]["body"]["AccountId"] == results[0]["body"]["id"]
@@ -116,7 +116,7 @@ def test_composite_subrequests_use_earlier_results(org: Org, client: RestClient)
     assert [change.entity for change in transaction.changes] == ["Account", "Contact"]
 
 
-def test_a_failed_composite_subrequest_undoes_all_if_asked(org: Org, client: RestClient) -> None:
+def test_a_failed_composite_subrequest_undoes_all_if_asked(org: EmulatedOrg, client: RestClient) -> None:
     results = client.post("/composite", {"allOrNone": True, **steps(last_name=None)}).json()["compositeResponse"]
     assert [item["httpStatusCode"] for item in results] == [400, 400, 400]
     assert org.count("Account") == 0
@@ -125,7 +125,7 @@ def test_a_failed_composite_subrequest_undoes_all_if_asked(org: Org, client: Res
     assert org.count("Account") == 1
 
 
-def test_batch_subrequests_are_independent(org: Org, client: RestClient) -> None:
+def test_batch_subrequests_are_independent(org: EmulatedOrg, client: RestClient) -> None:
     requests = [
         {"method": "GET", "url": "v59.0/sobjects/Account/001000000000001"},
         {"method": "POST", "url": "v59.0/sobjects/Account", "richInput": {"Name": "Acme"}},

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import RestFault, RestFaults
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
@@ -22,7 +22,7 @@ def faults() -> RestFaults:
 
 @pytest.fixture
 def client(faults: RestFaults) -> Iterator[RestClient]:
-    with rest_client(Org(settings=OrgSettings(most_ids_in_retrieve=3)), faults=faults) as client:
+    with rest_client(EmulatedOrg(settings=OrgSettings(most_ids_in_retrieve=3)), faults=faults) as client:
         yield client
 
 

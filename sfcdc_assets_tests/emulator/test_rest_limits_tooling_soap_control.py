@@ -7,23 +7,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 
 @pytest.fixture
-def org() -> Org:
-    return Org(clock=ManualClock(), settings=OrgSettings(daily_api_requests=5, token_lifetime=9 * DAY))
+def org() -> EmulatedOrg:
+    return EmulatedOrg(clock=ManualClock(), settings=OrgSettings(daily_api_requests=5, token_lifetime=9 * DAY))
 
 
 @pytest.fixture
-def client(org: Org) -> Iterator[RestClient]:
+def client(org: EmulatedOrg) -> Iterator[RestClient]:
     with rest_client(org, measured_limits=lambda: {"DailyDeliveredPlatformEvents": (50_000, -3)}) as client:
         yield client
 
 
-def test_requests_are_counted_and_limited_over_24_hours(org: Org, client: RestClient) -> None:
+def test_requests_are_counted_and_limited_over_24_hours(org: EmulatedOrg, client: RestClient) -> None:
     answer = client.get("/limits")
     assert answer.headers["Sforce-Limit-Info"] == "api-usage=1/5"
     assert answer.json()["DailyApiRequests"] == {"Max": 5, "Remaining": 4}
@@ -45,7 +45,7 @@ def test_versions_need_no_token_but_their_resources_do(client: RestClient) -> No
     assert (answer.status_code, answer.json()[0]["errorCode"]) == (401, "INVALID_SESSION_ID")
 
 
-def test_the_channels_members_are_the_selected_entities(org: Org, client: RestClient) -> None:
+def test_the_channels_members_are_the_selected_entities(org: EmulatedOrg, client: RestClient) -> None:
     org.selected_entities = ["Account", "Invoice_Statement__c"]
     soql = "SELECT Id, SelectedEntity FROM PlatformEventChannelMember WHERE EventChannel = 'ChangeEvents'"
     answer = client.get("/tooling/query/", params={"q": soql}).json()
@@ -67,7 +67,7 @@ def undelete(client: RestClient, token: str, *ids: str) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-def test_the_soap_call_undelete_restores_records(org: Org, client: RestClient) -> None:
+def test_the_soap_call_undelete_restores_records(org: EmulatedOrg, client: RestClient) -> None:
     with org.transaction() as work:
         record_id = work.create("Account", {"Name": "Acme"})
     with org.transaction() as work:
@@ -83,7 +83,7 @@ def test_the_soap_call_undelete_restores_records(org: Org, client: RestClient) -
     assert "INVALID_SESSION_ID" in undelete(client, "wrong", record_id)[1]
 
 
-def test_the_control_resource_pages_through_the_oracle(org: Org, client: RestClient) -> None:
+def test_the_control_resource_pages_through_the_oracle(org: EmulatedOrg, client: RestClient) -> None:
     for name in "abcde":
         with org.transaction() as work:
             work.create("Account", {"Name": name})
@@ -105,6 +105,6 @@ def test_an_interceptor_answers_in_the_orgs_place() -> None:
             return JSONResponse([{"message": "busy", "errorCode": "SERVER_UNAVAILABLE"}], status_code=503)
         return None
 
-    with rest_client(Org(), intercept=unavailable) as client:
+    with rest_client(EmulatedOrg(), intercept=unavailable) as client:
         assert client.query("SELECT Id FROM Account").status_code == 503
         assert client.get("/limits").status_code == 200

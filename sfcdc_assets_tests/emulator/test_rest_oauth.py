@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import Credentials, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -25,7 +25,7 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[RestClient]:
-    org = Org(clock=CLOCK, settings=OrgSettings(credentials=CREDENTIALS, token_lifetime=60_000))
+    org = EmulatedOrg(clock=CLOCK, settings=OrgSettings(credentials=CREDENTIALS, token_lifetime=60_000))
     with rest_client(org) as client:
         yield client
 

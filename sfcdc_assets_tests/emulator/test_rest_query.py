@@ -5,23 +5,23 @@ from collections.abc import Iterator
 import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 
 @pytest.fixture
-def org() -> Org:
-    return Org(clock=ManualClock(), settings=OrgSettings(token_lifetime=30 * DAY))
+def org() -> EmulatedOrg:
+    return EmulatedOrg(clock=ManualClock(), settings=OrgSettings(token_lifetime=30 * DAY))
 
 
 @pytest.fixture
-def client(org: Org) -> Iterator[RestClient]:
+def client(org: EmulatedOrg) -> Iterator[RestClient]:
     with rest_client(org) as client:
         yield client
 
 
-def test_a_large_result_comes_in_pages_pinned_when_the_query_started(org: Org, client: RestClient) -> None:
+def test_a_large_result_comes_in_pages_pinned_when_the_query_started(org: EmulatedOrg, client: RestClient) -> None:
     org.populate({"Contact": 450})
     truth = [record["Id"] for record in org.records("Contact")]
     page = client.query("SELECT Id, LastName FROM Contact", headers={"Sforce-Query-Options": "batchSize=200"}).json()
@@ -42,7 +42,7 @@ def test_a_large_result_comes_in_pages_pinned_when_the_query_started(org: Org, c
     assert page["records"][-1]["LastName"] != "changed meanwhile"
 
 
-def test_a_batch_size_is_kept_between_200_and_2000(org: Org, client: RestClient) -> None:
+def test_a_batch_size_is_kept_between_200_and_2000(org: EmulatedOrg, client: RestClient) -> None:
     org.populate({"Contact": 2001})
     for asked, given in (("1", 200), ("5000", 2000)):
         options = {"headers": {"Sforce-Query-Options": f"batchSize={asked}"}}
@@ -50,7 +50,7 @@ def test_a_batch_size_is_kept_between_200_and_2000(org: Org, client: RestClient)
     assert len(client.query("SELECT Id FROM Contact").json()["records"]) == 2000
 
 
-def test_a_locator_is_good_for_two_days(org: Org, client: RestClient) -> None:
+def test_a_locator_is_good_for_two_days(org: EmulatedOrg, client: RestClient) -> None:
     org.populate({"Contact": 201})
     options = {"headers": {"Sforce-Query-Options": "batchSize=200"}}
     url = "/" + client.query("SELECT Id FROM Contact", **options).json()["nextRecordsUrl"]
@@ -63,7 +63,7 @@ def test_a_locator_is_good_for_two_days(org: Org, client: RestClient) -> None:
         assert answer.json() == [{"message": "invalid query locator", "errorCode": "INVALID_QUERY_LOCATOR"}]
 
 
-def test_values_have_their_rest_form(org: Org, client: RestClient) -> None:
+def test_values_have_their_rest_form(org: EmulatedOrg, client: RestClient) -> None:
     with org.transaction() as work:
         account = work.create(
             "Account",
@@ -106,7 +106,7 @@ def test_values_have_their_rest_form(org: Org, client: RestClient) -> None:
     assert invoice["Location__c"] == {"latitude": 1.5, "longitude": -2.0}
 
 
-def test_query_all_includes_the_recycle_bin(org: Org, client: RestClient) -> None:
+def test_query_all_includes_the_recycle_bin(org: EmulatedOrg, client: RestClient) -> None:
     with org.transaction() as work:
         record_id = work.create("Lead", {"LastName": "Kaya", "Company": "Acme"})
     with org.transaction() as work:
@@ -116,21 +116,21 @@ def test_query_all_includes_the_recycle_bin(org: Org, client: RestClient) -> Non
     assert (record["Id"], record["IsDeleted"]) == (record_id, True)
 
 
-def test_counts_are_sizes_or_aggregate_results(org: Org, client: RestClient) -> None:
+def test_counts_are_sizes_or_aggregate_results(org: EmulatedOrg, client: RestClient) -> None:
     org.populate({"Lead": 7})
     assert client.query("SELECT COUNT() FROM Lead").json() == {"totalSize": 7, "done": True, "records": []}
     (record,) = client.query("SELECT COUNT(Id) FROM Lead").json()["records"]
     assert record == {"attributes": {"type": "AggregateResult"}, "expr0": 7}
 
 
-def test_errors_are_lists_with_a_code_and_status(org: Org, client: RestClient) -> None:
+def test_errors_are_lists_with_a_code_and_status(org: EmulatedOrg, client: RestClient) -> None:
     for soql, code in (("SELECT Id FROM", "MALFORMED_QUERY"), ("SELECT X FROM Lead", "INVALID_FIELD")):
         answer = client.query(soql)
         assert (answer.status_code, answer.json()[0]["errorCode"]) == (400, code)
     assert client.get("/query").json()[0]["errorCode"] == "MALFORMED_QUERY"
 
 
-def test_an_entity_without_permission_is_refused_or_does_not_exist(org: Org, client: RestClient) -> None:
+def test_an_entity_without_permission_is_refused_or_does_not_exist(org: EmulatedOrg, client: RestClient) -> None:
     org.unreadable_objects.add("Lead")
     org.hidden_objects.add("Case")
     for path in ("/query?q=SELECT+Id+FROM+Lead", "/sobjects/Lead/00Q000000000001"):
@@ -141,7 +141,7 @@ def test_an_entity_without_permission_is_refused_or_does_not_exist(org: Org, cli
     assert "Case" not in [item["name"] for item in client.get("/sobjects").json()["sobjects"]]
 
 
-def test_answers_are_compressed_for_clients_that_accept_it(org: Org, client: RestClient) -> None:
+def test_answers_are_compressed_for_clients_that_accept_it(org: EmulatedOrg, client: RestClient) -> None:
     org.populate({"Lead": 50})
     assert client.query("SELECT Id, Name FROM Lead").headers["Content-Encoding"] == "gzip"
     plain = client.query("SELECT Id, Name FROM Lead", headers={"Accept-Encoding": "identity"})

@@ -8,7 +8,7 @@ import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.object_file import field_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -19,12 +19,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def org(clock: ManualClock) -> Org:
-    return Org(clock=clock, settings=OrgSettings(token_lifetime=100 * DAY))
+def org(clock: ManualClock) -> EmulatedOrg:
+    return EmulatedOrg(clock=clock, settings=OrgSettings(token_lifetime=100 * DAY))
 
 
 @pytest.fixture
-def client(org: Org) -> Iterator[RestClient]:
+def client(org: EmulatedOrg) -> Iterator[RestClient]:
     with rest_client(org) as client:
         yield client
 
@@ -33,7 +33,7 @@ def code(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()[0]["errorCode"]
 
 
-def test_a_record_lives_from_create_to_undelete(org: Org, client: RestClient) -> None:
+def test_a_record_lives_from_create_to_undelete(org: EmulatedOrg, client: RestClient) -> None:
     created = client.post("/sobjects/Account", {"Name": "Acme", "External_Key__c": "K1"})
     record_id = created.json()["id"]
     assert (created.status_code, created.json()) == (201, {"id": record_id, "success": True, "errors": []})
@@ -53,7 +53,7 @@ def test_a_record_lives_from_create_to_undelete(org: Org, client: RestClient) ->
     assert [t.changes[0].change_type for t in org.transactions()] == ["CREATE", "UPDATE", "DELETE", "UNDELETE"]
 
 
-def test_changes_tell_where_they_came_from(org: Org, client: RestClient) -> None:
+def test_changes_tell_where_they_came_from(org: EmulatedOrg, client: RestClient) -> None:
     client.post(
         "/sobjects/Account", {"Name": "A"}, headers={"Sforce-Call-Options": "client=loader, defaultNamespace=x"}
     )
@@ -98,7 +98,7 @@ def test_describe_tells_what_the_mapping_needs(client: RestClient) -> None:
     assert contact["Name"]["extraTypeInfo"] == "personname"
 
 
-def test_describe_answers_304_until_something_changes(org: Org, client: RestClient) -> None:
+def test_describe_answers_304_until_something_changes(org: EmulatedOrg, client: RestClient) -> None:
     first = client.get("/sobjects/Account/describe")
     known = {"If-Modified-Since": first.headers["Last-Modified"]}
     assert client.get("/sobjects/Account/describe", headers=known).status_code == 304
@@ -110,7 +110,7 @@ def test_describe_answers_304_until_something_changes(org: Org, client: RestClie
     assert again.json()["fields"][-1]["name"] == "New__c"
 
 
-def test_clients_at_the_same_time_do_not_disturb_each_other(org: Org, client: RestClient) -> None:
+def test_clients_at_the_same_time_do_not_disturb_each_other(org: EmulatedOrg, client: RestClient) -> None:
     def work(worker: int) -> list[int]:
         other = RestClient(client.base_url, str(client.session.headers["Authorization"]).removeprefix("Bearer "))
         with other.session:
@@ -129,7 +129,9 @@ def window(start: int, end: int) -> dict[str, str]:
     return {"start": f"2025-01-01T00:{start:02d}:00+00:00", "end": f"2025-01-01T00:{end:02d}:30Z"}
 
 
-def test_updated_and_deleted_lists_go_by_whole_minutes(org: Org, client: RestClient, clock: ManualClock) -> None:
+def test_updated_and_deleted_lists_go_by_whole_minutes(
+    org: EmulatedOrg, client: RestClient, clock: ManualClock
+) -> None:
     ids = [client.post("/sobjects/Account", {"Name": name}).json()["id"] for name in "abc"]
     clock.advance(5 * 60_000)
     client.send("PATCH", f"/sobjects/Account/{ids[0]}", json={"Name": "x"})

@@ -26,7 +26,7 @@ from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.emulator import server as server_module
 from sfcdc_assets.emulator.client_settings import write_settings_file
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.errors import PortInUseError, SettingsError
@@ -37,8 +37,8 @@ DEADLINE = 30
 
 
 @pytest.fixture
-def org() -> Iterator[Org]:
-    org = Org(clock=ManualClock(), seed=6)
+def org() -> Iterator[EmulatedOrg]:
+    org = EmulatedOrg(clock=ManualClock(), seed=6)
     yield org
     org.close()
 
@@ -86,7 +86,7 @@ def settings_in(file: Path) -> dict[str, str]:
     return dict(zip(names, values.splitlines(), strict=True))
 
 
-def test_a_record_created_by_rest_arrives_as_an_event_with_the_same_token(org: Org, tmp_path: Path) -> None:
+def test_a_record_created_by_rest_arrives_as_an_event_with_the_same_token(org: EmulatedOrg, tmp_path: Path) -> None:
     with EmulatorServer(org, directory=tmp_path) as server:
         environment = server.client_environment()
         token = token_of(environment)
@@ -103,7 +103,7 @@ def test_a_record_created_by_rest_arrives_as_an_event_with_the_same_token(org: O
         assert server.meter.total == 1
 
 
-def test_a_revoked_token_opens_neither_side(org: Org, tmp_path: Path) -> None:
+def test_a_revoked_token_opens_neither_side(org: EmulatedOrg, tmp_path: Path) -> None:
     with EmulatorServer(org, directory=tmp_path) as server:
         token = token_of(server.client_environment())
         server.sessions.revoke(token)
@@ -112,21 +112,21 @@ def test_a_revoked_token_opens_neither_side(org: Org, tmp_path: Path) -> None:
         assert raised.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_secrets_are_in_files_only_the_owner_reads(org: Org, tmp_path: Path) -> None:
+def test_secrets_are_in_files_only_the_owner_reads(org: EmulatedOrg, tmp_path: Path) -> None:
     with EmulatorServer(org, directory=tmp_path / "an org's folder") as server:
         assert stat.S_IMODE(server.settings_file.stat().st_mode) == 0o600
         assert stat.S_IMODE((server.ca_file.parent / "ca-key.pem").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("folder", ["org", "a folder", "an org's folder"])
-def test_a_shell_and_dotenv_read_the_settings_alike(org: Org, tmp_path: Path, folder: str) -> None:
+def test_a_shell_and_dotenv_read_the_settings_alike(org: EmulatedOrg, tmp_path: Path, folder: str) -> None:
     with EmulatorServer(org, directory=tmp_path / folder) as server:
         assert settings_in(server.settings_file) == server.client_environment()
         assert dotenv_values(server.settings_file) == server.client_environment()
 
 
 def test_whoever_finds_the_settings_finds_the_org_listening(
-    org: Org, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    org: EmulatedOrg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also at a second start, where the first one's file would name ports that nobody listens on yet."""
     (tmp_path / "org.env").write_text("SFCDC_INSTANCE_URL='https://localhost:1'")
@@ -146,7 +146,7 @@ def test_whoever_finds_the_settings_finds_the_org_listening(
         assert not list(tmp_path.glob("org.env.*")), "it is replaced in one step"
 
 
-def test_the_settings_name_a_warehouse_of_the_orgs_own(org: Org, tmp_path: Path) -> None:
+def test_the_settings_name_a_warehouse_of_the_orgs_own(org: EmulatedOrg, tmp_path: Path) -> None:
     with EmulatorServer(org, directory=tmp_path) as server:
         assert settings_in(server.settings_file)["SFCDC_WAREHOUSE"] == str(tmp_path / "warehouse")
 
@@ -157,7 +157,7 @@ def test_a_value_that_shell_and_dotenv_read_differently_is_refused_without_namin
     assert "it's $5" not in str(raised.value)
 
 
-def test_the_authority_stays_the_same_over_restarts(org: Org, tmp_path: Path) -> None:
+def test_the_authority_stays_the_same_over_restarts(org: EmulatedOrg, tmp_path: Path) -> None:
     with EmulatorServer(org, directory=tmp_path) as server:
         authority = server.ca_file.read_bytes()
         address = server.rest_url
@@ -168,7 +168,7 @@ def test_the_authority_stays_the_same_over_restarts(org: Org, tmp_path: Path) ->
     assert address.startswith("https://localhost:")
 
 
-def test_a_server_started_again_keeps_its_ports(org: Org, tmp_path: Path) -> None:
+def test_a_server_started_again_keeps_its_ports(org: EmulatedOrg, tmp_path: Path) -> None:
     server = EmulatorServer(org, directory=tmp_path)
     with server:
         first = server.client_environment()
@@ -177,7 +177,7 @@ def test_a_server_started_again_keeps_its_ports(org: Org, tmp_path: Path) -> Non
         assert token_of(first)
 
 
-def test_stopping_takes_less_than_a_second_with_an_open_connection(org: Org, tmp_path: Path) -> None:
+def test_stopping_takes_less_than_a_second_with_an_open_connection(org: EmulatedOrg, tmp_path: Path) -> None:
     with requests.Session() as session:
         server = EmulatorServer(org, directory=tmp_path)
         server.start()
@@ -188,7 +188,7 @@ def test_stopping_takes_less_than_a_second_with_an_open_connection(org: Org, tmp
 
 
 @pytest.mark.parametrize("option", ["rest_port", "pubsub_port"])
-def test_a_port_in_use_is_named_and_nothing_is_left_running(org: Org, tmp_path: Path, option: str) -> None:
+def test_a_port_in_use_is_named_and_nothing_is_left_running(org: EmulatedOrg, tmp_path: Path, option: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -200,13 +200,13 @@ def test_a_port_in_use_is_named_and_nothing_is_left_running(org: Org, tmp_path: 
     server.stop()
 
 
-def test_a_folder_that_cannot_be_made_is_named(org: Org, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named(org: EmulatedOrg, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EmulatorDirectoryError, match="--dir"):
         EmulatorServer(org, directory=tmp_path / "file" / "org")
 
 
-def test_the_control_resource_shows_deliveries_and_arms_faults(org: Org, tmp_path: Path) -> None:
+def test_the_control_resource_shows_deliveries_and_arms_faults(org: EmulatedOrg, tmp_path: Path) -> None:
     with EmulatorServer(org, directory=tmp_path) as server:
 
         def control(method: str, path: str) -> requests.Response:

@@ -18,21 +18,21 @@ from simple_salesforce import (
     SalesforceResourceNotFound,
 )
 
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.app import build_app
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets_tests.emulator.rest_server import serving
 
 
 @pytest.fixture(scope="module")
-def org() -> Org:
-    org = Org(seed=4)
+def org() -> EmulatedOrg:
+    org = EmulatedOrg(seed=4)
     org.populate({"Account": 2345})
     return org
 
 
 @pytest.fixture(scope="module")
-def sf(org: Org, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Salesforce]:
+def sf(org: EmulatedOrg, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Salesforce]:
     folder: Path = tmp_path_factory.mktemp("tls")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -51,7 +51,7 @@ def sf(org: Org, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Salesforc
         session.close()
 
 
-def test_it_queries_and_pages(org: Org, sf: Salesforce) -> None:
+def test_it_queries_and_pages(org: EmulatedOrg, sf: Salesforce) -> None:
     truth = [record["Id"] for record in org.records("Account")]
     assert sf.query("SELECT COUNT() FROM Account")["totalSize"] == 2345
     assert [record["Id"] for record in sf.query_all_iter("SELECT Id FROM Account")] == truth
@@ -63,7 +63,7 @@ def test_it_describes(sf: Salesforce) -> None:
     assert {field["name"] for field in sf.Contact.describe()["fields"]} >= {"FirstName", "MailingCity"}
 
 
-def test_it_creates_reads_updates_and_deletes(org: Org, sf: Salesforce) -> None:
+def test_it_creates_reads_updates_and_deletes(org: EmulatedOrg, sf: Salesforce) -> None:
     record_id = sf.Contact.create({"LastName": "Kaya", "Birthdate": "1990-01-02"})["id"]
     assert sf.Contact.get(record_id)["Name"] == "Kaya"
     assert sf.Contact.update(record_id, {"FirstName": "Ana"}) == 204
@@ -77,7 +77,7 @@ def test_it_creates_reads_updates_and_deletes(org: Org, sf: Salesforce) -> None:
     assert kinds == ["CREATE", "UPDATE", "DELETE"]
 
 
-def test_it_lists_updated_and_deleted_records(org: Org, sf: Salesforce) -> None:
+def test_it_lists_updated_and_deleted_records(org: EmulatedOrg, sf: Salesforce) -> None:
     record_id = sf.Lead.create({"LastName": "Kaya", "Company": "Acme"})["id"]
     now = org.clock() // 1000
     start, end = (datetime.fromtimestamp(now + shift, UTC) for shift in (-3600, 3600))
@@ -86,7 +86,7 @@ def test_it_lists_updated_and_deleted_records(org: Org, sf: Salesforce) -> None:
     assert record_id in [item["id"] for item in sf.Lead.deleted(start, end)["deletedRecords"]]
 
 
-def test_it_retrieves_many_records_and_reads_limits(org: Org, sf: Salesforce) -> None:
+def test_it_retrieves_many_records_and_reads_limits(org: EmulatedOrg, sf: Salesforce) -> None:
     ids = [record["Id"] for record in org.records("Account")][:2000]
     records = sf.restful("composite/sobjects/Account", method="POST", json={"ids": ids, "fields": ["Id", "Name"]})
     assert [record["Id"] for record in records or []] == ids
@@ -94,7 +94,7 @@ def test_it_retrieves_many_records_and_reads_limits(org: Org, sf: Salesforce) ->
     assert sf.api_usage["api-usage"].total == 100_000
 
 
-def test_it_bulk_reads(org: Org, sf: Salesforce) -> None:
+def test_it_bulk_reads(org: EmulatedOrg, sf: Salesforce) -> None:
     truth = [record["Id"] for record in org.records("Account")]
     pages = list(sf.bulk2.Account.query("SELECT Id, Name, Description FROM Account", max_records=1000, wait=0))
     rows = [row for page in pages for row in csv.DictReader(io.StringIO(page, newline=""))]

@@ -15,29 +15,29 @@ from hypothesis import strategies as st
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.soql.date_literal import date_span
 
 NOW = 1_738_584_000_000  # Monday 2025-02-03T12:00:00Z
 
 
-def run(org: Org, soql: str, **options: Any) -> list[tuple[Any, ...]]:
+def run(org: EmulatedOrg, soql: str, **options: Any) -> list[tuple[Any, ...]]:
     compiled = compile_query(soql, org.definitions, now=org.clock(), **options)
     return org.database.rows(compiled.sql, compiled.parameters)
 
 
-def ids(org: Org, where: str) -> list[str]:
+def ids(org: EmulatedOrg, where: str) -> list[str]:
     return [row[0] for row in run(org, f"SELECT Id FROM Account WHERE {where} ORDER BY Id")]
 
 
-def names(org: Org, soql: str) -> list[str | None]:
+def names(org: EmulatedOrg, soql: str) -> list[str | None]:
     return [row[1] for row in run(org, soql)]
 
 
 @pytest.fixture
-def org() -> Org:
-    org = Org(clock=ManualClock(NOW))
+def org() -> EmulatedOrg:
+    org = EmulatedOrg(clock=ManualClock(NOW))
     rows: list[dict[str, Any]] = [
         {"Name": "Äpfel", "Rating": "Hot", "NumberOfEmployees": 5, "Regions__c": "North;East"},
         {"Name": "banana", "Rating": "hot", "Site": "100%", "Regions__c": "North"},
@@ -91,25 +91,25 @@ def org() -> Org:
         ("Account.Name = 'date'", ["Date"]),
     ],
 )
-def test_where_finds_what_soql_finds(org: Org, where: str, expected: list[str]) -> None:
+def test_where_finds_what_soql_finds(org: EmulatedOrg, where: str, expected: list[str]) -> None:
     assert sorted(str(name) for name in names(org, f"SELECT Name FROM Account WHERE {where}")) == sorted(expected)
 
 
-def test_ids_of_15_characters_match_their_18_character_form(org: Org) -> None:
+def test_ids_of_15_characters_match_their_18_character_form(org: EmulatedOrg) -> None:
     record_id = next(org.records("Account"))["Id"]
     assert ids(org, f"Id = '{str(record_id)[:15]}'") == [record_id]
     assert ids(org, f"Id IN ('{str(record_id)[:15]}')") == [record_id]
     assert record_id not in ids(org, f"Id > '{record_id}'")
 
 
-def test_nulls_come_first_unless_they_are_sent_last(org: Org) -> None:
+def test_nulls_come_first_unless_they_are_sent_last(org: EmulatedOrg) -> None:
     soql = "SELECT Site FROM Account ORDER BY Site"
     assert names(org, soql) == [None, None, "100%", "a_b", "axb"]
     assert names(org, soql + " DESC") == [None, None, "axb", "a_b", "100%"]
     assert names(org, soql + " DESC NULLS LAST LIMIT 2 OFFSET 1") == ["a_b", "100%"]
 
 
-def test_deleted_records_are_found_by_all_rows_and_query_all_only(org: Org) -> None:
+def test_deleted_records_are_found_by_all_rows_and_query_all_only(org: EmulatedOrg) -> None:
     first = str(next(org.records("Account"))["Id"])
     with org.transaction() as work:
         work.delete("Account", first)
@@ -118,13 +118,13 @@ def test_deleted_records_are_found_by_all_rows_and_query_all_only(org: Org) -> N
     assert len(run(org, soql + " ALL ROWS")) == len(run(org, soql, include_deleted=True)) == 1
 
 
-def test_counts_are_of_rows_or_of_values(org: Org) -> None:
+def test_counts_are_of_rows_or_of_values(org: EmulatedOrg) -> None:
     assert run(org, "SELECT COUNT() FROM Account") == [(5,)]
     assert run(org, "select count() from account limit 2") == [(2,)]
     assert run(org, "SELECT COUNT(Id), COUNT(Rating) rated FROM Account") == [(5, 3)]
 
 
-def test_person_names_are_queried_as_full_names(org: Org) -> None:
+def test_person_names_are_queried_as_full_names(org: EmulatedOrg) -> None:
     with org.transaction() as work:
         work.create("Contact", {"Salutation": "Dr.", "FirstName": "Ana", "LastName": "Kaya"})
         work.create("Contact", {"LastName": "Silva"})
@@ -163,7 +163,7 @@ def test_person_names_are_queried_as_full_names(org: Org) -> None:
         "DELETE FROM Account",
     ],
 )
-def test_what_is_not_understood_is_a_malformed_query(org: Org, soql: str) -> None:
+def test_what_is_not_understood_is_a_malformed_query(org: EmulatedOrg, soql: str) -> None:
     with pytest.raises(QueryError) as caught:
         run(org, soql)
     assert caught.value.error_code == "MALFORMED_QUERY"
@@ -193,14 +193,14 @@ def test_what_is_not_understood_is_a_malformed_query(org: Org, soql: str) -> Non
         ("SELECT Id FROM Account LIMIT 1 OFFSET 2001", "NUMBER_OUTSIDE_VALID_RANGE", "2000"),
     ],
 )
-def test_a_wrong_name_or_value_is_refused_with_its_reason(org: Org, soql: str, code: str, reason: str) -> None:
+def test_a_wrong_name_or_value_is_refused_with_its_reason(org: EmulatedOrg, soql: str, code: str, reason: str) -> None:
     with pytest.raises(QueryError) as caught:
         run(org, soql)
     assert caught.value.error_code == code
     assert reason in caught.value.message
 
 
-def test_an_error_points_at_its_place_as_salesforce_does(org: Org) -> None:
+def test_an_error_points_at_its_place_as_salesforce_does(org: EmulatedOrg) -> None:
     with pytest.raises(QueryError) as caught:
         run(org, "SELECT Id, FullName FROM Account")
     assert caught.value.message.startswith(
@@ -210,13 +210,13 @@ def test_an_error_points_at_its_place_as_salesforce_does(org: Org) -> None:
         run(org, "SELECT Id\nFROM Nope")
 
 
-def test_a_hidden_object_does_not_exist_not_even_as_a_parent(org: Org) -> None:
+def test_a_hidden_object_does_not_exist_not_even_as_a_parent(org: EmulatedOrg) -> None:
     for soql in ("SELECT Id FROM User", "SELECT Owner.Name FROM Account"):
         with pytest.raises(QueryError):
             run(org, soql, hidden={"User"})
 
 
-def test_thousands_of_ids_and_alternatives_are_no_problem(org: Org) -> None:
+def test_thousands_of_ids_and_alternatives_are_no_problem(org: EmulatedOrg) -> None:
     known = str(next(org.records("Account"))["Id"])
     many = ", ".join(["'001000000000001'"] * 2000 + [f"'{known}'"])
     assert ids(org, f"Id IN ({many})") == [known]
@@ -358,8 +358,8 @@ CONDITIONS = st.recursive(
 
 
 @cache
-def random_org() -> tuple[Org, list[dict[str, Any]]]:
-    org = Org(clock=ManualClock(NOW), seed=11)
+def random_org() -> tuple[EmulatedOrg, list[dict[str, Any]]]:
+    org = EmulatedOrg(clock=ManualClock(NOW), seed=11)
     fields = ("Site", "NumberOfEmployees", "SLAExpirationDate__c", "Regions__c", "Is_Partner__c")
     pools: tuple[tuple[Any, ...], ...] = (TEXTS, NUMBERS, DATES, MULTI, (True, False))
     with org.transaction() as work:

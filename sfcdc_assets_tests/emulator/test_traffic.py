@@ -10,7 +10,7 @@ import pytest
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.object_file import built_in_definitions, object_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic import TrafficGenerator, TrafficMix
 from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
 from sfcdc_assets.emulator.traffic_records import TrafficRecords
@@ -19,13 +19,13 @@ from sfcdc_assets.emulator.transaction import Transaction
 NOTHING = dict.fromkeys(("create", "update", "bulk_update", "delete", "undelete", "geocode", "several_objects"), 0.0)
 
 
-def new_org(records: int = 30) -> Org:
-    org = Org(clock=ManualClock(), seed=1)
+def new_org(records: int = 30) -> EmulatedOrg:
+    org = EmulatedOrg(clock=ManualClock(), seed=1)
     org.populate(records)
     return org
 
 
-def made(org: Org, count: int, seed: int = 7, **mix: float) -> list[Transaction]:
+def made(org: EmulatedOrg, count: int, seed: int = 7, **mix: float) -> list[Transaction]:
     print(f"traffic seed {seed}")
     generator = TrafficGenerator(org, seed, TrafficMix(**(NOTHING | mix)) if mix else None)
     return [generator.step() for _ in range(count)]
@@ -130,7 +130,7 @@ def test_an_object_a_user_added_gets_traffic_too() -> None:
         },
         "test",
     )
-    org = Org(clock=ManualClock(), objects=[*built_in_definitions(), added])
+    org = EmulatedOrg(clock=ManualClock(), objects=[*built_in_definitions(), added])
     changes = [change for t in made(org, 250) for change in t.changes if change.entity == "Parcel__c"]
     assert {change.change_type for change in changes} >= {"CREATE", "UPDATE"}
 

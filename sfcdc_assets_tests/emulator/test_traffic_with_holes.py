@@ -9,7 +9,7 @@ import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator, TrafficMix
 from sfcdc_assets.emulator.traffic_holes import HoleMix
 
@@ -17,8 +17,8 @@ NOTHING = TrafficMix(**{field.name: 0.0 for field in fields(TrafficMix)})
 ONLY = {field.name: 0.0 for field in fields(TrafficMix)}
 
 
-def new_org(records: int = 30) -> Org:
-    org = Org(clock=ManualClock(), seed=1)
+def new_org(records: int = 30) -> EmulatedOrg:
+    org = EmulatedOrg(clock=ManualClock(), seed=1)
     org.populate(records)
     return org
 

@@ -10,7 +10,7 @@ import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 ASSIGNED = (
@@ -21,14 +21,14 @@ OBJECTS = "SELECT SobjectType FROM ObjectPermissions WHERE PermissionsViewAllRec
 
 
 @pytest.fixture
-def org() -> Org:
-    org = Org(clock=ManualClock(), seed=5)
+def org() -> EmulatedOrg:
+    org = EmulatedOrg(clock=ManualClock(), seed=5)
     org.populate({"User": 3, "Account": 40, "Invoice_Statement__c": 60})
     return org
 
 
 @pytest.fixture
-def client(org: Org) -> Iterator[RestClient]:
+def client(org: EmulatedOrg) -> Iterator[RestClient]:
     with rest_client(org) as client:
         yield client
 
@@ -37,11 +37,13 @@ def records(client: RestClient, soql: str) -> list[dict[str, Any]]:
     return client.query(soql).json()["records"]
 
 
-def owned(org: Org) -> set[str]:
+def owned(org: EmulatedOrg) -> set[str]:
     return {str(each["Id"]) for each in org.records("Account") if each["OwnerId"] == org.users.integration}
 
 
-def test_without_it_only_the_users_own_records_are_shown_and_nothing_is_refused(org: Org, client: RestClient) -> None:
+def test_without_it_only_the_users_own_records_are_shown_and_nothing_is_refused(
+    org: EmulatedOrg, client: RestClient
+) -> None:
     every = [str(each["Id"]) for each in org.records("Account")]
     org.view_all.withdraw()
     assert 0 < len(owned(org)) < 40
@@ -57,7 +59,7 @@ def test_without_it_only_the_users_own_records_are_shown_and_nothing_is_refused(
     assert client.get(f"/sobjects/Account/{hidden}").status_code == 200
 
 
-def test_the_recycle_bin_shows_no_more_than_the_object(org: Org, client: RestClient) -> None:
+def test_the_recycle_bin_shows_no_more_than_the_object(org: EmulatedOrg, client: RestClient) -> None:
     with org.transaction() as work:
         for record in list(org.records("Account"))[:20]:
             work.delete("Account", str(record["Id"]))
@@ -66,7 +68,9 @@ def test_the_recycle_bin_shows_no_more_than_the_object(org: Org, client: RestCli
     assert {row["OwnerId"] for row in shown} == {org.users.integration}
 
 
-def test_where_ownership_is_not_modelled_a_part_is_shown_which_stays_the_same(org: Org, client: RestClient) -> None:
+def test_where_ownership_is_not_modelled_a_part_is_shown_which_stays_the_same(
+    org: EmulatedOrg, client: RestClient
+) -> None:
     no_owner = org.definitions["User"].field("OwnerId") is None
     assert no_owner
     definition = org.definitions["Invoice_Statement__c"]
@@ -81,7 +85,7 @@ def test_where_ownership_is_not_modelled_a_part_is_shown_which_stays_the_same(or
     assert len(records(client, "SELECT Id FROM Account")) == 40
 
 
-def test_a_client_can_ask_for_it_as_it_asks_salesforce(org: Org, client: RestClient) -> None:
+def test_a_client_can_ask_for_it_as_it_asks_salesforce(org: EmulatedOrg, client: RestClient) -> None:
     sets = records(client, ASSIGNED + f" WHERE AssigneeId = '{org.users.integration}'")
     assert [each["PermissionSet"]["PermissionsViewAllData"] for each in sets] == [True, False]
     assert [each["PermissionSet"]["IsOwnedByProfile"] for each in sets] == [True, False]
@@ -98,17 +102,17 @@ def test_a_client_can_ask_for_it_as_it_asks_salesforce(org: Org, client: RestCli
     assert client.query("SELECT COUNT() FROM PermissionSet").json()["totalSize"] == 2
 
 
-def test_an_org_may_keep_who_may_do_what_to_itself(org: Org, client: RestClient) -> None:
+def test_an_org_may_keep_who_may_do_what_to_itself(org: EmulatedOrg, client: RestClient) -> None:
     org.hidden_objects.add("PermissionSetAssignment")
     answer = client.query(ASSIGNED)
     assert (answer.status_code, answer.json()[0]["errorCode"]) == (400, "INVALID_TYPE")
 
 
 def test_a_withdrawn_permission_stays_withdrawn_over_a_restart(tmp_path: Path) -> None:
-    org = Org(tmp_path, clock=ManualClock())
+    org = EmulatedOrg(tmp_path, clock=ManualClock())
     org.view_all.withdraw("Account")
     org.close()
-    again = Org(tmp_path, clock=ManualClock())
+    again = EmulatedOrg(tmp_path, clock=ManualClock())
     assert (again.view_all.of("Account"), again.view_all.of("Contact"), again.view_all.of_all_data) == (
         False,
         True,

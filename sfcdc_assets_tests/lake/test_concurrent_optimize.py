@@ -88,7 +88,7 @@ def test_an_append_does_not_notice_that_files_were_packed(warehouse: Warehouse) 
     assert ids(warehouse) == [*IDS, "d", "e"]
 
 
-def test_what_replaces_rows_is_told_to_open_the_table_again(warehouse: Warehouse) -> None:
+def test_what_replaces_rows_is_reported_to_open_the_table_again(warehouse: Warehouse) -> None:
     updating, deleting, packing = (opened(warehouse) for _ in range(3))
     added, removed = one_for_all(warehouse, packing, "packed.parquet")
     packing.pack_files([PackedFiles([added], removed)])

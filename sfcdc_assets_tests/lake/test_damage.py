@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.change_events.landing import StreamPlace
+from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.lake.damage import damage_of
 from sfcdc_assets.lake.errors import TableDamaged, TableNotWritten
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -34,8 +34,8 @@ def warehouse(tmp_path: Path) -> Warehouse:
     for name in ("a", "b"):
         rows = {"Id": [f"{name}{n}" for n in range(5000)], "Name": [os.urandom(8).hex() for _ in range(5000)]}
         table.append(pa.table(rows, schema=SCHEMA), {}, {})
-    RawEvents.open(made).commit(events(1, 2), StreamPlace(CHANNEL, 2, 2))
-    RawEvents.open(made).commit(events(3, entity="Contact"), StreamPlace(CHANNEL, 3, 3))
+    RawEvents.open(made).commit(events(1, 2), StreamCheckpoint(CHANNEL, 2, 2))
+    RawEvents.open(made).commit(events(3, entity="Contact"), StreamCheckpoint(CHANNEL, 3, 3))
     return made
 
 
@@ -53,7 +53,7 @@ def garble(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, cut_off, garble])
-def test_a_damaged_file_is_told_with_its_table_its_entity_and_the_command(
+def test_a_damaged_file_is_reported_with_its_table_its_entity_and_the_command(
     warehouse: Warehouse, harm: Callable[[Path], None]
 ) -> None:
     path = file_of(warehouse, STATE)
@@ -82,7 +82,7 @@ def test_a_file_that_is_gone_or_cut_off_is_found_without_reading(warehouse: Ware
     assert "is missing" in str(damage_of(warehouse, "Contact")[0])
 
 
-def test_a_damaged_file_of_raw_events_is_told_with_its_entity(warehouse: Warehouse) -> None:
+def test_a_damaged_file_of_raw_events_is_reported_with_its_entity(warehouse: Warehouse) -> None:
     garble_or_cut = file_of(warehouse, "raw_events/entity_name=Contact")
     cut_off(garble_or_cut)
     with pytest.raises(TableDamaged, match=r"raw_events \(Contact\) is damaged: file entity_name=Contact/part-"):
@@ -91,7 +91,7 @@ def test_a_damaged_file_of_raw_events_is_told_with_its_entity(warehouse: Warehou
 
 
 @pytest.mark.parametrize("content", ["{", "", "\0" * 100])
-def test_a_log_that_cannot_be_read_is_told_too(warehouse: Warehouse, content: str) -> None:
+def test_a_log_that_cannot_be_read_is_reported_too(warehouse: Warehouse, content: str) -> None:
     for path in (warehouse.folder / STATE / "_delta_log").glob("*.json"):
         path.write_text(content)
     with pytest.raises(TableDamaged, match=rf"Table {STATE} is damaged: its log cannot be read \(") as raised:
@@ -114,19 +114,19 @@ def full_after(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("size", [0, 200])
-def test_landing_where_nothing_can_be_written_is_told_with_channel_position_and_what_to_do(
+def test_landing_where_nothing_can_be_written_is_reported_with_channel_position_and_what_to_do(
     warehouse: Warehouse, size: int
 ) -> None:
     raw_events = RawEvents.open(warehouse)
     with full_after(size), pytest.raises(TableNotWritten) as raised:
-        raw_events.commit(events(4, 5), StreamPlace(CHANNEL, 5, 4))
+        raw_events.commit(events(4, 5), StreamCheckpoint(CHANNEL, 5, 4))
     said = str(raised.value)
     assert said.startswith(f"Table raw_events could not be written ({CHANNEL} at position 5): file too large.")
     assert str(warehouse.folder) in said
     assert "`sfcdc sync` continues" in said
     assert "\n" not in said
-    assert RawEvents.open(warehouse).place(CHANNEL).position == 3
-    RawEvents.open(warehouse).commit(events(4, 5), StreamPlace(CHANNEL, 5, 4))
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL).position == 3
+    RawEvents.open(warehouse).commit(events(4, 5), StreamCheckpoint(CHANNEL, 5, 4))
     assert RawEvents.open(warehouse).table.count() == 5
 
 
@@ -141,13 +141,13 @@ def test_a_disk_without_room_refuses_a_batch_before_a_file_is_begun(
         pytest.skip("may not mount")
     try:
         warehouse = Warehouse(str(folder))
-        RawEvents.open(warehouse).commit(events(1), StreamPlace(CHANNEL, 1, 1))
+        RawEvents.open(warehouse).commit(events(1), StreamCheckpoint(CHANNEL, 1, 1))
         many = events(*range(2, 120))
         payloads = pa.array([os.urandom(8000) for _ in range(len(many))], pa.binary())
         many = many.set_column(many.schema.get_field_index("payload"), "payload", payloads)
         with pytest.raises(TableNotWritten, match="no space left on device"):
-            RawEvents.open(warehouse).commit(many, StreamPlace(CHANNEL, 120, 120))
-        assert RawEvents.open(warehouse).place(CHANNEL).position == 1
+            RawEvents.open(warehouse).commit(many, StreamCheckpoint(CHANNEL, 120, 120))
+        assert RawEvents.open(warehouse).checkpoint(CHANNEL).position == 1
         assert "panicked" not in capfd.readouterr().err
     finally:
         subprocess.run(["umount", str(folder)], check=False)

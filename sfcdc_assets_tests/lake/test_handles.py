@@ -1,4 +1,4 @@
-"""A table that is opened again in one process: as new, but without reading its log anew."""
+"""A table that is opened again in one process: as new, but without reading its log again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Handles:
 
 @pytest.fixture
 def opens(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The tables that were opened anew."""
+    """The tables that were opened again."""
     made: list[str] = []
 
     def new(uri: str) -> DeltaTable:
@@ -102,7 +102,7 @@ def test_a_table_that_was_removed_and_made_again_is_seen_as_it_is(warehouse: War
     assert ids(opened(warehouse)) == ["p", "q"]
 
 
-def test_with_a_newer_checkpoint_a_table_is_opened_anew_as_older_commits_may_go(warehouse: Warehouse) -> None:
+def test_with_a_newer_checkpoint_a_table_is_opened_again_as_older_commits_may_go(warehouse: Warehouse) -> None:
     assert opened(warehouse).transaction_version("app") == 1
     write_deltalake(warehouse.uri("t"), pa.table({"Id": ["b"]}), mode="append")
     DeltaTable(warehouse.uri("t")).create_checkpoint()

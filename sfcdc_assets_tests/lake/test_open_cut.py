@@ -74,7 +74,7 @@ def test_the_same_cut_is_noted_once(tables: Tables) -> None:
     assert len(cuts(tables.warehouse)) == 1
 
 
-def test_a_table_that_was_made_anew_is_not_taken_for_what_the_cut_meant(tables: Tables) -> None:
+def test_a_table_that_was_rebuilt_is_not_taken_for_what_the_cut_meant(tables: Tables) -> None:
     cut = tables.transaction()
     tables.add(cut)
     before = open_cut(tables.root)
@@ -87,7 +87,7 @@ def test_a_table_that_was_made_anew_is_not_taken_for_what_the_cut_meant(tables: 
     assert open_cut(tables.root)[PATHS[0]].count() == 1
 
 
-def test_a_version_that_is_not_there_is_told(tables: Tables) -> None:
+def test_a_version_that_is_not_there_is_reported(tables: Tables) -> None:
     cut = tables.transaction()
     tables.add(Cut(cut.channel, cut.position, cut.commit_timestamp, {PATHS[0]: 7, "current_state/Lead": 0}))
     opened = open_cut(tables.root)
@@ -96,7 +96,7 @@ def test_a_version_that_is_not_there_is_told(tables: Tables) -> None:
             opened[path]
 
 
-def test_without_cuts_or_with_those_of_several_channels_the_reader_is_told_what_to_do(tables: Tables) -> None:
+def test_without_cuts_or_with_those_of_several_channels_the_reader_is_reported_what_to_do(tables: Tables) -> None:
     with pytest.raises(NoCut, match="sfcdc sync"):
         open_cut(tables.root)
     cut = tables.transaction()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.change_events.landing import QUARANTINE, StreamPlace
+from sfcdc_assets.change_events.raw_event_rows import QUARANTINE, StreamCheckpoint
 from sfcdc_assets.lake.quarantine import NAME, quarantine, settle_quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
@@ -19,7 +19,7 @@ from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
 def warehouse(tmp_path: Path) -> Warehouse:
     """A channel that was landed up to position 2."""
     made = Warehouse(str(tmp_path))
-    RawEvents.open(made).commit(events(1, 2), StreamPlace(CHANNEL, 2, 2))
+    RawEvents.open(made).commit(events(1, 2), StreamCheckpoint(CHANNEL, 2, 2))
     return made
 
 
@@ -35,7 +35,7 @@ def unreadable(*found: tuple[int, str | None], writer: str = CHANNEL, warehouse:
 def landed(warehouse: Warehouse, *positions: int, up_to: int) -> int:
     """The commit that gives out positions up to one, some of them to landed events; then quarantine follows."""
     raw_events = RawEvents.open(warehouse)
-    raw_events.commit(events(*positions), StreamPlace(CHANNEL, up_to, up_to))
+    raw_events.commit(events(*positions), StreamCheckpoint(CHANNEL, up_to, up_to))
     return settle_quarantine(warehouse, raw_events, CHANNEL)
 
 
@@ -77,13 +77,13 @@ def test_another_event_at_a_position_that_was_written_before_is_kept_too(warehou
 
 def test_a_crash_after_the_commit_is_made_up_for_by_the_next_one(warehouse: Warehouse) -> None:
     unreadable((3, "a"), warehouse=warehouse)
-    RawEvents.open(warehouse).commit(events(3), StreamPlace(CHANNEL, 3, 3))
+    RawEvents.open(warehouse).commit(events(3), StreamCheckpoint(CHANNEL, 3, 3))
     assert held(warehouse) == [(3, "a")]
     assert landed(warehouse, 4, up_to=4) == 1
     assert held(warehouse) == []
 
 
-def test_rows_beyond_the_place_may_be_those_of_an_attempt_at_work_and_stay(warehouse: Warehouse) -> None:
+def test_rows_beyond_the_checkpoint_may_be_those_of_an_attempt_at_work_and_stay(warehouse: Warehouse) -> None:
     unreadable((4, "a"), warehouse=warehouse)
     assert landed(warehouse, 3, up_to=3) == 0
     assert held(warehouse) == [(4, "a")]

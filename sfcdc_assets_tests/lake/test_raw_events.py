@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.change_events.landing import RAW_EVENTS, StreamPlace
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS, StreamCheckpoint
 from sfcdc_assets.lake.errors import ConcurrentCommit, WarehouseNotWritable
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pubsub.place import DeliveredEvent, ResumePoint
+from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint
 
 CHANNEL = "/data/ChangeEvents"
 
@@ -41,7 +41,7 @@ def warehouse(tmp_path):
 
 
 def landed_to(position, replay_id, channel=CHANNEL):
-    return StreamPlace(channel, position, position, ResumePoint(replay_id))
+    return StreamCheckpoint(channel, position, position, ResumePoint(replay_id))
 
 
 def last_commit(warehouse):
@@ -50,54 +50,58 @@ def last_commit(warehouse):
 
 
 def test_events_position_and_replay_id_are_one_commit(warehouse):
-    RawEvents.open(warehouse).commit(events(1, 2), StreamPlace(CHANNEL, 2, 1, ResumePoint(b"\x00\x02"), "t"))
+    RawEvents.open(warehouse).commit(events(1, 2), StreamCheckpoint(CHANNEL, 2, 1, ResumePoint(b"\x00\x02"), "t"))
     actions = last_commit(warehouse)
     transactions = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
     assert transactions == {CHANNEL: 2, f"{CHANNEL}#complete": 1}
     assert sum(json.loads(a["add"]["stats"])["numRecords"] for a in actions if "add" in a) == 2
     (info,) = [a["commitInfo"] for a in actions if "commitInfo" in a]
     assert info[f"replay_id:{CHANNEL}"] == "0002"
-    assert RawEvents.open(warehouse).place(CHANNEL) == StreamPlace(CHANNEL, 2, 1, ResumePoint(b"\x00\x02"), "t")
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == StreamCheckpoint(
+        CHANNEL, 2, 1, ResumePoint(b"\x00\x02"), "t"
+    )
 
 
-def test_a_channel_never_read_has_no_place(warehouse):
-    assert RawEvents.open(warehouse).place(CHANNEL) == StreamPlace(CHANNEL)
+def test_a_channel_never_read_has_no_checkpoint(warehouse):
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == StreamCheckpoint(CHANNEL)
 
 
-def test_two_channels_keep_places_of_their_own(warehouse):
+def test_two_channels_keep_checkpoints_of_their_own(warehouse):
     other = "/data/LeadChangeEvent"
-    RawEvents.open(warehouse).commit(events(1), StreamPlace(CHANNEL, 1, 1, ResumePoint(b"a")))
+    RawEvents.open(warehouse).commit(events(1), StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"a")))
     for position in range(1, 12):
         RawEvents.open(warehouse).commit(
             events(position, channel=other, entity="Lead"),
             landed_to(position, b"b%d" % position, other),
         )
-    assert RawEvents.open(warehouse).place(CHANNEL).resume.replay_id == b"a"
-    assert RawEvents.open(warehouse).place(other).resume.replay_id == b"b11"
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL).resume.replay_id == b"a"
+    assert RawEvents.open(warehouse).checkpoint(other).resume.replay_id == b"b11"
 
 
 def test_of_two_writers_from_one_snapshot_the_second_is_refused_and_leaves_nothing(warehouse):
-    RawEvents.open(warehouse).commit(events(1), StreamPlace(CHANNEL, 1, 1, ResumePoint(b"a")))
+    RawEvents.open(warehouse).commit(events(1), StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"a")))
     first, second = RawEvents.open(warehouse), RawEvents.open(warehouse)
-    first.commit(events(2), StreamPlace(CHANNEL, 2, 2, ResumePoint(b"b")))
+    first.commit(events(2), StreamCheckpoint(CHANNEL, 2, 2, ResumePoint(b"b")))
     with pytest.raises(ConcurrentCommit):
-        second.commit(events(2, 3), StreamPlace(CHANNEL, 3, 3, ResumePoint(b"c")))
-    assert RawEvents.open(warehouse).place(CHANNEL).position == 2
+        second.commit(events(2, 3), StreamCheckpoint(CHANNEL, 3, 3, ResumePoint(b"c")))
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL).position == 2
     assert RawEvents.open(warehouse).table.count() == 2
 
 
 def test_a_writer_of_another_channel_is_not_refused(warehouse):
     RawEvents.open(warehouse)
     first, second = RawEvents.open(warehouse), RawEvents.open(warehouse)
-    first.commit(events(1), StreamPlace(CHANNEL, 1, 1, ResumePoint(b"a")))
-    second.commit(events(1, channel="/data/X"), StreamPlace("/data/X", 1, 1, ResumePoint(b"x")))
-    assert RawEvents.open(warehouse).place("/data/X").position == 1
+    first.commit(events(1), StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"a")))
+    second.commit(events(1, channel="/data/X"), StreamCheckpoint("/data/X", 1, 1, ResumePoint(b"x")))
+    assert RawEvents.open(warehouse).checkpoint("/data/X").position == 1
 
 
 def test_a_resume_point_that_moved_without_events_is_kept(warehouse):
-    RawEvents.open(warehouse).commit(events(1), StreamPlace(CHANNEL, 1, 1, ResumePoint(b"a"), "t"))
-    RawEvents.open(warehouse).commit(RAW_EVENTS.empty_table(), StreamPlace(CHANNEL, 1, 1, ResumePoint(b"later"), "t"))
-    assert RawEvents.open(warehouse).place(CHANNEL) == StreamPlace(CHANNEL, 1, 1, ResumePoint(b"later"), "t")
+    RawEvents.open(warehouse).commit(events(1), StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"a"), "t"))
+    RawEvents.open(warehouse).commit(
+        RAW_EVENTS.empty_table(), StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"later"), "t")
+    )
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"later"), "t")
 
 
 def test_when_the_log_has_forgotten_the_resume_point_it_lies_before_the_last_rows_replay_id(warehouse):
@@ -107,13 +111,13 @@ def test_when_the_log_has_forgotten_the_resume_point_it_lies_before_the_last_row
         kept = [line for line in path.read_text().splitlines() if "commitInfo" not in line]
         path.write_text("\n".join(kept))
     mark = DeliveredEvent("event-3", "", b"payload of 3", b"\x03", 0).mark
-    assert RawEvents.open(warehouse).place(CHANNEL).resume == ResumePoint(b"\x02", None, b"\x03", (mark,))
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL).resume == ResumePoint(b"\x02", None, b"\x03", (mark,))
 
 
-def test_everything_that_is_known_of_a_place_is_kept(warehouse):
-    place = StreamPlace(CHANNEL, 2, 1, ResumePoint(b"\x01", 7, b"\x02", ("a", "b")), "t", "LATEST", 5)
-    RawEvents.open(warehouse).commit(events(1, 2), place)
-    assert RawEvents.open(warehouse).place(CHANNEL) == place
+def test_everything_that_is_known_of_a_checkpoint_is_kept(warehouse):
+    checkpoint = StreamCheckpoint(CHANNEL, 2, 1, ResumePoint(b"\x01", 7, b"\x02", ("a", "b")), "t", "LATEST", 5)
+    RawEvents.open(warehouse).commit(events(1, 2), checkpoint)
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == checkpoint
 
 
 def test_only_files_that_may_hold_a_range_are_named(warehouse):
@@ -128,8 +132,8 @@ def test_only_files_that_may_hold_a_range_are_named(warehouse):
 
 def test_the_first_position_received_after_a_time_is_found(warehouse):
     early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
-    RawEvents.open(warehouse).commit(events(1, 2, received=early), StreamPlace(CHANNEL, 2, 2, ResumePoint(b"a")))
-    RawEvents.open(warehouse).commit(events(3, 4, received=late), StreamPlace(CHANNEL, 4, 4, ResumePoint(b"b")))
+    RawEvents.open(warehouse).commit(events(1, 2, received=early), StreamCheckpoint(CHANNEL, 2, 2, ResumePoint(b"a")))
+    RawEvents.open(warehouse).commit(events(3, 4, received=late), StreamCheckpoint(CHANNEL, 4, 4, ResumePoint(b"b")))
     table = RawEvents.open(warehouse)
     assert table.first_position_received_after(CHANNEL, int(early.timestamp() * 1000)) == 3
     assert table.first_position_received_after(CHANNEL, int(late.timestamp() * 1000)) is None
@@ -144,7 +148,7 @@ def test_payloads_are_given_up_in_one_commit_that_writes_only_their_files_and_ke
         RawEvents.open(warehouse).commit(events(low), landed_to(low + 9, b"a%d" % low))
     before = RawEvents.open(warehouse)
     rows = {row["position"]: row for row in before.table.scan(predicate="entity_name = 'O''Neil'").to_pylist()}
-    assert [file.statistics["min.position"] for file in before.held_payloads()["O'Neil", CHANNEL]] == [1, 11, 21]
+    assert [file.statistics["min.position"] for file in before.kept_payloads()["O'Neil", CHANNEL]] == [1, 11, 21]
 
     assert before.drop_payloads("O'Neil", CHANNEL, 20) == 20
 
@@ -154,13 +158,13 @@ def test_payloads_are_given_up_in_one_commit_that_writes_only_their_files_and_ke
     assert before.table.version == after.table.version, "the handle goes on with its own commit"
     assert paths[0] == paths[1]
     assert len(after.table.files()) <= 5
-    (kept,) = after.held_payloads()["O'Neil", CHANNEL]
+    (kept,) = after.kept_payloads()["O'Neil", CHANNEL]
     assert kept.statistics["min.position"] == 21
     assert (after.payloads_dropped("O'Neil", CHANNEL), after.payloads_dropped("Account", CHANNEL)) == (20, 0)
     for row in after.table.scan(predicate="entity_name = 'O''Neil'").to_pylist():
         position = row["position"]
         assert row == {**rows[position], "payload": None if position <= 20 else rows[position]["payload"]}
-    assert after.place(CHANNEL) == StreamPlace(CHANNEL, 30, 30, ResumePoint(b"a21"))
+    assert after.checkpoint(CHANNEL) == StreamCheckpoint(CHANNEL, 30, 30, ResumePoint(b"a21"))
     assert len(after.files("O'Neil", CHANNEL, 20, 30)) == 1
     assert after.last_positions(CHANNEL) == {"O'Neil": 30, "Account": 21}
     assert after.landed_at_ms(CHANNEL) is not None
@@ -174,21 +178,21 @@ def commit_ms(path):
 
 
 def test_whoever_opened_the_table_before_payloads_went_is_refused_and_nothing_of_it_is_lost(warehouse):
-    RawEvents.open(warehouse).commit(events(1, 2), StreamPlace(CHANNEL, 2, 2, ResumePoint(b"a")))
+    RawEvents.open(warehouse).commit(events(1, 2), StreamCheckpoint(CHANNEL, 2, 2, ResumePoint(b"a")))
     first, second, landing = (RawEvents.open(warehouse) for _ in range(3))
     first.drop_payloads("Account", CHANNEL, 2)
     with pytest.raises(ConcurrentCommit):
         second.drop_payloads("Account", CHANNEL, 1)
     with pytest.raises(ConcurrentCommit):
-        landing.commit(events(3), StreamPlace(CHANNEL, 3, 3, ResumePoint(b"b")))
+        landing.commit(events(3), StreamCheckpoint(CHANNEL, 3, 3, ResumePoint(b"b")))
     later = RawEvents.open(warehouse)
-    RawEvents.open(warehouse).commit(events(3), StreamPlace(CHANNEL, 3, 3, ResumePoint(b"b")))
+    RawEvents.open(warehouse).commit(events(3), StreamCheckpoint(CHANNEL, 3, 3, ResumePoint(b"b")))
     assert later.drop_payloads("Account", CHANNEL, 3) == 0, "of the snapshot it was opened at"
     rows = RawEvents.open(warehouse).table.scan(["position", "payload"]).sort_by("position").to_pylist()
     assert [row["payload"] for row in rows] == [None, None, b"payload of 3"]
 
 
-def test_a_root_that_cannot_be_written_is_told_with_its_setting(tmp_path):
+def test_a_root_that_cannot_be_written_is_reported_with_its_setting(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WarehouseNotWritable, match="SFCDC_WAREHOUSE"):
         Warehouse(str(tmp_path / "file" / "below")).check_writable()
@@ -202,8 +206,8 @@ def test_the_newest_commit_time_up_to_a_position_needs_no_file_that_ends_there(w
         )
         return rows.set_column(rows.schema.get_field_index("commit_timestamp"), "commit_timestamp", times)
 
-    RawEvents.open(warehouse).commit(at(1, 1, 2, entity="Account"), StreamPlace(CHANNEL, 2, 2))
-    RawEvents.open(warehouse).commit(at(2, 3, 4, entity="Contact"), StreamPlace(CHANNEL, 4, 4))
+    RawEvents.open(warehouse).commit(at(1, 1, 2, entity="Account"), StreamCheckpoint(CHANNEL, 2, 2))
+    RawEvents.open(warehouse).commit(at(2, 3, 4, entity="Contact"), StreamCheckpoint(CHANNEL, 4, 4))
     table = RawEvents.open(warehouse)
     for position, day in ((1, 1), (2, 1), (3, 2), (4, 2)):
         assert table.last_commit_timestamp(CHANNEL, position) == datetime(2026, 1, day, hour=position, tzinfo=UTC)

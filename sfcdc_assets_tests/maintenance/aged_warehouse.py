@@ -18,14 +18,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfcdc_assets.change_events.landing import RAW_EVENTS
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.text_fields import TEXT_FIELDS
+from sfcdc_assets.state.text_values import TEXT_FIELDS
 
 Action = Mapping[str, Any]
 CHECKPOINT_EVERY = 2_000
@@ -90,8 +90,8 @@ class AgedLog:
 def age_raw_events(warehouse: Warehouse, channel: str, entity: str, commits: int) -> int:
     """An event a commit; returns the last position."""
     events = RawEvents.open(warehouse)
-    place, memory, log = events.place(channel), events.memory(), AgedLog(warehouse, "raw_events")
-    first = place.position + 1
+    checkpoint, memory, log = events.checkpoint(channel), events.memory(), AgedLog(warehouse, "raw_events")
+    first = checkpoint.position + 1
     schema = pa.schema([RAW_EVENTS.field(name) for name in _WRITTEN])
     for position in range(first, first + commits):
         at = datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=SECONDS_BETWEEN * position)
@@ -178,7 +178,7 @@ def _batches(
 
 
 def _swaps(warehouse: Warehouse, name: str, commits: int) -> Iterator[Any]:
-    """A batch that writes the first file anew, again and again."""
+    """A batch that writes the first file again, again and again."""
     table = Table.open(warehouse, name)
     assert table is not None
     first = table.files()[0]
@@ -198,8 +198,8 @@ def _swaps(warehouse: Warehouse, name: str, commits: int) -> Iterator[Any]:
 
 
 def _add(path: str, size: int, statistics: str, partition: Mapping[str, str]) -> Action:
-    told = {"path": path, "partitionValues": dict(partition), "size": size, "modificationTime": _now_ms()}
-    return {"add": {**told, "dataChange": True, "stats": statistics}}
+    noted = {"path": path, "partitionValues": dict(partition), "size": size, "modificationTime": _now_ms()}
+    return {"add": {**noted, "dataChange": True, "stats": statistics}}
 
 
 def _of(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,16 +26,16 @@ import pyarrow as pa
 import pytest
 
 from sfcdc_assets import clock
-from sfcdc_assets.change_events.landing import RAW_EVENTS
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import LOG_HOURS, Retention, maintain
+from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
+from sfcdc_assets.pipeline.applying.plan import plan
 from sfcdc_assets.pipeline.entities import entity_states
-from sfcdc_assets.pipeline.entity_tables import EntityTables
-from sfcdc_assets.pipeline.plan import plan
 from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets_tests.maintenance.aged_warehouse import RECORD, AgedLog, age_entity, age_raw_events
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, quiet
@@ -55,7 +55,7 @@ Measured = Mapping[str, tuple[float, float, float]]
 def a_tick(warehouse: Warehouse) -> None:
     """What a tick without news looks at in the tables."""
     raw_events = RawEvents.open(warehouse)
-    raw_events.place(CHANNEL)
+    raw_events.checkpoint(CHANNEL)
     raw_events.landed_at_ms(CHANNEL)
     raw_events.last_positions(CHANNEL)
     entity_states(warehouse, {ENTITY: CHANNEL})
@@ -65,20 +65,20 @@ def a_tick(warehouse: Warehouse) -> None:
 def a_tick_with_news(warehouse: Warehouse) -> None:
     """The same, after an event was landed."""
     raw_events = RawEvents.open(warehouse)
-    place = raw_events.place(CHANNEL)
-    position = place.position + 1
+    checkpoint = raw_events.checkpoint(CHANNEL)
+    position = checkpoint.position + 1
     row = {"channel": CHANNEL, "position": position, "entity_name": ENTITY, "record_ids": [RECORD], "event_id": "new"}
     now = datetime.now(UTC)
     rows = pa.Table.from_pylist([{**row, "commit_timestamp": now, "received_at": now}], schema=RAW_EVENTS)
-    raw_events.commit(rows, replace(place, position=position, complete_position=position), "00D")
+    raw_events.commit(rows, replace(checkpoint, position=position, complete_position=position), "00D")
     del raw_events  # whoever opens the table next has its handle
     a_tick(warehouse)
 
 
 def a_status(warehouse: Warehouse) -> None:
     """`sfcdc status`."""
-    told = status_of(warehouse, load_settings())
-    assert told["damaged"] == []
+    noted = status_of(warehouse, load_settings())
+    assert noted["damaged"] == []
 
 
 def a_plan(warehouse: Warehouse) -> None:
@@ -115,8 +115,8 @@ def measured(warehouse: Warehouse) -> Measured:
         command = [sys.executable, "-W", "ignore", "-m", __spec__.name, "--measure", what, "--dir", warehouse.root]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "SFCDC_WAREHOUSE": warehouse.root}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
-        told = json.loads(done.stdout.splitlines()[-1])
-        found[what] = told["first"], told["ms"], told["mb"]
+        noted = json.loads(done.stdout.splitlines()[-1])
+        found[what] = noted["first"], noted["ms"], noted["mb"]
     return found
 
 
@@ -124,12 +124,12 @@ def show(when: str, now: Measured, young: Measured | None = None) -> bool:
     """A line for each; whether all are within the limit."""
     ratios = []
     for what, (first, ms, mb) in now.items():
-        told = f"{when:<28} {what:<15} first {first:8.1f} ms, then {ms:8.1f} ms, {mb:5.0f} MB"
+        noted = f"{when:<28} {what:<15} first {first:8.1f} ms, then {ms:8.1f} ms, {mb:5.0f} MB"
         if young is not None:
             first_young, ms_young, mb_young = young[what]
             ratios += [ms / ms_young, mb / mb_young]
-            told += f"   {first / first_young:6.2f} {ms / ms_young:6.2f} {mb / mb_young:6.2f} times"
-        print(told, flush=True)
+            noted += f"   {first / first_young:6.2f} {ms / ms_young:6.2f} {mb / mb_young:6.2f} times"
+        print(noted, flush=True)
     return max(ratios, default=0) <= LIMIT
 
 

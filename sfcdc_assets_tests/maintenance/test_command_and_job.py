@@ -48,8 +48,8 @@ def test_a_line_for_each_table_in_which_there_was_something_to_do(warehouse: War
 
 
 def test_as_json_for_programs(warehouse: Warehouse) -> None:
-    told = json.loads(sfcdc("maintain", "--json").stdout)
-    assert [(each["table"], each["packed"], each["problem"]) for each in told["tables"]] == [
+    noted = json.loads(sfcdc("maintain", "--json").stdout)
+    assert [(each["table"], each["packed"], each["problem"]) for each in noted["tables"]] == [
         ("raw_events", 3, None),
         ("audits", 3, None),
     ]
@@ -65,9 +65,9 @@ def test_a_damaged_table_is_named_with_its_remedy_and_the_command_fails(warehous
 
 
 def test_the_help_says_what_it_does_and_what_it_does_not() -> None:
-    told = " ".join(sfcdc("maintain", "--help").stdout.split())
-    assert "No row changes" in told
-    assert "safe at any time" in told
+    noted = " ".join(sfcdc("maintain", "--help").stdout.split())
+    assert "No row changes" in noted
+    assert "safe at any time" in noted
 
 
 def test_the_nightly_job_tells_each_asset_what_was_done_to_its_tables(warehouse: Warehouse) -> None:

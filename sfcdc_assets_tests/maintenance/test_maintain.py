@@ -210,7 +210,7 @@ def test_a_short_log_forgets_nothing_that_is_needed(warehouse: Warehouse) -> Non
         land(warehouse, ALL, [position])
         land(warehouse, SALES, [position])
     before = RawEvents.open(warehouse)
-    places = [before.place(of) for of in (ALL, SALES)]
+    checkpoints = [before.checkpoint(of) for of in (ALL, SALES)]
     maintained(warehouse)
     land(warehouse, ALL, [4])
     aged(warehouse, 3)
@@ -220,9 +220,9 @@ def test_a_short_log_forgets_nothing_that_is_needed(warehouse: Warehouse) -> Non
     log = warehouse.folder / "raw_events" / "_delta_log"
     assert len(list(log.glob("*.json"))) <= 4
     after = RawEvents.open(warehouse)
-    assert after.place(SALES) == places[1]
-    assert after.place(ALL).position == 4
-    assert after.place(ALL).begun == "EARLIEST"
+    assert after.checkpoint(SALES) == checkpoints[1]
+    assert after.checkpoint(ALL).position == 4
+    assert after.checkpoint(ALL).begun == "EARLIEST"
     assert after.organization_id(SALES) == "00D1"
     version = after.table.version
     list(maintain(warehouse, retention, int(NOW.timestamp() * 1000)))

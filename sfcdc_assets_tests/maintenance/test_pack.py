@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sfcdc_assets.change_events.landing import RAW_EVENTS, StreamPlace
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS, StreamCheckpoint
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.raw_events import NAME, RawEvents
 from sfcdc_assets.lake.table import Table
@@ -22,10 +22,10 @@ from sfcdc_assets.maintenance import pack as packing_module
 from sfcdc_assets.maintenance.pack import Packed, Packing, pack
 from sfcdc_assets.maintenance.packed_file import RowsMissing
 from sfcdc_assets.maintenance.tables import LAYERS, maintained_tables
-from sfcdc_assets.pipeline.payload_retention import drop_payloads
-from sfcdc_assets.pubsub.place import ResumePoint
+from sfcdc_assets.pipeline.landing.payload_retention import drop_payloads
+from sfcdc_assets.pubsub.resume import ResumePoint
 from sfcdc_assets.state.apply import RAW_COLUMNS
-from sfcdc_assets.state.text_fields import TEXT_FIELDS
+from sfcdc_assets.state.text_values import TEXT_FIELDS
 
 SALES, ALL = "/data/Sales__chn", "/data/ChangeEvents"
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,8 +50,8 @@ def land(warehouse: Warehouse, channel: str, positions: list[int], entity: str =
         for position in positions
     ]
     resume = ResumePoint(bytes([positions[-1] % 256]), 5, b"open", ("mark",))
-    place = StreamPlace(channel, positions[-1], positions[-1], resume, "t", "EARLIEST", 3)
-    RawEvents.open(warehouse).commit(pa.Table.from_pylist(rows, schema=RAW_EVENTS), place, "00D1")
+    checkpoint = StreamCheckpoint(channel, positions[-1], positions[-1], resume, "t", "EARLIEST", 3)
+    RawEvents.open(warehouse).commit(pa.Table.from_pylist(rows, schema=RAW_EVENTS), checkpoint, "00D1")
 
 
 def of_raw_events(warehouse: Warehouse, payload_days: int | None = None) -> Packing:
@@ -122,14 +122,17 @@ def test_what_the_log_told_of_a_channel_it_tells_after_packing_even_if_older_com
         land(warehouse, ALL, [position])
     land(warehouse, SALES, [9])
     before = RawEvents.open(warehouse)
-    places, landed = [before.place(of) for of in (ALL, SALES)], [before.landed_at_ms(of) for of in (ALL, SALES)]
+    checkpoints, landed = (
+        [before.checkpoint(of) for of in (ALL, SALES)],
+        [before.landed_at_ms(of) for of in (ALL, SALES)],
+    )
     pack_raw_events(warehouse)
     RawEvents.open(warehouse).table.checkpoint()
     log = warehouse.folder / NAME / "_delta_log"
     for commit in sorted(log.glob("*.json"))[:-1]:
         commit.unlink()
     after = RawEvents.open(warehouse)
-    assert [after.place(of) for of in (ALL, SALES)] == places
+    assert [after.checkpoint(of) for of in (ALL, SALES)] == checkpoints
     assert [after.landed_at_ms(of) for of in (ALL, SALES)] == landed
     assert after.organization_id(SALES) == "00D1"
     assert after.last_positions(ALL) == {"Account": 4}
@@ -174,7 +177,7 @@ def test_a_group_is_given_up_where_a_file_was_replaced_meanwhile(
     def write_while_others_work(*arguments: Any) -> Any:
         written = write(*arguments)
         RawEvents.open(warehouse).drop_payloads("Account", ALL, 3)
-        land(warehouse, ALL, [RawEvents.open(warehouse).place(ALL).position + 1], "Contact")
+        land(warehouse, ALL, [RawEvents.open(warehouse).checkpoint(ALL).position + 1], "Contact")
         return written
 
     monkeypatch.setattr(packing_module, "write_packed", write_while_others_work)
@@ -196,9 +199,9 @@ def test_a_writer_that_opened_the_table_before_it_was_packed_lands_all_the_same(
     stale = RawEvents.open(warehouse)
     pack_raw_events(warehouse)
     rows = pa.Table.from_pylist([{"channel": ALL, "position": 5, "entity_name": "Account"}], schema=RAW_EVENTS)
-    stale.commit(rows, StreamPlace(ALL, 5, 5, ResumePoint(b"\x05")))
+    stale.commit(rows, StreamCheckpoint(ALL, 5, 5, ResumePoint(b"\x05")))
     after = RawEvents.open(warehouse)
-    assert after.place(ALL).resume == ResumePoint(b"\x05")
+    assert after.checkpoint(ALL).resume == ResumePoint(b"\x05")
     assert sorted(row["position"] for row in rows_of(warehouse)) == [1, 2, 3, 4, 5]
 
 

@@ -20,11 +20,11 @@ from sfcdc_assets import clock
 from sfcdc_assets.cli.ticks import TickOutcome, sync_channels, tick_and_run
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.definitions import defs
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.all_versions import open_history
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.patience import TICK, Patience, until_settled
+from sfcdc_assets.pipeline.landing.patience import TICK, Patience, until_settled
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
@@ -39,7 +39,7 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 class EmulatedPipeline:
     """What one test works with. `instance` may be replaced: nothing depends on its memory."""
 
-    def __init__(self, org: Org, server: EmulatorServer, warehouse: Path, instance: dg.DagsterInstance) -> None:
+    def __init__(self, org: EmulatedOrg, server: EmulatorServer, warehouse: Path, instance: dg.DagsterInstance) -> None:
         self.org = org
         self.server = server
         self.warehouse = warehouse
@@ -146,8 +146,8 @@ class EmulatedPipeline:
             if event.is_step_failure:
                 data = event.step_failure_data
                 cause = data.error.cause or data.error if data.error else None
-                told = data.user_failure_data.description if data.user_failure_data else None
-                return told or (cause.message if cause else "")
+                description = data.user_failure_data.description if data.user_failure_data else None
+                return description or (cause.message if cause else "")
         return ""
 
     # -- comparing
@@ -158,6 +158,6 @@ class EmulatedPipeline:
             assert_same_rows(entity, self.rows(entity), expected_rows(self.org, entity))
 
 
-def ids(org: Org, entity: str) -> Sequence[str]:
+def ids(org: EmulatedOrg, entity: str) -> Sequence[str]:
     """Ids of the live records, in order."""
     return [str(record["Id"]) for record in org.records(entity)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
@@ -46,24 +46,24 @@ def make_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
         yield make
 
 
-def new_org(folder: Path, entities: Sequence[str], records: int, seed: int = SEED) -> Org:
+def new_org(folder: Path, entities: Sequence[str], records: int, seed: int = SEED) -> EmulatedOrg:
     """An org with so many records of each object; the objects named publish change events, or all."""
     org = opened_org(folder, entities, seed)
     org.populate(records)
     return org
 
 
-def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED, now: int | None = None) -> Org:
+def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED, now: int | None = None) -> EmulatedOrg:
     """The org of a folder. Its clock is its client's too, and jumps over what would be waited for; `now`: where it
     begins (epoch ms), by default at the machine's time."""
-    org = Org(folder, seed=seed, clock=SimulatedClock(now, runs=True))
+    org = EmulatedOrg(folder, seed=seed, clock=SimulatedClock(now, runs=True))
     if entities:
         org.selected_entities = list(entities)
     return org
 
 
 @contextmanager
-def followed(org: Org, server: EmulatorServer) -> Iterator[None]:
+def followed(org: EmulatedOrg, server: EmulatorServer) -> Iterator[None]:
     """The client has the org's clock, and no channel stays open at the end."""
     if not isinstance(org.clock, SimulatedClock):
         raise TypeError("the org of a test has a simulated clock")
@@ -75,7 +75,7 @@ def followed(org: Org, server: EmulatorServer) -> Iterator[None]:
 
 
 @contextmanager
-def served(org: Org, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
+def served(org: EmulatedOrg, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
     """The org behind its sockets, with the settings of its client in the environment; closed at the end."""
     warehouse = folder / "warehouse"
     try:

@@ -21,18 +21,18 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.first_change import make_first_change
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.consistent_cut import note_cut
-from sfcdc_assets.pipeline.current_state import apply_entity
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.patience import until_settled
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets.pipeline.applying.apply_changes import apply_entity
+from sfcdc_assets.pipeline.applying.note_cut import note_cut
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.patience import until_settled
+from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
@@ -69,7 +69,7 @@ def run(changes: int, text: int, folder: Path) -> Figures:
     They create contacts, but for the last ones: each updated field of an account counts as a change.
     """
     settings = OrgSettings(daily_event_deliveries=10**7)
-    org = Org(folder / "org", seed=5, settings=settings)
+    org = EmulatedOrg(folder / "org", seed=5, settings=settings)
     try:
         org.selected_entities = list(ENTITIES)
         org.populate(20)
@@ -94,11 +94,11 @@ def run(changes: int, text: int, folder: Path) -> Figures:
                     for number in range(changes - FIELDS_OF_UPDATE):
                         one.create("Contact", {"LastName": f"of one {number}", "Description": "x" * text})
                     one.update("Account", account, {"NumberOfEmployees": changes})
-                told, _ = process.communicate("go on\n", timeout=SECONDS)
+                description, _ = process.communicate("go on\n", timeout=SECONDS)
             finally:
                 process.kill()
             assert process.returncode == 0, (folder / "process.log").read_text()[-3000:]
-        return Figures(**json.loads(told))
+        return Figures(**json.loads(description))
     finally:
         org.close()
 
@@ -133,10 +133,10 @@ def watched() -> Figures:
                 apply_entity(warehouse, spark, NOTHING_PRIVATE, entity, CHANNEL, "large transaction", position)
             assert note_cut(warehouse, channels, CHANNEL, position, landed.complete_through_ms, clock.now_ms()).cut
 
-        pins = Pins(warehouse, poller, 0)
+        watermarks = Watermarks(warehouse, poller, 0)
         for entity in ENTITIES:
             take_snapshot(
-                warehouse, org, entity, CHANNEL, lambda position: pins.of(CHANNEL, position), spark=lambda: spark
+                warehouse, org, entity, CHANNEL, lambda position: watermarks.of(CHANNEL, position), spark=lambda: spark
             )
         apply()
         print("day zero", flush=True)

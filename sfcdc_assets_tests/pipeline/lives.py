@@ -18,28 +18,27 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_life import OrgLife
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
 from sfcdc_assets.maintenance.tiers import SMALLEST_BYTES
-from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.consistent_cut import note_cut
-from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.note_cut import note_cut
+from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.org import Org as ConnectedOrg
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.patience import until_settled
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.read_back import ReadBackReport
-from sfcdc_assets.pipeline.rebuild import rebuild_entity, remove_layers
-from sfcdc_assets.pipeline.snapshot import take_snapshot
-from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
-from sfcdc_assets_tests.pipeline.lives_plan import Plan
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.patience import until_settled
+from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport
+from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
+from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
+from sfcdc_assets.pipeline.rebuilding.rebuild import rebuild_entity, remove_layers
+from sfcdc_assets_tests.pipeline.lives_plan import HistoryPlan
 from sfcdc_assets_tests.pipeline.outside_client import compact, tables, z_order
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -47,8 +46,8 @@ CHANNEL = "/data/ChangeEvents"
 BEGUN = 1_735_689_600_000
 """2025-01-01T00:00:00Z."""
 SETTLE = 0.3
-"""Seconds by the life's clock. The org sends at once what it has, and what REST shows late or may not be pinned to yet
-must not have become visible by waiting for the stream."""
+"""Seconds by the life's clock. The org sends at once what it has, and what REST shows late or may not have its
+watermark to yet must not have become visible by waiting for the stream."""
 SYNCS = 12
 """The most it takes until nothing is open: a failed read pauses, and so does what waits for it."""
 PAUSE_MS = 4_000_000
@@ -58,8 +57,8 @@ MAINTAINED = 0.3
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """A snapshot of an entity: its pin, when it was begun and done by the life's clock, the fields it read, and how
-    many silent changes there were before it."""
+    """A snapshot of an entity: its watermark, when it was begun and done by the life's clock, the fields it read, and
+    how many silent changes there were before it."""
 
     entity: str
     position: int
@@ -89,16 +88,16 @@ class Diary:
     """Files."""
 
 
-class Life(Teller):
+class Life(ApplyListener):
     """An org that lives, and its pipeline. The org goes on living while a run is at work."""
 
     def __init__(
         self,
-        plan: Plan,
-        org: Org,
+        plan: HistoryPlan,
+        org: EmulatedOrg,
         clock: SimulatedClock,
         server: EmulatorServer,
-        connected: ConnectedOrg,
+        connected: OrgConnection,
         poller: Poller,
         warehouse: Warehouse,
         spark: SparkSession | None,
@@ -214,7 +213,7 @@ class Life(Teller):
                     work.update(entity, ids[0], {"OwnerId": self.org.users.integration})
 
     def _take_snapshots(self, states: Iterable[EntityState]) -> None:
-        pins = Pins(self.warehouse, self._poller, self.plan.visibility)
+        watermarks = Watermarks(self.warehouse, self._poller, self.plan.visibility)
         for state in [state for state in states if state.needs_snapshot]:
             begun, silent = self.clock(), len(self.org.silent_changes())
             report = take_snapshot(
@@ -222,7 +221,7 @@ class Life(Teller):
                 self._connected,
                 state.entity,
                 state.channel,
-                lambda position, channel=state.channel: pins.of(channel, position),
+                lambda position, channel=state.channel: watermarks.of(channel, position),
                 spark=self._session,
                 lag_ms=longest_lag_ms(self.plan.visibility),
             )
@@ -267,10 +266,10 @@ def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) ->
 
 
 @contextmanager
-def opened(plan: Plan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
+def opened(plan: HistoryPlan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
     """A life that has not begun. `authority`: the folder of the servers' certificates."""
     clock = SimulatedClock(BEGUN)
-    org = Org(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
+    org = EmulatedOrg(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
     try:
         org.populate(plan.records)
         server = EmulatorServer(org, directory=authority)

@@ -74,11 +74,11 @@ class BlindSpots:
     def _silent_changes(self) -> Iterator[BlindSpot]:
         """Values of all records that changed at once, by a type that did or a wildcard: known when they are read.
 
-        Events from before that a reading is not pinned after are applied on top of it, and undo what they knew nothing
-        of, until the next reading."""
+        Events from before that a reading is not with a watermark after are applied on top of it, and undo what they
+        knew nothing of, until the next reading."""
         for number, silent in enumerate(self._life.org.silent_changes()):
             since = self._times.get(silent.after_commit, 0)
-            earlier = max((place for place, time in self._event_times() if time <= since), default=0)
+            earlier = max((checkpoint for checkpoint, time in self._event_times() if time <= since), default=0)
             reads = [s for s in self._life.diary.snapshots if s.entity == silent.entity and s.silent > number]
             read = next((s for s in reads if s.position >= earlier), reads[0] if reads else None)
             for name in silent.replaced:

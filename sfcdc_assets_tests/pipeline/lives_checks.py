@@ -116,7 +116,7 @@ class Checks:
             return True
         before = [row[other] for other in row if other.startswith(f"{name}__before_")]
         candidates = [row.get(name), *before] if (entity, name) in self._retyped else []
-        return any(readings(candidate) & readings(value) for candidate in candidates if candidate is not None)
+        return any(org_reads(candidate) & org_reads(value) for candidate in candidates if candidate is not None)
 
     def _compare(self, entity: str, found: Rows, expected: Rows, moment: int, when: str) -> None:
         """Same records, same values, but for what is in a blind spot then."""
@@ -142,7 +142,7 @@ def first_copies(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
     return list(first.values())
 
 
-def readings(value: Any) -> set[object]:
+def org_reads(value: Any) -> set[object]:
     """What a value says, whatever its type: a number, a truth, a day or a moment may have become text or been one."""
     if not isinstance(value, str):
         return {datetime(value.year, value.month, value.day, tzinfo=UTC)} if type(value) is date else {value}
@@ -156,13 +156,13 @@ def readings(value: Any) -> set[object]:
 
 
 def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
-    """Every layer of every entity, made anew from `raw_events` and `snapshot`, to the last mark."""
+    """Every layer of every entity, rebuilt from `raw_events` and `snapshot`, to the last mark."""
     before = layers_of(life)
     life.rebuild()
     again = layers_of(life)
     for table, rows in before.items():
         gone, new = rows.keys() - again[table].keys(), again[table].keys() - rows.keys()
-        assert not gone, f"{table}: {sorted(gone)[:3]} are not made anew"
+        assert not gone, f"{table}: {sorted(gone)[:3]} are not rebuilt"
         assert not new, f"{table}: {sorted(new)[:3]} were not there"
         for key, row in rows.items():
             rebuilt = again[table][key]
@@ -172,11 +172,11 @@ def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
 
 
 def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:
-    """The rows of every table that can be made anew, by what they are about."""
+    """The rows of every table that can be rebuilt, by what they are about."""
     hidden = {entity: names_hidden(life, entity) for entity in life.org.selected_entities}
     retyped = {(each.entity, name) for each in life.org.silent_changes() for name in each.replaced}
     return {
-        # A field that became a large text, or was one, has other texts when it is made anew.
+        # A field that became a large text, or was one, has other texts when it is rebuilt.
         f"{layer}/{entity}": by_key(
             layer,
             [row for row in rows_of(life.warehouse, f"{layer}/{entity}") if (entity, row.get("field")) not in retyped],
@@ -189,7 +189,7 @@ def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:
 
 def names_hidden(life: Life, entity: str) -> frozenset[str]:
     """Fields that were ever hidden. Events before that have values of one that has no column yet, and later ones may
-    name it; when it is made anew it has a column."""
+    name it; when it is rebuilt it has a column."""
     return frozenset().union(*(each.names for each in life.diary.hidden if each.entity == entity))
 
 
@@ -199,12 +199,18 @@ def by_key(layer: str, rows: Iterable[dict[str, Any]], hidden: frozenset[str]) -
     for row in rows:
         key = KEYS[layer](row)
         assert key not in found, f"{layer}: {key} stands twice"
-        # Names of fields in the order of the columns, which are in another one when a table is made anew.
+        # Names of fields in the order of the columns, which are in another one when a table is rebuilt.
         fields = row.get("_changed_fields")
-        told = row if fields is None else {**row, "_changed_fields": sorted({*fields} - hidden)}
+        description = row if fields is None else {**row, "_changed_fields": sorted({*fields} - hidden)}
         certain = row.get("_certain_fields")
-        told = {**told, "_certain_fields": None if certain is None else sorted({*certain} - hidden), "_batch": None}
-        found[key] = told if layer != "history" else {name: told[name] for name in told.keys() - hidden}
+        description = {
+            **description,
+            "_certain_fields": None if certain is None else sorted({*certain} - hidden),
+            "_batch": None,
+        }
+        found[key] = (
+            description if layer != "history" else {name: description[name] for name in description.keys() - hidden}
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""What Spark does for a batch, in this process: the very functions of the tasks, one leaf after another.
+"""What Spark does for a batch, in this process: the very functions of the tasks, one key range after another.
 
 A job of Spark costs a second, whatever it does; hundreds of lives have no use for that.
 """
@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import fs
 
-from sfcdc_assets.pipeline import current_state, layout, plan
+from sfcdc_assets.pipeline.applying import apply_changes, plan
+from sfcdc_assets.pipeline.schemas import evolve
 from sfcdc_assets.salesforce import session
 from sfcdc_assets.salesforce.tls import trusted_roots
 from sfcdc_assets.state.apply import EventRange, event_reader, markers
 from sfcdc_assets.state.changes import CHANGES
-from sfcdc_assets.state.leaf_task import APPLIED, LeafTask
+from sfcdc_assets.state.key_range_task import APPLIED, KeyRangeTask
 from sfcdc_assets.state.reshape import Reshape
 from sfcdc_assets.state.sample import sample_of_page
 
@@ -39,17 +40,19 @@ def with_roots_read_once(patch: pytest.MonkeyPatch) -> None:
 def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
     """Let batches be applied in this process. Rows reach the tasks in any order, as from a shuffle."""
 
-    def apply_events(_: object, events: EventRange, task: LeafTask, visit: Collection[int]) -> pa.Table:
+    def apply_events(_: object, events: EventRange, task: KeyRangeTask, visit: Collection[int]) -> pa.Table:
         batches = []
         if events.files:
             paths = pa.RecordBatch.from_pydict({"path": list(events.files)})
-            batches += event_reader(events, task.columns, task.leaves)(iter([paths]))
+            batches += event_reader(events, task.columns, task.key_ranges)(iter([paths]))
         if visit:
             batches.append(markers(sorted(visit)))
         changes = pa.Table.from_batches(batches, CHANGES)
         changes = changes.take(dice.sample(range(len(changes)), len(changes)))
-        leaves = [changes.filter(pc.equal(changes["leaf"], number)) for number in pc.unique(changes["leaf"])]
-        return pa.concat_tables([APPLIED.empty_table(), *map(task.run, leaves)])
+        key_ranges = [
+            changes.filter(pc.equal(changes["key_range"], number)) for number in pc.unique(changes["key_range"])
+        ]
+        return pa.concat_tables([APPLIED.empty_table(), *map(task.run, key_ranges)])
 
     def sample_ids(_: object, pages: Sequence[str], filesystem: fs.FileSystem) -> list[str]:
         return [record_id for page in pages for record_id in sample_of_page(page, filesystem)]
@@ -59,6 +62,6 @@ def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
     ) -> list[Mapping[str, object]]:
         return [reshape.write(path, filesystem) for path in paths]
 
-    patch.setattr(current_state, "apply_events", apply_events)
+    patch.setattr(apply_changes, "apply_events", apply_events)
     patch.setattr(plan, "sample_ids", sample_ids)
-    patch.setattr(layout, "reshape_files", reshape_files)
+    patch.setattr(evolve, "reshape_files", reshape_files)

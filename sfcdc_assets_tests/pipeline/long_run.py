@@ -25,7 +25,7 @@ import dagster as dg
 import pytest
 
 from sfcdc_assets.emulator.first_change import make_first_change
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator
@@ -77,21 +77,21 @@ class Figures:
         """For people."""
         yield f"{self.transactions:,} transactions, {self.events:,} events published, {self.landed:,} landed"
         yield f"{self.delivered:,} deliveries charged, {self.delivered / max(1, self.events):.3f} an event"
-        yield f"holes made: {_told(self.holes)}"
+        yield f"holes made: {_described(self.holes)}"
         yield f"{self.killed} syncs killed, after " + ", ".join(f"{after:.1f}" for after in self.killed_after) + " s"
-        yield f"doubts healed: {_told(self.healed)}"
+        yield f"doubts healed: {_described(self.healed)}"
         per_record = self.record_requests / self.records_healed if self.records_healed else 0.0
         yield (
             f"{self.records_healed:,} records healed by {self.record_requests:,} API requests, "
             f"{per_record:.3f} a record"
         )
-        yield f"API requests: {_told(self.requests)}"
+        yield f"API requests: {_described(self.requests)}"
         if self.seconds_to_heal:
             yield (
                 f"seconds from doubt to healing: median {statistics.median(self.seconds_to_heal):.1f}, "
                 f"longest {max(self.seconds_to_heal):.1f}"
             )
-        yield f"large texts: {_told(self.texts)}"
+        yield f"large texts: {_described(self.texts)}"
         yield f"{self.seconds:.0f} s in all"
 
 
@@ -133,7 +133,7 @@ def served(what: LongRun, folder: Path) -> Iterator[tuple[EmulatedPipeline, pyte
         daily_event_deliveries=10**7,
         enriched_fields={"Account": ("Industry", "Phone"), "Contact": ("Email",)},
     )
-    org = Org(folder / "org", seed=what.seed, settings=settings)
+    org = EmulatedOrg(folder / "org", seed=what.seed, settings=settings)
     try:
         if what.entities:
             org.selected_entities = list(what.entities)
@@ -228,7 +228,7 @@ def _kind(request: str) -> str:
     return f"{method} /" + "/".join(path.strip("/").split("/")[: 2 if "jobs" in path else 1])
 
 
-def _told(counted: Counter[str]) -> str:
+def _described(counted: Counter[str]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counted.most_common()) or "none"
 
 

@@ -23,18 +23,17 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.channel_reader import ChannelReader
-from sfcdc_assets.pipeline.consistent_cut import note_cut
-from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.note_cut import note_cut
+from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.lander import LandedOnly
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.org import Org as ConnectedOrg
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.patience import TICK
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.lander import LandedOnly
+from sfcdc_assets.pipeline.landing.patience import TICK
+from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.pubsub.errors import PubSubUnavailable
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs, tables, vacuum
@@ -59,7 +58,7 @@ class Figures:
     published: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     failed_ticks: int = 0
-    lost_places: list[tuple[float, str]] = field(default_factory=list)
+    lost_checkpoints: list[tuple[float, str]] = field(default_factory=list)
     """Day and channel."""
     looks: int = 0
     cuts: int = 0
@@ -73,7 +72,7 @@ class Figures:
     """Events published while nobody read for longer than they are kept."""
 
 
-class Month(Teller):
+class Month(ApplyListener):
     """The org, its weather and its pipeline."""
 
     def __init__(self, stream: Stream, seed: int) -> None:
@@ -125,8 +124,8 @@ class Month(Teller):
             except PubSubUnavailable:
                 self.figures.failed_ticks += 1
                 continue
-            if report.lost_place:
-                self.figures.lost_places.append((self.day, channel))
+            if report.lost_checkpoint:
+                self.figures.lost_checkpoints.append((self.day, channel))
             something |= report.count > 0 or before is None or before.complete_position < report.complete_position
             self._reports[channel] = report
         self._has_work |= something
@@ -154,7 +153,7 @@ class Month(Teller):
         self.pass_time(20)
         self.note_cuts()
 
-    def _run(self, connected: ConnectedOrg) -> None:
+    def _run(self, connected: OrgConnection) -> None:
         stream, clock = self.stream, self.stream.clock
         through = {channel: report.complete_through_ms for channel, report in self._reports.items()}
         landed = LandedOnly(stream.warehouse, through)
@@ -186,16 +185,16 @@ class Month(Teller):
             noted = note_cut(warehouse, dict(CHANNELS), channel, position, through, self.stream.clock())
             self.figures.cuts += noted.cut is not None
 
-    def _snapshot(self, connected: ConnectedOrg, state: EntityState, landed: LandedOnly) -> None:
+    def _snapshot(self, connected: OrgConnection, state: EntityState, landed: LandedOnly) -> None:
         stream, clock = self.stream, self.stream.clock
-        pins = Pins(stream.warehouse, landed, 5.0, clock_ms=clock, sleep=clock.sleep)
+        watermarks = Watermarks(stream.warehouse, landed, 5.0, clock_ms=clock, sleep=clock.sleep)
         try:
             take_snapshot(
                 stream.warehouse,
                 connected,
                 state.entity,
                 state.channel,
-                lambda position: pins.of(state.channel, position),
+                lambda position: watermarks.of(state.channel, position),
                 spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
                 at_least=state.entity_doubt or 0,
                 clock_ms=clock,
@@ -269,8 +268,8 @@ class Month(Teller):
 
     def _count_resume(self, channel: str) -> None:
         """A stream may be begun again now; if its last replay id is open, what has that comes once more."""
-        place = RawEvents.open(self.stream.warehouse).place(channel)
-        self.figures.resumes += place.resume.open_id is not None
+        checkpoint = RawEvents.open(self.stream.warehouse).checkpoint(channel)
+        self.figures.resumes += checkpoint.resume.open_id is not None
 
     # -- others
 

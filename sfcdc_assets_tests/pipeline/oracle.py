@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ def column_fields(definition: ObjectDefinition) -> list[FieldDefinition]:
     return [field for field in definition.stored_fields if field.name == "Id" or field.in_change_events]
 
 
-def living_at(org: Org, entity: str, commit_number: int) -> Rows:
+def living_at(org: EmulatedOrg, entity: str, commit_number: int) -> Rows:
     """The live records right after that transaction, with the fields of that time; 0: before the first one."""
     definition = org.definitions_at(commit_number).get(entity)
     if definition is None:
@@ -37,7 +37,7 @@ def _typed_row(definition: ObjectDefinition, record: Mapping[str, Any]) -> dict[
     return {field.name: typed(field, record.get(field.name)) for field in column_fields(definition)}
 
 
-def expected_rows(org: Org, entity: str) -> Rows:
+def expected_rows(org: EmulatedOrg, entity: str) -> Rows:
     """The org's records with the types of the contract, those in the recycle bin too."""
     definition = org.definitions[entity]
     with org.database.lock:

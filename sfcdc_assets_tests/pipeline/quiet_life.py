@@ -14,13 +14,13 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.rebuild import remove_layers
-from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
-from sfcdc_assets.pipeline.stale_reads import longest_lag_ms
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
+from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.rebuilding.rebuild import remove_layers
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
@@ -59,7 +59,7 @@ class QuietLife:
                 {ENTITY: CHANNEL},
                 {ENTITY: CHANNEL},
                 self._apply,
-                Teller(),
+                ApplyListener(),
                 _each,
                 every_entity=False,
                 visibility_seconds=VISIBILITY,
@@ -70,9 +70,9 @@ class QuietLife:
         """Land what there is, and return the last position."""
         return self._stream.poll_until_settled().position
 
-    def snapshot(self, pinned_at: int | None = None) -> SnapshotReport:
+    def snapshot(self, watermark_at: int | None = None) -> SnapshotReport:
         """Take one, pinned to all that has landed or to an earlier position."""
-        landed = self.poll() if pinned_at is None else pinned_at
+        landed = self.poll() if watermark_at is None else watermark_at
         return take_snapshot(
             self.warehouse,
             self._stream.connected,
@@ -135,7 +135,7 @@ class QuietLife:
 
 
 def _no_spark() -> Any:
-    raise AssertionError("no file has to be written anew")
+    raise AssertionError("no file has to be rewritten")
 
 
 def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:

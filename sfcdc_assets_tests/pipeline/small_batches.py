@@ -4,7 +4,7 @@ A sync of a few hundred records then has as many steps as one of millions, so th
 """
 
 from sfcdc_assets.cli.__main__ import main
-from sfcdc_assets.pipeline import landing
+from sfcdc_assets.pipeline.landing import land
 from sfcdc_assets.snapshot import pages
 
 PAGE_ROWS = 40
@@ -12,5 +12,5 @@ COMMIT_EVENTS = 60
 
 if __name__ == "__main__":
     pages.MOST_ROWS_PER_PAGE = pages.FEWEST_ROWS_PER_PAGE = PAGE_ROWS
-    landing.COMMIT_EVENTS = COMMIT_EVENTS
+    land.COMMIT_EVENTS = COMMIT_EVENTS
     main()

@@ -11,15 +11,15 @@ from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.audit import audit
-from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.current_state import apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import apply_entity
+from sfcdc_assets.pipeline.audits.audit import audit
+from sfcdc_assets.pipeline.audits.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.org import Org, connect
-from sfcdc_assets.pipeline.patience import until_settled
-from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
-from sfcdc_assets.pipeline.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.patience import until_settled
+from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
@@ -29,7 +29,7 @@ SETTLE = 1.0
 class Copy:
     """Account, as it is fed by a channel."""
 
-    def __init__(self, pipeline: EmulatedPipeline, org: Org, poller: Poller, channel: str) -> None:
+    def __init__(self, pipeline: EmulatedPipeline, org: OrgConnection, poller: Poller, channel: str) -> None:
         self.channel = channel
         self.pipeline = pipeline
         self.emulated = pipeline.org
@@ -38,7 +38,7 @@ class Copy:
         self._poller = poller
 
     def snapshot(self, on_page: Callable[[SnapshotProgress], None] = lambda _: None) -> SnapshotReport:
-        """Take one, pinned to the stream's tip."""
+        """Take one, taken at a watermark of the stream's tip."""
         position = self.land()
         return take_snapshot(
             self.warehouse,
@@ -46,7 +46,7 @@ class Copy:
             "Account",
             self.channel,
             lambda least: max(least, position),
-            spark=None,  # type: ignore[arg-type]  # nothing is written anew
+            spark=None,  # type: ignore[arg-type]  # nothing is rewritten
             on_page=on_page,
             clock_ms=lambda: self.now,
         )
@@ -84,7 +84,7 @@ class Copy:
             channels,
             channels,
             apply,
-            Teller(),
+            ApplyListener(),
             each,
             every_entity=True,
             visibility_seconds=0.0,

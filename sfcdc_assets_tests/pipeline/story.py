@@ -19,10 +19,10 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake import gap_reconciliation
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.patience import POLL
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.patience import POLL
+from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets_tests.pipeline.emulated_pipeline import (
     CHANNEL,
     EmulatedPipeline,
@@ -39,7 +39,7 @@ BULK = "/jobs/query"
 _VERSION = re.compile(r"^/services/data/v[0-9.]+")
 
 Entry = dict[str, Any]
-"""A row of a doubt ledger."""
+"""A row of a reconciliation ledger."""
 
 
 @contextmanager

@@ -12,20 +12,19 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.change_events.landing import StreamPlace
+from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import ChannelReader
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.landing import LandingReport
-from sfcdc_assets.pipeline.org import Org as ConnectedOrg
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.patience import POLL, TICK, Patience, until_settled
+from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
+from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 CHANNEL = "/data/ChangeEvents"
@@ -37,7 +36,7 @@ class Stream:
     """An org, its sockets, a client and a warehouse."""
 
     def __init__(
-        self, org: Org, clock: SimulatedClock, server: EmulatorServer, connected: ConnectedOrg, root: Path
+        self, org: EmulatedOrg, clock: SimulatedClock, server: EmulatorServer, connected: OrgConnection, root: Path
     ) -> None:
         self.org = org
         self.clock = clock
@@ -120,8 +119,8 @@ class Stream:
 
     # -- looking
 
-    def place(self) -> StreamPlace:
-        return RawEvents.open(self.warehouse).place(CHANNEL)
+    def checkpoint(self) -> StreamCheckpoint:
+        return RawEvents.open(self.warehouse).checkpoint(CHANNEL)
 
     def landed(self) -> list[dict[str, Any]]:
         """Rows of raw_events in the order of their positions."""
@@ -156,7 +155,7 @@ def stream(
 ) -> Iterator[Stream]:
     """A channel of a new org that has told nothing yet."""
     clock = SimulatedClock()
-    org = Org(clock=clock, seed=seed, settings=settings or OrgSettings())
+    org = EmulatedOrg(clock=clock, seed=seed, settings=settings or OrgSettings())
     with ExitStack() as stack:
         stack.callback(org.close)
         org.selected_entities = list(entities)

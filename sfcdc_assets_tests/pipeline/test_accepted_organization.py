@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.pipeline.organization import WrongOrganization
+from sfcdc_assets.pipeline.landing.same_organization import WrongOrganization
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, assert_same_rows, expected_rows, ids
 
 RECORDS = 30
@@ -40,5 +40,5 @@ def test_an_accepted_org_takes_the_place_of_another_and_history_goes_on(
     assert {row["_deleted_reason"] for row in of_before.values()} == {"hard_deleted"}
     assert_same_rows("Account", rows, expected_rows(theirs.org, "Account"))
     assert {row["Id"] for row in ours.all_versions("Account")} >= before.keys()
-    told = CliRunner().invoke(app, ["verify", "--json"])
-    assert told.exit_code == 0, told.output
+    description = CliRunner().invoke(app, ["verify", "--json"])
+    assert description.exit_code == 0, description.output

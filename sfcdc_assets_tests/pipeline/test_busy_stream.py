@@ -1,4 +1,4 @@
-"""A stream that never rests: reading it ends, reads are pinned to it, and the tables follow."""
+"""A stream that never rests: reading it ends, reads have their watermark to it, and the tables follow."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
-from sfcdc_assets.change_events.landing import StreamPlace
+from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.change_of_channel import begin_on
+from sfcdc_assets.pipeline.applying.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import entity_channels, entity_states
-from sfcdc_assets.pipeline.lost_place import entities_of_channel
-from sfcdc_assets.pubsub.place import ResumePoint
+from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
+from sfcdc_assets.pubsub.resume import ResumePoint
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.lake.test_raw_events import events
@@ -30,10 +30,10 @@ def warehouse(tmp_path: Path) -> Warehouse:
     """Account was named on both channels."""
     warehouse = Warehouse(str(tmp_path))
     RawEvents.open(warehouse).commit(
-        events(1, 2, 3, channel=ALL), StreamPlace(ALL, 3, 2, ResumePoint(b"\x03"), "t"), "00D1"
+        events(1, 2, 3, channel=ALL), StreamCheckpoint(ALL, 3, 2, ResumePoint(b"\x03"), "t"), "00D1"
     )
     RawEvents.open(warehouse).commit(
-        events(1, channel=SALES), StreamPlace(SALES, 1, 1, ResumePoint(b"\x03"), "t"), "00D1"
+        events(1, channel=SALES), StreamCheckpoint(SALES, 1, 1, ResumePoint(b"\x03"), "t"), "00D1"
     )
     return warehouse
 
@@ -68,14 +68,14 @@ def test_where_the_org_does_not_tell_the_stream_does(warehouse: Warehouse) -> No
 
 def copied(warehouse: Warehouse, channel: str, position: int, number: int = 1, *, complete: bool = True) -> None:
     """A snapshot of Account, without rows."""
-    told = SnapshotProgress(number, "Account", channel, position, "750", None, 1, 0, complete, 0, ("Id",))
+    description = SnapshotProgress(number, "Account", channel, position, "750", None, 1, 0, complete, 0, ("Id",))
     snapshots = Snapshots.open_or_create(warehouse, "Account", [ID_COLUMN])
-    snapshots.begin(replace(told, complete=False))
+    snapshots.begin(replace(description, complete=False))
     if complete:
-        snapshots.begin(told)
+        snapshots.begin(description)
 
 
-def test_an_entity_whose_channel_changed_is_read_anew_and_nothing_is_applied_before(warehouse: Warehouse) -> None:
+def test_an_entity_whose_channel_changed_is_read_again_and_nothing_is_applied_before(warehouse: Warehouse) -> None:
     copied(warehouse, SALES, 1)
     (before,) = entity_states(warehouse, {"Account": SALES}, 0)
     assert (before.channel_changed, before.needs_snapshot, before.has_work) == (False, False, True)
@@ -97,12 +97,12 @@ def test_an_entity_whose_channel_changed_is_read_anew_and_nothing_is_applied_bef
 
 def test_the_new_channel_begins_above_every_position_of_the_tables_and_forgets_nothing(warehouse: Warehouse) -> None:
     copied(warehouse, SALES, 40)
-    before = RawEvents.open(warehouse).place(ALL)
+    before = RawEvents.open(warehouse).checkpoint(ALL)
     assert begin_on(warehouse, "Account", ALL) == 41
     raw_events = RawEvents.open(warehouse)
-    assert raw_events.place(ALL) == replace(before, position=41)
+    assert raw_events.checkpoint(ALL) == replace(before, position=41)
     assert raw_events.organization_id(ALL) == "00D1"
-    assert raw_events.place(SALES).position == 1
+    assert raw_events.checkpoint(SALES).position == 1
     # Asked again, also while the snapshot is being read: the same, so that the snapshot can go on.
     version = raw_events.table.version
     copied(warehouse, ALL, 41, 2, complete=False)
@@ -115,6 +115,8 @@ def test_a_channel_that_is_ahead_stays_where_it_is_and_one_that_was_never_read_b
 ) -> None:
     copied(warehouse, SALES, 1)
     assert begin_on(warehouse, "Account", ALL) == 2
-    assert RawEvents.open(warehouse).place(ALL).position == 3
+    assert RawEvents.open(warehouse).checkpoint(ALL).position == 3
     assert begin_on(warehouse, "Account", "/data/AccountChangeEvent") == 2
-    assert RawEvents.open(warehouse).place("/data/AccountChangeEvent") == StreamPlace("/data/AccountChangeEvent", 2)
+    assert RawEvents.open(warehouse).checkpoint("/data/AccountChangeEvent") == StreamCheckpoint(
+        "/data/AccountChangeEvent", 2
+    )

@@ -104,6 +104,6 @@ def test_history_has_each_value_in_one_of_the_two_columns(retyped: EmulatedPipel
     assert "retyped_field" in marked
 
 
-def test_the_layers_are_made_anew_to_the_same_rows(retyped: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_layers_are_rebuilt_to_the_same_rows(retyped: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on(retyped, monkeypatch)
     rebuilt_to_the_same_rows(retyped, "Account")

@@ -17,11 +17,11 @@ from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.explain import explain_record
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.lost_place import lose_place
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.lost_checkpoint import lose_checkpoint
+from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
@@ -116,28 +116,28 @@ def test_several_channels_at_once_with_one_object_on_two(
     assert texts == ["over both"]
     assert ledger(org, "Account", "Contact", "Case") == []
 
-    told = standing()
-    assert {entity: each["channel"] for entity, each in told.items()} == {
+    description = standing()
+    assert {entity: each["channel"] for entity, each in description.items()} == {
         "Account": SALES,
         "Case": SALES,
         "Contact": CHANNEL,
     }
-    assert all(each["up_to_date"] for each in told.values())
+    assert all(each["up_to_date"] for each in description.values())
     newest = {channel: latest_cut(Warehouse(str(org.warehouse)), channel) for channel in (SALES, CHANNEL)}
     entities = {channel: {path.split("/")[1] for path in cut.tables} for channel, cut in newest.items() if cut}
     assert entities == {SALES: {"Account", "Case"}, CHANNEL: {"Contact"}}
     for channel, cut in newest.items():
         assert cut
-        assert cut.position == RawEvents.open(Warehouse(str(org.warehouse))).place(channel).position
+        assert cut.position == RawEvents.open(Warehouse(str(org.warehouse))).checkpoint(channel).position
     reports = {report.entity: report for report in verify_entities([])}
     assert {entity: report.channel for entity, report in reports.items()} == {
-        entity: each["channel"] for entity, each in told.items()
+        entity: each["channel"] for entity, each in description.items()
     }
     assert not any(report.differences for report in reports.values())
 
 
 def test_what_befalls_a_channel_does_not_concern_an_object_that_another_one_feeds(org: EmulatedPipeline) -> None:
-    """An event whose header cannot be read, and a lost place, on the channel that Account does not follow."""
+    """An event whose header cannot be read, and a lost checkpoint, on the channel that Account does not follow."""
     before = ledger(org, "Account", "Contact", "Case")
     org.server.faults.arm(Fault.GARBLED_HEADER)
     update(org, ids(org.org, "Account")[0], Fax="cannot be read on one channel")
@@ -148,10 +148,12 @@ def test_what_befalls_a_channel_does_not_concern_an_object_that_another_one_feed
         assert poller.land(CHANNEL).quarantined == 1
         assert ledger(org, "Account", "Contact", "Case") == before
         raw_events = RawEvents.open(warehouse)
-        lose_place(warehouse, raw_events, raw_events.place(CHANNEL), "a test", connected.session.organization_id, 1)
+        lose_checkpoint(
+            warehouse, raw_events, raw_events.checkpoint(CHANNEL), "a test", connected.session.organization_id, 1
+        )
     opened = [entry for entry in ledger(org, "Account", "Contact", "Case") if entry not in before]
     assert [(entry["entity"], entry["reason"], entry["channel"]) for entry in opened] == [
-        ("Contact", "lost_place", CHANNEL)
+        ("Contact", "lost_checkpoint", CHANNEL)
     ]
 
 
@@ -172,7 +174,7 @@ def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when
 
     org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path=BULK, method="GET")
     with connect(load_settings()) as connected, pytest.raises(ApiLimitReached):
-        # One that is pinned on the old channel and must not be gone on with.
+        # One that has its watermark on the old channel and must not be gone on with.
         take_snapshot(Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6, spark=lambda: spark)
     org.server.rest_faults.disarm()
     channels(monkeypatch, CHANNEL, SALES)  # applies "first" again, if positions are mixed
@@ -208,21 +210,21 @@ def test_single_object_channels_are_not_stuck_by_holes_in_their_sequences(
     assert [event["sequence_number"] for event in events_of(org, "Contact", contacts)[-2:]] == [2, 4]
     org.assert_equal_to_the_org(["Account", "Contact"])
     for channel, entity in ((accounts, "Account"), (contacts, "Contact")):
-        place = RawEvents.open(Warehouse(str(org.warehouse))).place(channel)
+        checkpoint = RawEvents.open(Warehouse(str(org.warehouse))).checkpoint(channel)
         cut = latest_cut(Warehouse(str(org.warehouse)), channel)
         assert cut
-        assert cut.position == place.position == place.complete_position
+        assert cut.position == checkpoint.position == checkpoint.complete_position
         assert {path.split("/")[1] for path in cut.tables} == {entity}
 
 
-def test_a_pin_that_must_be_higher_than_what_was_landed_is_landed_for(org: EmulatedPipeline) -> None:
+def test_a_watermark_that_must_be_higher_than_what_was_landed_is_landed_for(org: EmulatedPipeline) -> None:
     """Entities that change to one channel in one run ask for different positions of it."""
     warehouse = Warehouse(load_settings().warehouse)
     with connect(load_settings()) as connected, Poller(warehouse, connected, 1.0) as poller:
-        pins = Pins(warehouse, poller, 0.0)
-        first = pins.of("/data/CaseChangeEvent")
+        watermarks = Watermarks(warehouse, poller, 0.0)
+        first = watermarks.of("/data/CaseChangeEvent")
         RawEvents.open(warehouse).skip_to("/data/CaseChangeEvent", first + 100)
-        assert pins.of("/data/CaseChangeEvent", first + 100) == first + 100
+        assert watermarks.of("/data/CaseChangeEvent", first + 100) == first + 100
 
 
 @pytest.mark.parametrize("piece", [1, 2, 4])

@@ -65,10 +65,10 @@ def a_batch(life: QuietLife) -> None:
 
 
 def a_snapshot_in_the_past(life: QuietLife) -> None:
-    pin = life.poll()
+    watermark = life.poll()
     update(life)
     life.catch_up()
-    life.snapshot(pinned_at=pin)
+    life.snapshot(watermark_at=watermark)
     life.catch_up()
 
 

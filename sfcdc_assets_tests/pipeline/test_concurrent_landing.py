@@ -13,10 +13,10 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline import landing
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.patience import POLL
+from sfcdc_assets.pipeline.landing import land
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.patience import POLL
+from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 
 SEED = 8
@@ -26,7 +26,7 @@ def test_a_channel_landed_by_two_at_once_has_every_event_once(
     make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     print(f"seed {SEED}")
-    monkeypatch.setattr(landing, "COMMIT_EVENTS", 150)
+    monkeypatch.setattr(land, "COMMIT_EVENTS", 150)
     pipeline = make_pipeline(records=5, seed=SEED)
     TrafficGenerator(pipeline.org, SEED, bus=pipeline.server.bus).run(events=600)
     start = threading.Barrier(2, timeout=30)

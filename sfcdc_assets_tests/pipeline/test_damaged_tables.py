@@ -46,9 +46,9 @@ def test_status_and_verify_name_a_damaged_table_and_go_on_with_the_others(
     org.sync()
     path = live_files(org, f"{layer}/Account")[0]
     harm(path)
-    told = sfcdc("status", "--json")
-    assert told.exit_code == 1
-    status = json.loads(told.stdout)
+    description = sfcdc("status", "--json")
+    assert description.exit_code == 1
+    status = json.loads(description.stdout)
     (damage,) = status["damaged"]
     assert (damage["table"], damage["entity"]) == (f"{layer}/Account", "Account")
     assert path.name in damage["message"]
@@ -77,9 +77,9 @@ def test_status_and_verify_name_a_damaged_table_and_go_on_with_the_others(
 def test_the_command_that_is_named_for_a_damaged_log_mends_it(org: EmulatedPipeline) -> None:
     for path in (org.warehouse / "current_state/Account/_delta_log").glob("*.json"):
         path.write_text("{")
-    told = sfcdc("status", "--json")
-    assert told.exit_code == 1
-    (damage,) = json.loads(told.stdout)["damaged"]
+    description = sfcdc("status", "--json")
+    assert description.exit_code == 1
+    (damage,) = json.loads(description.stdout)["damaged"]
     assert "current_state/Account is damaged: its log cannot be read" in damage["message"]
     assert sfcdc("rebuild", "--entity", "Account").exit_code == 0
     assert sfcdc("verify").exit_code == 0

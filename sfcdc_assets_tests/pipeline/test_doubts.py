@@ -42,7 +42,7 @@ class Holes:
     held_expected: Rows = field(default_factory=dict)
     """What Account's records without a hole were in the org while the others were held."""
     noted: list[Entry] = field(default_factory=list)
-    told: dict[str, dict] = field(default_factory=dict)
+    description: dict[str, dict] = field(default_factory=dict)
     """What `status --json` said of each table meanwhile."""
     landed: int = 0
 
@@ -140,7 +140,7 @@ class Holes:
         self.held_expected = expected_rows(self.pipeline.org, "Account")
         self.noted = unhealed(self.pipeline)
         status = CliRunner().invoke(app, ["status", "--json"])
-        self.told = {entity["entity"]: entity for entity in json.loads(status.stdout)["entities"]}
+        self.description = {entity["entity"]: entity for entity in json.loads(status.stdout)["entities"]}
         self.landed = len(self.pipeline.scan("raw_events"))
         rest.disarm()
 
@@ -149,12 +149,12 @@ class Holes:
 def holes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holes]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("doubts"), TABLES, seed=SEED) as pipeline:
-        told = Holes(pipeline)
-        told.make_record_holes()
-        told.make_entity_holes()
-        told.hold()
+        description = Holes(pipeline)
+        description.make_record_holes()
+        description.make_entity_holes()
+        description.hold()
         pipeline.sync()
-        yield told
+        yield description
 
 
 def test_each_hole_in_a_records_events_is_noted_with_its_reason_and_position(holes: Holes) -> None:
@@ -215,10 +215,10 @@ def test_status_tells_what_is_in_doubt(holes: Holes) -> None:
     reasons: dict[str, int] = {}
     for reason, _ in holes.holes.values():
         reasons[reason] = reasons.get(reason, 0) + 1
-    assert holes.told["Account"]["open_doubts"] == reasons
-    assert holes.told["Account"]["in_doubt"] == len(holes.holes)
+    assert holes.description["Account"]["open_doubts"] == reasons
+    assert holes.description["Account"]["in_doubt"] == len(holes.holes)
     for entity, reason in WHOLE.items():
-        assert holes.told[entity]["open_doubts"] == {reason: 1}
+        assert holes.description[entity]["open_doubts"] == {reason: 1}
 
 
 def test_nothing_is_lost_while_the_org_cannot_be_read(holes: Holes) -> None:

@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.pipeline.pin import Pins
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.snapshot import pages
-from sfcdc_assets.state import leaves
+from sfcdc_assets.state import key_ranges
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, go_on, ledger, story, unhealed
 
@@ -32,7 +32,7 @@ def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         story(tmp_path_factory.mktemp("drift"), ["Account"], records=RECORDS, seed=SEED) as pipeline,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(leaves, "TARGET_ROWS", RECORDS // PARTS)
+        patch.setattr(key_ranges, "TARGET_ROWS", RECORDS // PARTS)
         patch.setattr(pages, "FEWEST_ROWS_PER_PAGE", RECORDS // PARTS)
         patch.setattr(pages, "MOST_ROWS_PER_PAGE", RECORDS // PARTS)
         pipeline.sync()
@@ -78,11 +78,11 @@ def assert_equal(org: EmulatedPipeline) -> None:
 
 def test_what_no_event_told_of_is_listed_by_verify_and_healed_by_its_repair(org: EmulatedPipeline) -> None:
     expected = drift(org)
-    told = verify()
-    assert told.exit_code == 3
+    description = verify()
+    assert description.exit_code == 3
     for record_id, what in expected.items():
-        assert record_id in told.stdout
-        assert what in told.stdout
+        assert record_id in description.stdout
+        assert what in description.stdout
     listed = json.loads(verify("--json").stdout)["entities"][0]["differences"]
     assert {each["record_id"] for each in listed} == expected.keys()
     assert unhealed(org) == []  # looking changes nothing
@@ -112,11 +112,11 @@ def test_the_asset_check_tells_what_differs_and_the_next_sync_heals_it(org: Emul
     expected = drift(org)
     failed = evaluation(org)
     assert (failed.check_name, failed.passed) == ("equals_the_org", False)
-    told: dict[str, Any] = {name: value.value for name, value in failed.metadata.items()}
-    assert told["doubts_opened"] == len(expected)
-    assert all(any(record_id in each for each in told["first_differences"]) for record_id in expected)
-    assert "| Account |" in told["compared"]
-    assert told["api_requests"] > 0
+    description: dict[str, Any] = {name: value.value for name, value in failed.metadata.items()}
+    assert description["doubts_opened"] == len(expected)
+    assert all(any(record_id in each for each in description["first_differences"]) for record_id in expected)
+    assert "| Account |" in description["compared"]
+    assert description["api_requests"] > 0
     assert {entry["record_id"] for entry in unhealed(org)} == expected.keys()
     org.sync()
     assert_equal(org)
@@ -127,7 +127,7 @@ def test_drift_is_healed_even_where_a_newer_event_of_the_record_is_applied_befor
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The read is pinned no later than the audit was, as it is while the org may still show events late."""
-    monkeypatch.setattr(Pins, "of", lambda self, channel, at_least=0: at_least)
+    monkeypatch.setattr(Watermarks, "of", lambda self, channel, at_least=0: at_least)
     record_id = ids(org.org, "Account")[-1]
     with org.org.database.transaction():
         org.org.store.update(org.org.definitions["Account"], record_id, {"Site": "of no event"})
@@ -158,7 +158,7 @@ def test_a_budget_leaves_parts_out_and_says_how_many(org: EmulatedPipeline, monk
     assert report["calls"] <= budget
     assert report["compared"] == report["in_org"]
     assert not report["equal"], "a part is not the whole"
-    told = verify("--budget", str(budget)).stdout
-    assert f"Account: {report['skipped']} of {parts} parts were not read: the budget is spent" in told
+    description = verify("--budget", str(budget)).stdout
+    assert f"Account: {report['skipped']} of {parts} parts were not read: the budget is spent" in description
     nothing = json.loads(verify("--json", "--budget", "0").stdout)["entities"][0]
     assert (nothing["windows"], nothing["skipped"]) == (0, parts)

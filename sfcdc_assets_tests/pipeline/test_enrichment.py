@@ -50,7 +50,7 @@ def update(pipeline: EmulatedPipeline, *record_ids: str, **values: object) -> No
             one.update("Account", record_id, values)
 
 
-def test_drift_is_found_by_a_claim_and_only_that_record_is_read_back(
+def test_drift_is_found_by_an_enriched_value_and_only_that_record_is_read_back(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record_ids = ids(org.org, "Account")

@@ -85,7 +85,7 @@ def test_a_run_that_fails_once_does_not_fail_a_sync_until_caught_up(
     synced.assert_equal_to_the_org()
 
 
-def test_a_decoder_that_dies_in_a_worker_is_told_with_its_own_reason(
+def test_a_decoder_that_dies_in_a_worker_is_reported_with_its_own_reason(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that vanished under the task: the run names the file, not just that a worker had an exception."""
@@ -124,7 +124,7 @@ def test_events_that_arrive_while_a_run_is_going_are_applied_by_the_next_one(
     assert synced.rows("Account")[account]["Site"] == "first"
 
 
-def test_another_writer_that_was_first_makes_a_run_decide_anew(
+def test_another_writer_that_was_first_makes_a_run_retry(
     synced: EmulatedPipeline, at_commit_of: Callable[[str, Callable[[], None]], list[str]]
 ) -> None:
     """A second run of the same entity comes in between and commits; the first one must not apply its events again."""

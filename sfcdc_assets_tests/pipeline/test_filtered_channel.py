@@ -43,10 +43,10 @@ def status() -> str:
 
 
 def test_what_changes_outside_the_filter_is_found_and_healed_by_the_audit(filtered: Copy) -> None:
-    leaves, outside, deleted, enters = ids(filtered.emulated, "Account")[:4]
+    key_ranges, outside, deleted, enters = ids(filtered.emulated, "Account")[:4]
     changes = (
-        (leaves, {"Rating": "Hot"}),
-        (leaves, {"Rating": "Cold", "Site": "left the filter"}),
+        (key_ranges, {"Rating": "Hot"}),
+        (key_ranges, {"Rating": "Cold", "Site": "left the filter"}),
         (outside, {"Rating": "Warm", "Site": "never in it"}),
         (enters, {"Rating": "Hot", "Site": "entered it"}),
     )
@@ -58,10 +58,10 @@ def test_what_changes_outside_the_filter_is_found_and_healed_by_the_audit(filter
         one.delete("Account", deleted)
     filtered.catch_up()
     rows = filtered.pipeline.rows("Account")
-    assert (rows[enters]["Site"], rows[leaves]["Rating"]) == ("entered it", "Hot")
+    assert (rows[enters]["Site"], rows[key_ranges]["Rating"]) == ("entered it", "Hot")
     assert rows[outside]["Site"] != "never in it"
     report = filtered.audit()
-    assert {found.record_id for found in report.differences} == {leaves, outside, deleted}
+    assert {found.record_id for found in report.differences} == {key_ranges, outside, deleted}
     filtered.catch_up()
     assert filtered.audit().differences == []
     assert filtered.pipeline.rows("Account")[deleted]["_is_deleted"]

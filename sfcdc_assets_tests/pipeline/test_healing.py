@@ -19,8 +19,8 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.lake import gap_reconciliation
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.snapshots import Snapshots
-from sfcdc_assets.pipeline import stale_reads
 from sfcdc_assets.pipeline.catch_up import CatchUp
+from sfcdc_assets.pipeline.org_reads import stale_reads
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import (
@@ -127,10 +127,10 @@ def test_just_the_records_in_doubt_are_read_back_whatever_became_of_them(
     assert seen.count("GET /queryAll/") == 1  # the recycle bin, for those that are not there
     assert not [path for path in seen if BULK in path]
     assert_healed(org)
-    told = metadata_of_healing(org)
-    assert (told["records_asked_for"], told["records_gone"], told["doubts_open"]) == (6, 1, {})
-    assert told["api_requests_per_record"] <= 0.5
-    assert told["seconds_to_heal"] < 60
+    description = metadata_of_healing(org)
+    assert (description["records_asked_for"], description["records_gone"], description["doubts_open"]) == (6, 1, {})
+    assert description["api_requests_per_record"] <= 0.5
+    assert description["seconds_to_heal"] < 60
 
 
 def test_a_batch_that_is_too_long_for_a_proxy_is_read_in_smaller_ones(
@@ -205,7 +205,7 @@ def lag(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> Callable[[int
 
     def install(until_pause: int) -> None:
         def sleep(seconds: float) -> None:
-            if seconds < 1:  # until an event is old enough to be pinned after
+            if seconds < 1:  # until an event is old enough to have its watermark after
                 clock.sleep(seconds)
                 return
             pauses.append(seconds)
@@ -311,7 +311,7 @@ def test_healing_that_is_interrupted_anywhere_resumes_and_pays_for_no_read_twice
     def second_commit_fails(table: DeltaTable, *arguments: Any, **options: Any) -> Any:
         if "current_state/Account" in table.table_uri:
             commits.append(table.table_uri)
-            if len(commits) == 2:  # the first one brings the doubt, the second the refetch
+            if len(commits) == 2:  # the first one brings the doubt, the second the read-back
                 raise OSError("interrupted before the commit")
         return commit(table, *arguments, **options)
 

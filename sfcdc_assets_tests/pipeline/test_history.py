@@ -126,9 +126,9 @@ def assert_explained(lived: Lived) -> None:
         if change.entity == "Account" and change.change_type == "UPDATE"
     ]
     change, transaction, field = updates[-1]
-    told = CliRunner().invoke(app, ["explain", "Account", change.record_id, field.lower(), "--json"])
-    assert told.exit_code == 0, told.output
-    links = [json.loads(line) for line in told.output.splitlines()]
+    description = CliRunner().invoke(app, ["explain", "Account", change.record_id, field.lower(), "--json"])
+    assert description.exit_code == 0, description.output
+    links = [json.loads(line) for line in description.output.splitlines()]
     (link,) = [each for each in links if each["transaction_key"] == transaction.transaction_key]
     assert change.after is not None
     assert link["value"] == change.after[field]
@@ -146,13 +146,13 @@ def assert_rebuilding_gives_the_same_rows(lived: Lived) -> None:
         return in_order(frame(lived.pipeline.table(f"{layer}/Account").scan()))
 
     before = {layer: rows(layer) for layer in layers}
-    told = CliRunner().invoke(app, ["rebuild", "--entity", "Account"])
-    assert told.exit_code == 0, told.output
+    description = CliRunner().invoke(app, ["rebuild", "--entity", "Account"])
+    assert description.exit_code == 0, description.output
     for layer in layers:
         assert rows(layer).equals(before[layer]), layer
 
 
-def test_a_layer_whose_folder_was_removed_is_made_anew_by_the_next_sync(lived: Lived) -> None:
+def test_a_layer_whose_folder_was_removed_is_rebuilt_by_the_next_sync(lived: Lived) -> None:
     history = lived.pipeline.warehouse / "history" / "Contact"
     before = in_order(frame(lived.pipeline.table("history/Contact").scan()))
     shutil.rmtree(history)
@@ -161,7 +161,7 @@ def test_a_layer_whose_folder_was_removed_is_made_anew_by_the_next_sync(lived: L
     assert after.equals(before)
 
 
-def test_a_cut_that_does_not_exist_and_a_field_that_does_not_are_told(synced: EmulatedPipeline) -> None:
+def test_a_cut_that_does_not_exist_and_a_field_that_does_not_are_reported(synced: EmulatedPipeline) -> None:
     cut = CliRunner().invoke(app, ["cut", "--at", "1999-01-01"])
     assert (cut.exit_code, "no consistent cut" in cut.output) == (1, True)
     field = CliRunner().invoke(app, ["explain", "Account", "001000000000001", "Nope"])

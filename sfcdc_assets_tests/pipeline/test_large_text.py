@@ -69,42 +69,42 @@ class Texts:
 def texts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Texts]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("texts"), ["Account"], seed=SEED) as pipeline:
-        told = Texts(pipeline)
+        description = Texts(pipeline)
         from_day_zero, chained, nulled, unproven, *_ = ids(pipeline.org, "Account")
-        told.unproven = unproven
+        description.unproven = unproven
         for record_id in (from_day_zero, unproven):
             for name in FIELDS:
-                told.on_day_zero(record_id, name, long_text(told.dice, 60))
+                description.on_day_zero(record_id, name, long_text(description.dice, 60))
         day_zero = {
             (str(record["Id"]), name): record[name] for record in pipeline.org.records("Account") for name in FIELDS
         }
         pipeline.sync()
-        told.values = {key: [(0, str(text), "snapshot")] for key, text in day_zero.items() if text is not None}
+        description.values = {key: [(0, str(text), "snapshot")] for key, text in day_zero.items() if text is not None}
 
         conventions: tuple[Convention, Convention] = ("java-diff-utils", "posix")
         for convention in conventions:
-            told.use(convention)
-            told.write(chained, "Description", long_text(told.dice, 70))
-            told.write(nulled, "Description", long_text(told.dice, 30))
+            description.use(convention)
+            description.write(chained, "Description", long_text(description.dice, 70))
+            description.write(nulled, "Description", long_text(description.dice, 30))
             for _ in range(EDITS):
                 for record_id in (from_day_zero, chained):
-                    told.edit(record_id, "Description")
-                told.edit(from_day_zero, "Account_Plan__c")
-            told.write(nulled, "Description", None)
-            told.write(nulled, "Description", long_text(told.dice, 30))
-            told.edit(nulled, "Description")
+                    description.edit(record_id, "Description")
+                description.edit(from_day_zero, "Account_Plan__c")
+            description.write(nulled, "Description", None)
+            description.write(nulled, "Description", long_text(description.dice, 30))
+            description.edit(nulled, "Description")
             if convention == "posix":
-                _change_unheard(told)
+                _change_unheard(description)
             pipeline.sync()
 
-        told.edit(unproven, "Description")
+        description.edit(unproven, "Description")
         pipeline.sync()
-        yield told
+        yield description
 
 
-def _change_unheard(told: Texts) -> None:
+def _change_unheard(description: Texts) -> None:
     """One event is never sent, so the next two differences have no base they can be proven from."""
-    pipeline, record_id = told.pipeline, told.unproven
+    pipeline, record_id = description.pipeline, description.unproven
     text = str((pipeline.org.record("Account", record_id) or {})["Description"])
     pipeline.server.faults.arm(Fault.LOST_EVENT)
     with pipeline.org.transaction() as one:
@@ -113,9 +113,9 @@ def _change_unheard(told: Texts) -> None:
         with pipeline.org.transaction() as one:
             one.update("Account", record_id, {"Description": f"unheard of\n{text}\n{more}"})
     last = pipeline.server.bus.last_number
-    told.values[record_id, "Description"].append((last, f"unheard of\n{text}\nsecond", "refetch"))
+    description.values[record_id, "Description"].append((last, f"unheard of\n{text}\nsecond", "refetch"))
     plan = (pipeline.org.record("Account", record_id) or {})["Account_Plan__c"]
-    told.values[record_id, "Account_Plan__c"].append((last, str(plan), "refetch"))
+    description.values[record_id, "Account_Plan__c"].append((last, str(plan), "refetch"))
 
 
 def kept(texts: Texts) -> dict[tuple[str, str], list[Value]]:

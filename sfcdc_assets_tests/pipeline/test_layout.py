@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column, ColumnType, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.layout import fit, may_lose
+from sfcdc_assets.pipeline.schemas.evolve import fit, may_lose
 
 
 def no_spark() -> SparkSession:
-    raise AssertionError("no file has to be written anew")
+    raise AssertionError("no file has to be rewritten")
 
 
 @pytest.mark.parametrize("shape", [None, (40, 0, 0)])

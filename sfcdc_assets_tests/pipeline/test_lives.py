@@ -54,7 +54,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_life(life_seed: int, folder: Path, authority: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At any moment history is what the org was, each cut is the org between two transactions, and what is made anew
+    """At any moment history is what the org was, each cut is the org between two transactions, and what is rebuilt
     from `raw_events` and `snapshot` is the same."""
     print(f"seed {life_seed}; again: .venv/bin/python -m pytest {Path(__file__)} --life-seed {life_seed}")
     without_spark(monkeypatch, Random(life_seed))

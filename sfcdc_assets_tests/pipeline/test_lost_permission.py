@@ -39,7 +39,7 @@ def command(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def told(result: Result) -> str:
+def description(result: Result) -> str:
     """What a command says, on one line."""
     return " ".join((result.stdout + result.stderr).split())
 
@@ -58,7 +58,7 @@ def living(pipeline: EmulatedPipeline) -> int:
     return sum(not row["_is_deleted"] for row in pipeline.rows("Account").values())
 
 
-def test_with_view_all_withdrawn_nothing_is_read_nothing_is_deleted_and_everyone_is_told(
+def test_with_view_all_withdrawn_nothing_is_read_nothing_is_deleted_and_everyone_is_reported(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
@@ -72,12 +72,12 @@ def test_with_view_all_withdrawn_nothing_is_read_nothing_is_deleted_and_everyone
     reports = {each["entity"]: each for each in json.loads(audited.stdout)["entities"]}
     assert "View All Records on Account" in reports["Account"]["refused"]
     assert (reports["Contact"]["refused"], reports["Contact"]["in_org"]) == (None, RECORDS)
-    assert "Account: the user has neither View All Data" in told(command("status"))
+    assert "Account: the user has neither View All Data" in description(command("status"))
     with synced.org.transaction() as one:  # its events go on
         one.update("Account", ids(synced.org, "Account")[0], {"Site": "meanwhile"})
     synced_once = command("sync", "--until-caught-up")
     assert synced_once.exit_code == 1
-    assert "Not all is applied. Account: the user has neither" in told(synced_once)
+    assert "Not all is applied. Account: the user has neither" in description(synced_once)
     assert living(synced) == RECORDS
     assert synced.rows("Account")[ids(synced.org, "Account")[0]]["Site"] == "meanwhile"
     synced.org.view_all.give_back()
@@ -105,7 +105,7 @@ def test_where_the_org_does_not_tell_the_threshold_holds_and_a_person_accepts(
     synced_once = command("sync")
     assert synced_once.exit_code == 1
     assert living(synced) == RECORDS
-    assert "Account: snapshot 2 does not show 25 of 30 living rows" in told(command("status"))
+    assert "Account: snapshot 2 does not show 25 of 30 living rows" in description(command("status"))
     assert command("accept", "--entity", "Contact").exit_code == 1
     accepted = command("accept", "--entity", "Account")
     assert (accepted.exit_code, accepted.stdout.strip()) == (
@@ -113,9 +113,9 @@ def test_where_the_org_does_not_tell_the_threshold_holds_and_a_person_accepts(
         "Account: snapshot 2 is accepted; the next run applies it.",
     )
     finished = command("sync", "--until-caught-up")
-    assert finished.exit_code == 0, told(finished)
+    assert finished.exit_code == 0, description(finished)
     rows = synced.rows("Account")
     assert {key for key, row in rows.items() if row["_deleted_reason"] == "hard_deleted"} == set(gone)
     rebuilt = command("rebuild", "--entity", "Account")
-    assert rebuilt.exit_code == 0, told(rebuilt)
+    assert rebuilt.exit_code == 0, description(rebuilt)
     assert synced.rows("Account") == rows

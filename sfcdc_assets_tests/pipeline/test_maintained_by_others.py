@@ -56,7 +56,7 @@ def test_a_snapshot_that_is_put_in_late_goes_back_over_compacted_history(life: Q
         life.catch_up()
     for layer in LAYERS:
         compact(DeltaTable(life.warehouse.uri(f"{layer}/{ENTITY}")))
-    life.snapshot(pinned_at=landed)
+    life.snapshot(watermark_at=landed)
     life.catch_up()
     life.assert_equal()
     assert_versions_follow(versions_of(life.warehouse, ENTITY))

@@ -1,5 +1,5 @@
-"""A month in a few minutes: nothing lost, nothing doubled, no place lost but by an outage that outlasts the retention,
-and no delivery paid for twice but where a stream was begun again."""
+"""A month in a few minutes: nothing lost, nothing doubled, no checkpoint lost but by an outage that outlasts the
+retention, and no delivery paid for twice but where a stream was begun again."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_a_month_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert figures.looks > 200
     assert figures.refused_snapshots > 0
     # By the move to another instance, and by the outage of 80 hours.
-    moved = [channel for day, channel in figures.lost_places if 16 < day < 17]
-    outlasted = [channel for day, channel in figures.lost_places if 25 < day < 29]
-    assert sorted(moved) == sorted(CHANNELS.values()), figures.lost_places
-    assert sorted(outlasted) == sorted(CHANNELS.values()), figures.lost_places
-    assert len(figures.lost_places) == len(moved) + len(outlasted), figures.lost_places
+    moved = [channel for day, channel in figures.lost_checkpoints if 16 < day < 17]
+    outlasted = [channel for day, channel in figures.lost_checkpoints if 25 < day < 29]
+    assert sorted(moved) == sorted(CHANNELS.values()), figures.lost_checkpoints
+    assert sorted(outlasted) == sorted(CHANNELS.values()), figures.lost_checkpoints
+    assert len(figures.lost_checkpoints) == len(moved) + len(outlasted), figures.lost_checkpoints

@@ -15,10 +15,10 @@ import pytest
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.entity_tables import OlderFormat
 from sfcdc_assets.pipeline.entities import entity_states
-from sfcdc_assets.pipeline.entity_tables import OlderFormat
-from sfcdc_assets.pipeline.rebuild import rebuild_entity
+from sfcdc_assets.pipeline.rebuilding.rebuild import rebuild_entity
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
@@ -63,6 +63,6 @@ def test_tables_of_an_older_format_are_refused_with_the_command_that_builds_them
     again = versions_of(warehouse, ENTITY)
     assert_versions_follow(again)
     key = ("Id", "_position", "_change_type", "_valid_from", "_commit_user", "_transaction_key")
-    told = {tuple(row[name] for name in key): values(row) for row in again}
-    assert {tuple(row[name] for name in key): values(row) for row in versions}.items() <= told.items()
+    description = {tuple(row[name] for name in key): values(row) for row in again}
+    assert {tuple(row[name] for name in key): values(row) for row in versions}.items() <= description.items()
     assert apply(warehouse).versions == 0, "it goes on from there"

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
-from sfcdc_assets.change_events.landing import EARLIEST, StreamPlace
+from sfcdc_assets.change_events.raw_event_rows import EARLIEST, StreamCheckpoint
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake import organization as organization_log
 from sfcdc_assets.lake.gap_reconciliation import Ledger
@@ -18,8 +18,8 @@ from sfcdc_assets.lake.organization import OrganizationLog
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline import organization
-from sfcdc_assets.pipeline.organization import (
+from sfcdc_assets.pipeline.landing import same_organization
+from sfcdc_assets.pipeline.landing.same_organization import (
     WrongOrganization,
     accept_organization,
     check_accepted,
@@ -27,7 +27,7 @@ from sfcdc_assets.pipeline.organization import (
     follow_instance,
     owner_of,
 )
-from sfcdc_assets.pubsub.place import ResumePoint
+from sfcdc_assets.pubsub.resume import ResumePoint
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.lake.test_raw_events import events
 
@@ -42,8 +42,8 @@ def warehouse(tmp_path: Path) -> Warehouse:
 
 def landed(warehouse: Warehouse, channel: str = ALL, organization_id: str = OURS) -> None:
     """Three events of Account, which rests on the channel."""
-    place = StreamPlace(channel, 3, 2, ResumePoint(b"\x03"), "t", EARLIEST, 1)
-    RawEvents.open(warehouse).commit(events(1, 2, 3, channel=channel), place, organization_id)
+    checkpoint = StreamCheckpoint(channel, 3, 2, ResumePoint(b"\x03"), "t", EARLIEST, 1)
+    RawEvents.open(warehouse).commit(events(1, 2, 3, channel=channel), checkpoint, organization_id)
     entity = "Account" if channel == ALL else "Case"
     progress = SnapshotProgress(1, entity, channel, 1, "750", None, 1, 0, True, 0, ("Id",))
     Snapshots.open_or_create(warehouse, entity, [ID_COLUMN]).begin(progress)
@@ -95,13 +95,13 @@ def test_of_two_orgs_that_come_at_once_one_is_refused(warehouse: Warehouse, monk
         """The other org's process is faster, once."""
 
         def bind(self, *arguments: Any) -> None:
-            monkeypatch.setattr(organization, "OrganizationLog", OrganizationLog)
+            monkeypatch.setattr(same_organization, "OrganizationLog", OrganizationLog)
             claim_warehouse(warehouse, THEIRS, 1)
             super().bind(*arguments)
 
-    claimed = OrganizationLog(warehouse)
-    claimed.note_instance(ALL, OURS, "EMU1", 0, 1)  # so that the table is there for both
-    monkeypatch.setattr(organization, "OrganizationLog", Late)
+    enriched = OrganizationLog(warehouse)
+    enriched.note_instance(ALL, OURS, "EMU1", 0, 1)  # so that the table is there for both
+    monkeypatch.setattr(same_organization, "OrganizationLog", Late)
     with pytest.raises(WrongOrganization):
         claim_warehouse(warehouse, OURS, 1)
     assert owner_of(warehouse) == THEIRS
@@ -127,8 +127,8 @@ def test_accepting_another_organization_has_the_entities_of_all_channels_read_ag
     # Sales__chn is not configured any more; its entity's rows are the old org's all the same.
     assert accept_organization(warehouse, THEIRS, [ALL], 5) == {ALL: 4, SALES: 4}
     for channel, entity in ((ALL, "Account"), (SALES, "Case")):
-        place = RawEvents.open(warehouse).place(channel)
-        assert (place.position, place.resume.replay_id) == (4, None)
+        checkpoint = RawEvents.open(warehouse).checkpoint(channel)
+        assert (checkpoint.position, checkpoint.resume.replay_id) == (4, None)
         ledger = Ledger.open(warehouse, entity)
         assert ledger is not None
         (doubt,) = ledger.open_doubts()
@@ -167,24 +167,26 @@ def follow(warehouse: Warehouse, instance: str, channel: str = ALL, organization
     return follow_instance(warehouse, channel, organization_id, instance, 9)
 
 
-def test_an_org_on_another_instance_has_lost_its_place_on_each_channel_once(warehouse: Warehouse) -> None:
+def test_an_org_on_another_instance_has_lost_its_checkpoint_on_each_channel_once(warehouse: Warehouse) -> None:
     claim_warehouse(warehouse, OURS, 1)
     landed(warehouse)
     landed(warehouse, SALES)
     assert [follow(warehouse, "USA1", channel) for channel in (ALL, SALES)] == [None, None]
-    assert RawEvents.open(warehouse).place(ALL).resume.replay_id == b"\x03", "an instance that is new to us is no other"
+    assert RawEvents.open(warehouse).checkpoint(ALL).resume.replay_id == b"\x03", (
+        "an instance that is new to us is no other"
+    )
     cleaned_up(warehouse)
-    told = [follow(warehouse, "USA2", channel) for channel in (ALL, SALES, ALL, SALES)]
-    assert told == ["the org moved from the instance USA1 to USA2"] * 2 + [None, None]
+    description = [follow(warehouse, "USA2", channel) for channel in (ALL, SALES, ALL, SALES)]
+    assert description == ["the org moved from the instance USA1 to USA2"] * 2 + [None, None]
     raw_events = RawEvents.open(warehouse)
-    assert [raw_events.place(channel).resume.replay_id for channel in (ALL, SALES)] == [None, None]
+    assert [raw_events.checkpoint(channel).resume.replay_id for channel in (ALL, SALES)] == [None, None]
     ledger = Ledger.open(warehouse, "Account")
     assert ledger is not None
-    assert [(doubt.record_id, doubt.reason) for doubt in ledger.open_doubts()] == [("*", "lost_place")]
+    assert [(doubt.record_id, doubt.reason) for doubt in ledger.open_doubts()] == [("*", "lost_checkpoint")]
     assert [row["what"] for row in rows(warehouse)] == ["bound", *["instance"] * 4]
 
 
-def test_a_channel_without_a_place_has_none_to_lose(warehouse: Warehouse) -> None:
+def test_a_channel_without_a_checkpoint_has_none_to_lose(warehouse: Warehouse) -> None:
     claim_warehouse(warehouse, OURS, 1)
     assert follow(warehouse, "USA1") is None
     assert follow(warehouse, "USA2") is None
@@ -196,8 +198,8 @@ def test_the_instance_of_another_organization_is_not_compared(warehouse: Warehou
     landed(warehouse)
     assert follow(warehouse, "USA1") is None
     accept_organization(warehouse, THEIRS, [ALL], 5)
-    place = StreamPlace(ALL, 9, 9, ResumePoint(b"\x09"), None, EARLIEST, 6)
-    RawEvents.open(warehouse).commit(events(9), place, THEIRS)
+    checkpoint = StreamCheckpoint(ALL, 9, 9, ResumePoint(b"\x09"), None, EARLIEST, 6)
+    RawEvents.open(warehouse).commit(events(9), checkpoint, THEIRS)
     assert follow(warehouse, "EU7", organization_id=THEIRS) is None
     assert "EU7 to EU8" in (follow(warehouse, "EU8", organization_id=THEIRS) or "")
 
@@ -210,7 +212,9 @@ def rows(warehouse: Warehouse) -> list[dict[str, Any]]:
 def test_an_instance_that_was_noted_before_the_warehouse_belonged_to_anybody_is_known_afterwards(
     warehouse: Warehouse,
 ) -> None:
-    assert organization.follow_instance(warehouse, ALL, OURS, "USA1", 1) is None
+    assert same_organization.follow_instance(warehouse, ALL, OURS, "USA1", 1) is None
     claim_warehouse(warehouse, OURS, 2)
     landed(warehouse)
-    assert "moved from the instance USA1 to USA2" in str(organization.follow_instance(warehouse, ALL, OURS, "USA2", 3))
+    assert "moved from the instance USA1 to USA2" in str(
+        same_organization.follow_instance(warehouse, ALL, OURS, "USA2", 3)
+    )

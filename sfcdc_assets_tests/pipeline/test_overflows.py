@@ -1,4 +1,4 @@
-"""Overflows that come faster than the object is read: each snapshot answers the doubts before its pin."""
+"""Overflows that come faster than the object is read: each snapshot answers the doubts before its watermark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads past their retention go, everything else stays, and all can be made anew without them."""
+"""Payloads past their retention go, everything else stays, and all can be rebuilt without them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.payload_retention import drop_payloads, droppable
+from sfcdc_assets.pipeline.landing.payload_retention import drop_payloads, droppable
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, Rows, ids
 from sfcdc_assets_tests.pipeline.story import ledger
 
@@ -45,7 +45,7 @@ def change(pipeline: EmulatedPipeline, value: str) -> None:
             one.delete(entity, ids(pipeline.org, entity)[-1])
 
 
-def pins(warehouse: Warehouse) -> set[int]:
+def watermarks(warehouse: Warehouse) -> set[int]:
     found = [Snapshots.open(warehouse, entity) for entity in ("Account", "Contact")]
     return {snapshot.complete().position for snapshot in found if snapshot and (snapshot.complete() is not None)}
 
@@ -62,7 +62,7 @@ def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
     (kept,) = synced.scan("quarantine")
     assert kept["payload"]
     assert all(payloads(synced).values())
-    assert min(pins(warehouse)) == 0, "of one of the two nothing may go yet"
+    assert min(watermarks(warehouse)) == 0, "of one of the two nothing may go yet"
     assert drop_payloads(warehouse, 3, clock.now_ms()) == [], "too young"
 
     for _ in range(DAYS // POLL_EVERY_DAYS):
@@ -77,15 +77,15 @@ def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
     assert not any(payloads(synced).values())
     assert without_payloads(synced) == landed
     assert [(row["payload"], row["error"]) for row in synced.scan("quarantine")] == [(None, kept["error"])]
-    assert pins(warehouse) == {landed[-1]["position"]}
+    assert watermarks(warehouse) == {landed[-1]["position"]}
 
     change(synced, "3")
     synced.sync()
     synced.assert_equal_to_the_org()
-    assert droppable(warehouse, 3, ahead()) == [], "behind the pin nothing goes"
+    assert droppable(warehouse, 3, ahead()) == [], "behind the watermark nothing goes"
     tables = {name: values(synced.rows(name)) for name in ("Account", "Contact")}
-    told = CliRunner().invoke(app, ["rebuild", "--entity", "Account", "--entity", "Contact"])
-    assert told.exit_code == 0, told.stderr
+    description = CliRunner().invoke(app, ["rebuild", "--entity", "Account", "--entity", "Contact"])
+    assert description.exit_code == 0, description.stderr
     for name, rows in tables.items():
         assert values(synced.rows(name)) == rows, "a version may begin at the snapshot now"
     assert [entry for entry in ledger(synced) if entry["status"] == "open"] == []

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE
-from sfcdc_assets.pipeline import read_back
+from sfcdc_assets.pipeline.org_reads import read_back
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, Rows
 from sfcdc_assets_tests.pipeline.rest_records import RestRecords, differences
 from sfcdc_assets_tests.pipeline.story import Entry, ledger, story, unhealed, waits
@@ -56,9 +56,9 @@ class People:
         self.rest.update("Account", {self.accounts[name]: values})
 
     def sync(self) -> None:
-        told = len(ledger(self.pipeline, *ENTITIES))
+        description = len(ledger(self.pipeline, *ENTITIES))
         self.pipeline.sync()
-        self.ledgers.append(ledger(self.pipeline, *ENTITIES)[told:])
+        self.ledgers.append(ledger(self.pipeline, *ENTITIES)[description:])
         self.tables.append({entity: self.pipeline.rows(entity) for entity in ENTITIES})
         self.pipeline.assert_equal_to_the_org(ENTITIES)
         self.differing.append([])
@@ -77,38 +77,38 @@ def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("people")
     with story(folder, ENTITIES, records=3) as pipeline, pytest.MonkeyPatch.context() as patch:
         pipeline.org.setup.enable_person_accounts()
-        told = People(pipeline, RestRecords(pipeline))
+        description = People(pipeline, RestRecords(pipeline))
         for name in ("old", "renamed", "touched", "deleted", "restored"):
-            told.person(name)
+            description.person(name)
         for name in ("becoming", "unseen", "between", "firm"):
-            told.business(name)
+            description.business(name)
         patch.setenv("SFCDC_ENTITIES", "Contact")
         pipeline.sync()
 
-        told.update("between", RecordTypeId=PERSON_TYPE)
+        description.update("between", RecordTypeId=PERSON_TYPE)
         patch.delenv("SFCDC_ENTITIES")
-        told.sync()
+        description.sync()
 
-        told.person("new", FirstName=None, Salutation=None)
-        told.update("renamed", FirstName="Augusta", LastName="Lovelace", PersonEmail=None)
-        told.rest.update("Contact", {told.contacts["old"]: {"LastName": "King", "MailingCity": None}})
-        told.update("touched", Industry="Energy", PersonMailingCity="Ulm", Level__pc=None)
-        told.update("becoming", RecordTypeId=PERSON_TYPE[:15])
-        told.business("at once")
-        told.update("at once", RecordTypeId=PERSON_TYPE)
-        told.update("firm", Name="Firm 2")
+        description.person("new", FirstName=None, Salutation=None)
+        description.update("renamed", FirstName="Augusta", LastName="Lovelace", PersonEmail=None)
+        description.rest.update("Contact", {description.contacts["old"]: {"LastName": "King", "MailingCity": None}})
+        description.update("touched", Industry="Energy", PersonMailingCity="Ulm", Level__pc=None)
+        description.update("becoming", RecordTypeId=PERSON_TYPE[:15])
+        description.business("at once")
+        description.update("at once", RecordTypeId=PERSON_TYPE)
+        description.update("firm", Name="Firm 2")
         for name in ("deleted", "restored"):
-            told.rest.delete("Account", told.accounts[name])
-        told.rest.undelete("Account", told.accounts["restored"])
-        told.sync()
+            description.rest.delete("Account", description.accounts[name])
+        description.rest.undelete("Account", description.accounts["restored"])
+        description.sync()
 
-        told.update("becoming", RecordTypeId=BUSINESS_TYPE)
+        description.update("becoming", RecordTypeId=BUSINESS_TYPE)
         # A reading takes so many records at a time and leaves the rest to the next.
         patch.setattr(read_back, "RECORDS", 1)
         pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
-        told.update("unseen", RecordTypeId=PERSON_TYPE)
-        told.sync()
-        yield told
+        description.update("unseen", RecordTypeId=PERSON_TYPE)
+        description.sync()
+        yield description
 
 
 def test_both_tables_equal_the_org_after_each_sync(people: People) -> None:
@@ -128,7 +128,9 @@ def test_a_person_has_its_parts_its_whole_name_and_its_contacts_fields(people: P
 
 
 def test_only_a_person_whose_name_the_events_left_open_is_read_back(people: People) -> None:
-    names = {("Account", name, "untold_value") for name in ("new", "renamed", "old", "becoming", "restored", "at once")}
+    names = {
+        ("Account", name, "missing_value") for name in ("new", "renamed", "old", "becoming", "restored", "at once")
+    }
     assert people.doubts(0) == {("Contact", "between", "silent_change")}
     assert people.doubts(1) == names | {("Contact", name, "silent_change") for name in ("becoming", "at once")}
     assert people.doubts(2) == {

@@ -46,7 +46,7 @@ SENTINELS = ("SENTINEL", "sentinel", "1911-", "777123454321", KEY)
 
 
 @dataclass
-class Told:
+class Reported:
     """The pipeline, and what it said besides tables."""
 
     pipeline: EmulatedPipeline
@@ -89,66 +89,66 @@ def lines(text: str, count: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reported]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("privacy"), ["Contact", "Lead"], records=6, seed=SEED) as pipeline:
-        told = Told(pipeline)
+        description = Reported(pipeline)
         handler = logging.Handler(logging.DEBUG)
-        handler.emit = lambda record: told.logged.append(record.getMessage() + str(record.exc_info or ""))  # type: ignore[method-assign]
+        handler.emit = lambda record: description.logged.append(record.getMessage() + str(record.exc_info or ""))  # type: ignore[method-assign]
         logging.getLogger().addHandler(handler)
         with pytest.MonkeyPatch.context() as patch:
             for name, value in SETTINGS.items():
                 patch.setenv(name, value)
-            live(told)
-        yield told
+            live(description)
+        yield description
         logging.getLogger().removeHandler(handler)
 
 
-def live(told: Told) -> None:
+def live(description: Reported) -> None:
     """Day zero, then every way that a value can come by."""
-    org, faults = told.pipeline.org, told.pipeline.server.faults
+    org, faults = description.pipeline.org, description.pipeline.server.faults
     for kind, options in FIELDS.items():
         for prefix in ("Out", "Hash", "Open"):
             org.setup.add_field("Contact", f"{prefix}_{kind}__c", options)
     names = ("updated", "differed", "gone", "gap", "garbled", "drifted")
-    told.ids = dict(zip(names, ids(org, "Contact"), strict=True))
+    description.ids = dict(zip(names, ids(org, "Contact"), strict=True))
     with org.database.transaction():
-        for record_id in told.ids.values():
-            org.store.update(org.definitions["Contact"], record_id, stored(told.all_values()))
-    told.pipeline.sync()
+        for record_id in description.ids.values():
+            org.store.update(org.definitions["Contact"], record_id, stored(description.all_values()))
+    description.pipeline.sync()
 
     with org.transaction() as one:
         one.update("Lead", ids(org, "Lead")[0], {"LastName": "SENTINEL"})
         one.delete("Lead", ids(org, "Lead")[1])
-        told.ids["created"] = one.create("Contact", told.all_values())
-    told.update("updated", **told.all_values())
-    told.update("updated", Hash_Mail__c=None, Out_Mail__c=None, Hash_Day__c=None)
+        description.ids["created"] = one.create("Contact", description.all_values())
+    description.update("updated", **description.all_values())
+    description.update("updated", Hash_Mail__c=None, Out_Mail__c=None, Hash_Day__c=None)
     for name in ("Hash_Long__c", "Out_Long__c", "Open_Long__c"):
-        before = str((org.record("Contact", told.ids["differed"]) or {})[name])
-        told.update("differed", **{name: before + "\nand one line"})
+        before = str((org.record("Contact", description.ids["differed"]) or {})[name])
+        description.update("differed", **{name: before + "\nand one line"})
     with org.transaction() as one:
-        one.delete("Contact", told.ids["gone"])
+        one.delete("Contact", description.ids["gone"])
     faults.arm(Fault.INTERNAL_ERROR)
-    told.update("gap", **told.all_values())
+    description.update("gap", **description.all_values())
     faults.arm(Fault.GARBLED_BODY)
-    told.update("garbled", **told.all_values())
-    told.pipeline.sync()
+    description.update("garbled", **description.all_values())
+    description.pipeline.sync()
 
     faults.arm(Fault.GARBLED_HEADER)
-    told.update("garbled", **told.all_values())
-    told.pipeline.sync()
+    description.update("garbled", **description.all_values())
+    description.pipeline.sync()
 
     with org.database.transaction():
-        org.store.update(org.definitions["Contact"], told.ids["drifted"], stored(told.values("Hash")))
-        org.store.update(org.definitions["Contact"], told.ids["updated"], stored(told.values("Out")))
-    told.sfcdc("verify", "--json")
-    told.sfcdc("verify", "--repair")
-    told.sfcdc("verify")
-    told.sfcdc("status", "--json")
-    told.sfcdc("status")
-    told.sfcdc("explain", "Contact", told.ids["differed"], "--json")
-    told.sfcdc("explain", "Contact", told.ids["updated"])
-    told.sfcdc("cut", "--json")
+        org.store.update(org.definitions["Contact"], description.ids["drifted"], stored(description.values("Hash")))
+        org.store.update(org.definitions["Contact"], description.ids["updated"], stored(description.values("Out")))
+    description.sfcdc("verify", "--json")
+    description.sfcdc("verify", "--repair")
+    description.sfcdc("verify")
+    description.sfcdc("status", "--json")
+    description.sfcdc("status")
+    description.sfcdc("explain", "Contact", description.ids["differed"], "--json")
+    description.sfcdc("explain", "Contact", description.ids["updated"])
+    description.sfcdc("cut", "--json")
 
 
 def stored(values: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def milliseconds(text: str) -> int:
 
 
 @pytest.fixture
-def told(shared: Told, monkeypatch: pytest.MonkeyPatch) -> Told:
+def description(shared: Reported, monkeypatch: pytest.MonkeyPatch) -> Reported:
     go_on(shared.pipeline, monkeypatch)
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
@@ -206,23 +206,23 @@ def private_files(warehouse: Path) -> dict[str, list[str]]:
     return {path: texts for path, texts in found.items() if texts}
 
 
-def test_no_file_but_those_of_raw_events_has_a_private_value(told: Told) -> None:
-    found = private_files(told.pipeline.warehouse)
+def test_no_file_but_those_of_raw_events_has_a_private_value(description: Reported) -> None:
+    found = private_files(description.pipeline.warehouse)
     assert any(path.startswith("raw_events/") for path in found), "the search finds what is there"
     assert {path: texts for path, texts in found.items() if not path.startswith("raw_events/")} == {}
 
 
-def test_no_event_of_dagsters_no_log_and_no_output_has_a_private_value(told: Told) -> None:
-    instance = told.pipeline.instance
+def test_no_event_of_dagsters_no_log_and_no_output_has_a_private_value(description: Reported) -> None:
+    instance = description.pipeline.instance
     runs = [record.dagster_run.run_id for record in instance.get_run_records()]
     assert len(runs) >= 5
     entries = [serialize_value(entry) for run in (*runs, "") for entry in instance.all_logs(run)]
     assert any("example.com" in entry for entry in entries), "samples of rows are among them"
     assert found_in(entries) == []
-    assert found_in(told.logged) == []
-    assert found_in(told.pipeline.said) == []
-    assert len(told.printed) >= 8
-    assert {command: found_in([text]) for command, text in told.printed.items() if found_in([text])} == {}
+    assert found_in(description.logged) == []
+    assert found_in(description.pipeline.said) == []
+    assert len(description.printed) >= 8
+    assert {command: found_in([text]) for command, text in description.printed.items() if found_in([text])} == {}
 
 
 def expected(name: str, kind: str, value: Any) -> Any:
@@ -241,8 +241,8 @@ def expected(name: str, kind: str, value: Any) -> Any:
     return date.fromisoformat(value) if kind == "date" else value
 
 
-def test_hashes_are_the_hmac_of_the_orgs_own_values_and_what_is_left_out_has_no_column(told: Told) -> None:
-    org, rows = told.pipeline.org, told.pipeline.rows("Contact")
+def test_hashes_are_the_hmac_of_the_orgs_own_values_and_what_is_left_out_has_no_column(description: Reported) -> None:
+    org, rows = description.pipeline.org, description.pipeline.rows("Contact")
     kinds = {f.name: f.type for f in org.definitions["Contact"].stored_fields}
     checked = 0
     for record in org.records("Contact", include_deleted=True):
@@ -254,35 +254,43 @@ def test_hashes_are_the_hmac_of_the_orgs_own_values_and_what_is_left_out_has_no_
     assert checked > 50
     assert not [row for row in rows.values() if row["_in_doubt"]]
     for table in ("current_state", "history", "snapshot"):
-        names = {f.name for f in told.pipeline.table(f"{table}/Contact").schema().fields}
+        names = {f.name for f in description.pipeline.table(f"{table}/Contact").schema().fields}
         assert {name for name in names if name.startswith(("Out_", "Mailing"))} == set()
         assert {f"Hash_{kind}__c" for kind in FIELDS} < names
-    texts = told.pipeline.scan("text_fields/Contact")
+    texts = description.pipeline.scan("text_fields/Contact")
     assert {row["field"] for row in texts} == {"Open_Long__c", "Description"} & {row["field"] for row in texts}
     assert "Open_Long__c" in {row["field"] for row in texts}
 
 
-def test_of_an_object_that_is_left_out_as_a_whole_the_ids_and_what_became_of_them_are_kept(told: Told) -> None:
-    rows = told.pipeline.rows("Lead")
-    assert rows.keys() == {str(record["Id"]) for record in told.pipeline.org.records("Lead", include_deleted=True)}
+def test_of_an_object_that_is_left_out_as_a_whole_the_ids_and_what_became_of_them_are_kept(
+    description: Reported,
+) -> None:
+    rows = description.pipeline.rows("Lead")
+    assert rows.keys() == {
+        str(record["Id"]) for record in description.pipeline.org.records("Lead", include_deleted=True)
+    }
     (gone,) = (record_id for record_id, row in rows.items() if row["_is_deleted"])
     assert {name for name in rows[gone] if not name.startswith("_")} == {"Id"}
-    versions = [row for row in told.pipeline.all_versions("Lead") if row["_valid_to"] is None]
+    versions = [row for row in description.pipeline.all_versions("Lead") if row["_valid_to"] is None]
     assert len(versions) == len(rows)
-    assert told.sfcdc("verify", "--entity", "Lead").exit_code == 0
+    assert description.sfcdc("verify", "--entity", "Lead").exit_code == 0
 
 
-def test_only_the_hashed_text_comes_into_doubt_by_a_diff(told: Told) -> None:
-    of_record = [each for each in ledger(told.pipeline, "Contact") if each["record_id"] == told.ids["differed"]]
+def test_only_the_hashed_text_comes_into_doubt_by_a_diff(description: Reported) -> None:
+    of_record = [
+        each for each in ledger(description.pipeline, "Contact") if each["record_id"] == description.ids["differed"]
+    ]
     assert [(each["reason"], each["detail"]) for each in of_record] == [
         ("hashed_diff", "Hash_Long__c: a diff cannot be applied to a hash")
     ]
-    assert unhealed(told.pipeline) == []
+    assert unhealed(description.pipeline) == []
 
 
-def test_status_tells_what_is_hidden_and_which_rule_hides_nothing(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_tells_what_is_hidden_and_which_rule_hides_nothing(
+    description: Reported, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SFCDC_EXCLUDE", SETTINGS["SFCDC_EXCLUDE"] + ",Contact.Emial")
-    privacy = json.loads(told.sfcdc("status", "--json").stdout)["privacy"]
+    privacy = json.loads(description.sfcdc("status", "--json").stdout)["privacy"]
     assert {f"Out_{kind}__c" for kind in FIELDS} | {"MailingCity"} <= set(privacy["left_out"]["Contact"])
     assert set(privacy["hashed"]["Contact"]) == {f"Hash_{kind}__c" for kind in FIELDS} | {
         "FirstName",
@@ -292,21 +300,21 @@ def test_status_tells_what_is_hidden_and_which_rule_hides_nothing(told: Told, mo
     assert (privacy["rules_without_column"], privacy["conflicts"]) == (["Contact.Emial"], {})
     monkeypatch.setenv("SFCDC_HASH", "Contact.Title")
     assert "Contact: current_state/Contact, history/Contact, snapshot/Contact were written with other settings" in (
-        told.sfcdc("status").stdout
+        description.sfcdc("status").stdout
     )
 
 
-def test_undecodable_events_are_in_quarantine_without_their_payload(told: Told) -> None:
-    kept = told.pipeline.scan("quarantine")
+def test_undecodable_events_are_in_quarantine_without_their_payload(description: Reported) -> None:
+    kept = description.pipeline.scan("quarantine")
     assert len(kept) == 2
     assert [(row["payload"], bool(row["error"])) for row in kept] == [(None, True), (None, True)]
 
 
-def test_verify_compares_hashes_and_knows_nothing_of_what_is_left_out(told: Told) -> None:
-    first = json.loads(told.printed["verify --json"])
+def test_verify_compares_hashes_and_knows_nothing_of_what_is_left_out(description: Reported) -> None:
+    first = json.loads(description.printed["verify --json"])
     assert {report["entity"] for report in first["entities"]} == {"Contact", "Lead"}
     differences = [each for report in first["entities"] for each in report["differences"]]
-    assert {each["record_id"] for each in differences} == {told.ids["drifted"]}
+    assert {each["record_id"] for each in differences} == {description.ids["drifted"]}
     assert {each["field"] for each in differences} >= {f"Hash_{kind}__c" for kind in ("Note", "Long", "Mail", "Score")}
     assert all(len(each["in_org"]) == len(each["in_table"]) == 64 for each in differences)
-    assert told.sfcdc("verify").exit_code == 0
+    assert description.sfcdc("verify").exit_code == 0

@@ -26,7 +26,7 @@ def layers_with(pipeline: EmulatedPipeline, searched: set[str]) -> set[str]:
     return {path.parts[0] for path in found}
 
 
-def test_settings_that_tables_do_not_keep_stop_the_entity_until_it_is_copied_anew(
+def test_settings_that_tables_do_not_keep_stop_the_entity_until_it_is_copied_again(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record_id = ids(synced.org, "Contact")[0]
@@ -50,11 +50,11 @@ def test_settings_that_tables_do_not_keep_stop_the_entity_until_it_is_copied_ane
         "`sfcdc rebuild --from-org --entity Contact`",
     ):
         assert part in str(failed.value)
-    told = CliRunner().invoke(app, ["verify", "--entity", "Contact"])
-    assert (told.exit_code, "in its table Phone is to be left out" in told.stderr) == (1, True)
+    description = CliRunner().invoke(app, ["verify", "--entity", "Contact"])
+    assert (description.exit_code, "in its table Phone is to be left out" in description.stderr) == (1, True)
 
-    told = CliRunner().invoke(app, ["rebuild", "--from-org", "--entity", "Contact"])
-    assert told.exit_code == 0, told.stderr
+    description = CliRunner().invoke(app, ["rebuild", "--from-org", "--entity", "Contact"])
+    assert description.exit_code == 0, description.stderr
     assert layers_with(synced, phones | days) == set()
     rows = synced.rows("Contact")
     assert all("Phone" not in row for row in rows.values())

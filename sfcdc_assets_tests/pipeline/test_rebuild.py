@@ -1,4 +1,4 @@
-"""Layers made anew from what was landed: the same rows, whatever was read from the org meanwhile, and when."""
+"""Layers rebuilt from what was landed: the same rows, whatever was read from the org meanwhile, and when."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def rows(pipeline: EmulatedPipeline, layer: str, entity: str) -> pl.DataFrame:
 def rebuilt_to_the_same_rows(pipeline: EmulatedPipeline, entity: str) -> None:
     before = {layer: rows(pipeline, layer, entity) for layer in LAYERS}
     doubts = ledger(pipeline, entity)
-    told = CliRunner().invoke(app, ["rebuild", "--entity", entity])
-    assert told.exit_code == 0, told.output
+    description = CliRunner().invoke(app, ["rebuild", "--entity", entity])
+    assert description.exit_code == 0, description.output
     for layer in LAYERS:
         assert_same(layer, before[layer], rows(pipeline, layer, entity))
     assert ledger(pipeline, entity) == doubts, "the ledger is not written again"
@@ -100,7 +100,7 @@ def test_history_reaches_back_to_the_first_snapshot_and_dropped_fields_keep_thei
     assert synced.rows("Account")[second]["Region__c"] == f"R{second}"
 
 
-def test_a_snapshot_pinned_before_applied_events_is_put_in_before_them(
+def test_a_snapshot_with_a_watermark_before_applied_events_is_put_in_before_them(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     org = synced.org

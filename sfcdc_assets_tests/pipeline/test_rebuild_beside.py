@@ -16,8 +16,8 @@ from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.lake.beside import PREFIX
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
-from sfcdc_assets.pipeline.rebuild import LAYERS, rebuild_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.rebuilding.rebuild import LAYERS, rebuild_entity
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 

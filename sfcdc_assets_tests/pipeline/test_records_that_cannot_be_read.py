@@ -81,15 +81,15 @@ def test_a_deleted_record_that_cannot_be_read_keeps_no_other_from_healing(life: 
     life.assert_equal()
 
 
-def test_the_reasons_of_several_are_told_apart(life: QuietLife) -> None:
+def test_the_reasons_of_several_are_reported_apart(life: QuietLife) -> None:
     refused, spoiled, *others = life.ids()[:10]
     life.settings(spoiled_records={refused: (), spoiled: ("AnnualRevenue",)})
     doubt(life, [refused, spoiled, *others])
     life.catch_up()
-    told = {record_id: doubt["last_error"] for record_id, doubt in life.open_doubts().items()}
-    assert told.keys() == {refused, spoiled}
-    assert "500" in told[refused]
-    assert "AnnualRevenue holds a value that is no double" in told[spoiled]
+    description = {record_id: doubt["last_error"] for record_id, doubt in life.open_doubts().items()}
+    assert description.keys() == {refused, spoiled}
+    assert "500" in description[refused]
+    assert "AnnualRevenue holds a value that is no double" in description[spoiled]
     assert len(rows_of(life.warehouse, LEDGER)) == 10
 
 

@@ -14,17 +14,17 @@ from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entities import entity_states
-from sfcdc_assets.pipeline.lander import Poller
-from sfcdc_assets.pipeline.org import connect
-from sfcdc_assets.pipeline.snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 
 def no_spark() -> SparkSession:
-    raise AssertionError("no file has to be written anew")
+    raise AssertionError("no file has to be rewritten")
 
 
-def test_an_interrupted_answer_is_not_begun_anew_because_events_have_landed(
+def test_an_interrupted_answer_is_not_begun_again_because_events_have_landed(
     make_pipeline: Callable[..., EmulatedPipeline],
 ) -> None:
     pipeline = make_pipeline("Account", records=20)
@@ -53,7 +53,7 @@ def test_an_interrupted_answer_is_not_begun_anew_because_events_have_landed(
         pinned, landed = landed, change_and_land()
         report = take()
         assert (report.number, report.resumed, report.position) == (2, True, pinned)
-        assert RawEvents.open(warehouse).place(CHANNEL).position > pinned
+        assert RawEvents.open(warehouse).tracker(CHANNEL).position > pinned
 
 
 def test_doubts_that_come_faster_than_the_object_is_read_do_not_starve_its_snapshot(

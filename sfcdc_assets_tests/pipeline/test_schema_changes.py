@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.pipeline.schema_changes import schema_changes
+from sfcdc_assets.pipeline.schemas.schema_changes import schema_changes
 
 
 def column(name: str, type_: pa.DataType, salesforce: str, *, retired: bool = False) -> pa.Field:
@@ -18,7 +18,7 @@ SIZE = column("Size__c", pa.int32(), "int")
 ZONE = column("Zone__c", pa.string(), "picklist")
 
 
-def told(before: list[pa.Field], after: list[pa.Field]) -> list[str]:
+def description(before: list[pa.Field], after: list[pa.Field]) -> list[str]:
     return [str(change) for change in schema_changes(pa.schema(before), pa.schema(after))]
 
 
@@ -47,8 +47,8 @@ def told(before: list[pa.Field], after: list[pa.Field]) -> list[str]:
         ([ID, SIZE], [SIZE, ID], []),
     ],
 )
-def test_each_change_of_a_column_is_told(before: list[pa.Field], after: list[pa.Field], changes: list[str]) -> None:
-    assert told(before, after) == changes
+def test_each_change_of_a_column_is_reported(before: list[pa.Field], after: list[pa.Field], changes: list[str]) -> None:
+    assert description(before, after) == changes
 
 
 def test_a_new_table_is_no_change() -> None:

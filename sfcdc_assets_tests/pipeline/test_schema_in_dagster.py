@@ -55,12 +55,14 @@ class Shown:
         return result.passed, {name: value.value for name, value in result.metadata.items()}
 
 
-def test_fields_that_come_go_and_come_back_are_told_and_followed(synced: EmulatedPipeline) -> None:
+def test_fields_that_come_go_and_come_back_are_reported_and_followed(synced: EmulatedPipeline) -> None:
     shown, setup = Shown(synced), synced.org.setup
     setup.add_field("Account", "Region__c", {"type": "string", "length": 40}, values=lambda record: "somewhere")
     setup.add_field("Account", "Zone__c", {"type": "double", "precision": 18, "scale": 2})
-    told = shown.sync_after(Zone__c=2.5)
-    assert told == ["Region__c added (string); Zone__c added (double)", "none"], "the second run is after the snapshot"
+    description = shown.sync_after(Zone__c=2.5)
+    assert description == ["Region__c added (string); Zone__c added (double)", "none"], (
+        "the second run is after the snapshot"
+    )
     assert shown.column("Zone__c").tags == {"salesforce_type": "double"}
     assert shown.column("Description").tags == {"salesforce_type": "textarea", "large_text": "true"}
     assert shown.sources("raw_events", "change_type") == ["ChangeEvents.ChangeEventHeader.changeType"]

@@ -58,19 +58,19 @@ def test_one_run_is_asked_for_whatever_the_number_of_entities_touched(synced: Em
     with synced.org.transaction() as both:
         both.update("Contact", ids(synced.org, "Contact")[0], {"Title": "x"})
         both.update("Account", ids(synced.org, "Account")[0], {"Name": "x"})
-    told = synced.sensor_tick()
-    assert not told.run_requests
-    assert "the last transaction may not be complete yet" in str(told.skip_message)
-    (added,) = told.dynamic_partitions_requests
+    description = synced.sensor_tick()
+    assert not description.run_requests
+    assert "the last transaction may not be complete yet" in str(description.skip_message)
+    (added,) = description.dynamic_partitions_requests
     assert list(added.partition_keys) == ["Account", "Contact"]
-    assert {event.partition for event in told.asset_events if isinstance(event, dg.AssetMaterialization)} == {
+    assert {event.partition for event in description.asset_events if isinstance(event, dg.AssetMaterialization)} == {
         "Account",
         "Contact",
     }
     assert landed(synced) == [1, 2]
-    told = tick_when_settled(synced)
-    assert told.run_requests is not None
-    (request,) = told.run_requests
+    description = tick_when_settled(synced)
+    assert description.run_requests is not None
+    (request,) = description.run_requests
     assert request.job_name == "sync"
     assert [request.tags[name] for name in RANGE] == ["Account", "Contact"]
     assert request.run_key is None
@@ -82,18 +82,18 @@ def test_an_entity_that_was_not_touched_is_not_asked_for(synced: EmulatedPipelin
     with synced.org.transaction() as one:
         one.update("Contact", ids(synced.org, "Contact")[0], {"Title": "x"})
     synced.sensor_tick()
-    told = tick_when_settled(synced)
-    assert told.run_requests is not None
-    assert [[request.tags[name] for name in RANGE] for request in told.run_requests] == [["Contact", "Contact"]]
-    assert not told.dynamic_partitions_requests
+    description = tick_when_settled(synced)
+    assert description.run_requests is not None
+    assert [[request.tags[name] for name in RANGE] for request in description.run_requests] == [["Contact", "Contact"]]
+    assert not description.dynamic_partitions_requests
 
 
 def test_the_first_tick_of_all_asks_for_one_snapshot_run(make_pipeline: Callable[..., EmulatedPipeline]) -> None:
     pipeline = make_pipeline("Account", "Contact", "Lead", records=3)
-    told = pipeline.sensor_tick()
-    assert told.run_requests is not None
-    assert [request.job_name for request in told.run_requests] == ["snapshot"]
-    assert [told.run_requests[0].tags[name] for name in RANGE] == ["Account", "Lead"]
+    description = pipeline.sensor_tick()
+    assert description.run_requests is not None
+    assert [request.job_name for request in description.run_requests] == ["snapshot"]
+    assert [description.run_requests[0].tags[name] for name in RANGE] == ["Account", "Lead"]
 
 
 def test_an_entity_that_the_stream_names_first_becomes_a_partition(synced: EmulatedPipeline) -> None:
@@ -101,18 +101,20 @@ def test_an_entity_that_the_stream_names_first_becomes_a_partition(synced: Emula
     synced.org.selected_entities = ["Account", "Contact", "Case"]
     with synced.org.transaction() as one:
         one.create("Case", {"Subject": "new to the channel"})
-    told = synced.sensor_tick()
-    assert [list(added.partition_keys) for added in told.dynamic_partitions_requests] == [["Case"]]
-    assert told.run_requests is not None
-    assert [(request.job_name, request.tags[RANGE[0]]) for request in told.run_requests] == [("snapshot", "Case")]
+    description = synced.sensor_tick()
+    assert [list(added.partition_keys) for added in description.dynamic_partitions_requests] == [["Case"]]
+    assert description.run_requests is not None
+    assert [(request.job_name, request.tags[RANGE[0]]) for request in description.run_requests] == [
+        ("snapshot", "Case")
+    ]
 
 
 def test_nothing_new_is_a_skip_that_says_whether_the_stream_has_answered(synced: EmulatedPipeline) -> None:
     """That a call could be made says nothing about the stream: it is heard of with an event or a keepalive."""
-    told = synced.sensor_tick()
-    assert not told.run_requests
+    description = synced.sensor_tick()
+    assert not description.run_requests
     nothing = f"0 events landed on {CHANNEL}, position 0"
-    assert told.skip_message == f"{nothing} (the stream has not answered yet); all 2 entities are up to date."
+    assert description.skip_message == f"{nothing} (the stream has not answered yet); all 2 entities are up to date."
     tick_for(synced, KEEPALIVE_SECONDS)
     clock.sleep(LOOK_SECONDS)
     assert synced.sensor_tick().skip_message == f"{nothing}; all 2 entities are up to date."
@@ -124,11 +126,11 @@ def test_a_run_that_is_queued_or_at_work_is_named_and_the_tick_lands_all_the_sam
     synced: EmulatedPipeline, status: dg.DagsterRunStatus
 ) -> None:
     make_events(synced, 3)
-    told = synced.sensor_tick()
-    assert told.run_requests is not None
+    description = synced.sensor_tick()
+    assert description.run_requests is not None
     run = synced.instance.create_run_for_job(
         job_def=_a_job_of_the_same_name,
-        tags=dict(told.run_requests[0].tags),
+        tags=dict(description.run_requests[0].tags),
         status=status,
         remote_job_origin=RemoteJobOrigin(
             RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("of the test"), "of the test"), "sync"
@@ -166,9 +168,9 @@ def test_a_refused_token_fails_the_tick(synced: EmulatedPipeline, monkeypatch: p
 def test_a_stream_that_breaks_at_its_start_heals_within_the_tick(synced: EmulatedPipeline, fault: Fault) -> None:
     make_events(synced, 30)
     synced.server.faults.arm(fault)
-    told = synced.sensor_tick()
+    description = synced.sensor_tick()
     assert synced.server.faults.armed(fault) == 0
-    assert told.run_requests
+    assert description.run_requests
     assert landed(synced) == list(range(1, synced.server.bus.last_number + 1))
 
 
@@ -206,9 +208,9 @@ def test_a_first_answer_that_comes_late_is_landed_by_the_tick_that_hears_it_and_
     published = synced.server.bus.last_number
     synced.server.faults.arm(Fault.LATE_ANSWER, seconds=30)
     for _ in range(3):
-        told = synced.sensor_tick()
-        assert "the stream has not answered yet" in str(told.skip_message)
-        assert not told.run_requests
+        description = synced.sensor_tick()
+        assert "the stream has not answered yet" in str(description.skip_message)
+        assert not description.run_requests
     clock.sleep(30)
     assert synced.sensor_tick().run_requests
     assert landed(synced) == list(range(1, published + 1))

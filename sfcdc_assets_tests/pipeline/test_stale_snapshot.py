@@ -1,4 +1,5 @@
-"""A snapshot that shows an older state than the events before its pin is not believed where it contradicts them."""
+"""A snapshot that shows an older state than the events before its watermark is not believed where it contradicts
+them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.pipeline.stale_reads import older_than_events
+from sfcdc_assets.pipeline.org_reads.stale_reads import older_than_events
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, LEDGER, LONGEST_LAG_MS, QuietLife, quiet
 
@@ -155,7 +156,7 @@ def test_rebuilding_from_snapshots_that_were_not_believed_gives_the_same_rows(li
     second = life.snapshot()
     assert (second.number, second.position) == (first.number + 1, first.position)
     life.catch_up()
-    assert life.open_doubts(), "the second snapshot of one pin raises doubts of its own"
+    assert life.open_doubts(), "the second snapshot of one watermark raises doubts of its own"
     life.clock.advance(LONGEST_LAG_MS)
     life.catch_up()
     before = layers(life)

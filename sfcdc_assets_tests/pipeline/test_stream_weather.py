@@ -10,8 +10,8 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.pipeline.channel_reader import LOOK_SECONDS
-from sfcdc_assets.pipeline.patience import PIN
+from sfcdc_assets.pipeline.landing.channel_reader import LOOK_SECONDS
+from sfcdc_assets.pipeline.landing.patience import WATERMARK
 from sfcdc_assets.pubsub.errors import PubSubUnavailable
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
@@ -53,15 +53,17 @@ def test_a_pause_between_events_of_one_replay_id_loses_none_of_them_to_ticks(wea
     assert weather.delivered == 8
 
 
-def test_a_process_that_dies_in_the_pause_leaves_a_place_before_the_group_and_nothing_doubled(weather: Stream) -> None:
+def test_a_process_that_dies_in_the_pause_leaves_a_resume_point_before_the_group_and_nothing_doubled(
+    weather: Stream,
+) -> None:
     weather.update(39)
     weather.siblings(*range(8))
     weather.pause(after=5, seconds=30)
     reader = weather.reader()
-    reader.land(PIN)
+    reader.land(WATERMARK)
     assert weather.records_landed() == weather.ids(39, 0, 1, 2, 3)
-    place = weather.place()
-    assert len(place.resume.open_marks) == 4
+    checkpoint = weather.checkpoint()
+    assert len(checkpoint.resume.open_marks) == 4
     reader.drop()
     weather.poll_until_settled()
     weather.update(12)
@@ -95,7 +97,7 @@ def test_ticks_land_a_late_first_response_when_it_comes_and_claim_nothing_before
     assert weather.delivered == 30
 
 
-TICK_NOW = PIN.__class__(first_answer=0.0, quiet=0.0, budget=20.0, goes_on=True)
+TICK_NOW = WATERMARK.__class__(first_answer=0.0, quiet=0.0, budget=20.0, goes_on=True)
 """A tick that waits for nothing: simulated time passes only where a test lets it."""
 
 
@@ -108,7 +110,7 @@ def test_a_stream_that_never_answers_a_poll_is_an_outage_and_not_an_empty_channe
 # -- quiet channels
 
 
-def test_a_quiet_channel_that_is_ticked_keeps_a_fresh_place_for_days(weather: Stream) -> None:
+def test_a_quiet_channel_that_is_ticked_keeps_a_fresh_checkpoint_for_days(weather: Stream) -> None:
     weather.update(1)
     reader = weather.reader()
     weather.tick(reader)
@@ -118,35 +120,37 @@ def test_a_quiet_channel_that_is_ticked_keeps_a_fresh_place_for_days(weather: St
     reader.drop()
     weather.update(2)
     report = weather.poll()
-    assert report.lost_place is None
+    assert report.lost_checkpoint is None
     assert weather.records_landed() == weather.ids(1, 2)
     assert weather.delivered == 2
-    assert weather.place().begun_at_ms == 1_735_689_600_000 or weather.place().position == 2
+    assert weather.checkpoint().begun_at_ms == 1_735_689_600_000 or weather.checkpoint().position == 2
 
 
 @pytest.mark.parametrize("every_hours", [4, 11])
-def test_a_quiet_channel_that_is_polled_now_and_then_never_loses_its_place(weather: Stream, every_hours: int) -> None:
+def test_a_quiet_channel_that_is_polled_now_and_then_never_loses_its_checkpoint(
+    weather: Stream, every_hours: int
+) -> None:
     weather.update(1)
     weather.update(2)
     for _ in range(160 // every_hours):
-        assert weather.poll().lost_place is None
+        assert weather.poll().lost_checkpoint is None
         weather.pass_time(every_hours * HOUR)
     weather.update(3)
-    assert weather.poll().lost_place is None
+    assert weather.poll().lost_checkpoint is None
     assert weather.records_landed() == weather.ids(1, 2, 3)
 
 
-def test_a_channel_that_never_had_an_event_gets_a_place_by_its_first_keepalive(weather: Stream) -> None:
+def test_a_channel_that_never_had_an_event_gets_a_checkpoint_by_its_first_keepalive(weather: Stream) -> None:
     report = weather.poll()
-    assert (report.count, report.has_answered, report.has_place) == (0, True, True)
-    assert weather.place().resume.replay_id is not None
+    assert (report.count, report.has_answered, report.has_checkpoint) == (0, True, True)
+    assert weather.checkpoint().resume.replay_id is not None
 
 
-def test_a_channel_begun_without_a_place_longer_ago_than_events_are_kept_says_so(weather: Stream) -> None:
+def test_a_channel_begun_without_a_checkpoint_longer_ago_than_events_are_kept_says_so(weather: Stream) -> None:
     weather.reader().land(TICK_NOW)  # begun at EARLIEST, and heard of nothing
     weather.update(1)
     weather.pass_time(100 * HOUR)
-    assert "longer ago than events are kept" in (weather.poll().lost_place or "")
+    assert "longer ago than events are kept" in (weather.poll().lost_checkpoint or "")
 
 
 # -- half a transaction
@@ -185,10 +189,10 @@ def test_a_transaction_is_complete_when_another_follows_or_the_org_says_that_not
     assert weather.poll(patience=POLL_FOREVER).complete_position == 2  # by a keepalive
 
 
-POLL_FOREVER = PIN.__class__(first_answer=300.0, quiet=300.0, budget=600.0)
+POLL_FOREVER = WATERMARK.__class__(first_answer=300.0, quiet=300.0, budget=600.0)
 
 
-def test_a_stream_that_broke_is_not_quiet_but_begins_to_be_so_anew(weather: Stream) -> None:
+def test_a_stream_that_broke_is_not_quiet_but_begins_to_be_so_again(weather: Stream) -> None:
     reader = weather.reader()
     weather.update(1)
     weather.tick(reader)
@@ -215,18 +219,18 @@ def nearly_used_up(tmp_path: Path) -> Iterator[Stream]:
         yield opened
 
 
-def test_a_start_at_latest_on_a_trickle_gets_a_place_by_its_first_event_and_pays_nothing_twice(
+def test_a_start_at_latest_on_a_trickle_gets_a_checkpoint_by_its_first_event_and_pays_nothing_twice(
     nearly_used_up: Stream,
 ) -> None:
     weather, reader = nearly_used_up, nearly_used_up.reader()
     before = weather.delivered
     report = weather.tick(reader)
-    assert (report.count, report.has_place) == (0, False)
+    assert (report.count, report.has_checkpoint) == (0, False)
     for number in range(10):
         weather.pass_time(20)
         weather.update(number)
         report = weather.tick(reader)
-        assert (report.count, report.has_place) == (1, True)
+        assert (report.count, report.has_checkpoint) == (1, True)
     assert weather.records_landed() == weather.ids(*range(10))
     assert weather.delivered == before + 10
 
@@ -302,7 +306,7 @@ def test_what_another_reader_has_landed_does_not_fail_the_one_that_closes(weathe
     assert weather.records_landed() == weather.ids(1, 2, 3)
 
 
-def test_a_reader_goes_on_from_where_another_process_moved_the_place_though_nothing_comes(weather: Stream) -> None:
+def test_a_reader_goes_on_from_where_another_process_moved_the_checkpoint_though_nothing_comes(weather: Stream) -> None:
     """Positions that were skipped change nothing about the stream; events that another process landed do."""
     reader = weather.reader()
     weather.update(1)
@@ -366,4 +370,4 @@ def test_one_call_serves_a_week(weather: Stream) -> None:
             weather.tick(reader)
     assert weather.server.service.open_streams == 1
     assert len(weather.landed()) == weather.delivered == published
-    assert weather.place().complete_position == published
+    assert weather.checkpoint().complete_position == published

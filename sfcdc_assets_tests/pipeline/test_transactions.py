@@ -24,8 +24,8 @@ from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.open_cut import open_cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.consistent_cut import note_cut
-from sfcdc_assets.pipeline.current_state import apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import apply_entity
+from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import go_on, land_a_piece, story
@@ -82,21 +82,21 @@ class Conversions:
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+def description(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
     with story(tmp_path_factory.mktemp("transactions"), ENTITIES, records=CONVERSIONS + 2) as pipeline:
         pipeline.sync()
         yield pipeline
 
 
 def test_lead_conversion_is_never_seen_half_wherever_a_poll_or_a_run_ends(
-    told: EmulatedPipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    description: EmulatedPipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on(told, monkeypatch)
-    conversions = Conversions(told)
+    go_on(description, monkeypatch)
+    conversions = Conversions(description)
     shown = [conversions.seen_in_cut()]
     for number in range(1, 4 * CONVERSIONS):
         # The event before comes again: nothing has shown yet that all of its replay id were delivered.
-        report = land_a_piece(told, events=1 if number == 1 else 2)
+        report = land_a_piece(description, events=1 if number == 1 else 2)
         assert (report.count, report.is_complete) == (1, False)
         assert report.complete_position == (number - 1) // 4 * 4, "whole once the next one has begun"
         # Another entity is the last in each round: the run may have ended after any of them.
@@ -108,39 +108,39 @@ def test_lead_conversion_is_never_seen_half_wherever_a_poll_or_a_run_ends(
             assert entity == order[-1] or shown[-1] == shown[-2], "there is a cut when all have arrived, not sooner"
         assert conversions.seen() == shown[-1] == [4 if number > 4 else 0, 0]
     assert [4, 0] in shown
-    told.sync()
+    description.sync()
     assert conversions.seen() == conversions.seen_in_cut() == [4, 4]
-    told.assert_equal_to_the_org()
+    description.assert_equal_to_the_org()
 
 
 def test_a_stream_that_pauses_in_midst_of_a_transaction_shows_none_of_it_until_it_goes_on(
-    told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+    description: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For less than the settling time: a shorter silence ends a poll, and completes nothing."""
-    go_on(told, monkeypatch)
-    told.sync()
-    conversions = Conversions(told)
-    told.server.faults.arm(Fault.STREAM_PAUSE, after=2, seconds=9)
-    outcomes = sync_channels(told.instance, until_caught_up=False, tell=told.said.append)
+    go_on(description, monkeypatch)
+    description.sync()
+    conversions = Conversions(description)
+    description.server.faults.arm(Fault.STREAM_PAUSE, after=2, seconds=9)
+    outcomes = sync_channels(description.instance, until_caught_up=False, tell=description.said.append)
     assert [outcome.jobs for outcome in outcomes] == [()]
     assert "the last transaction may not be complete yet" in outcomes[-1].said
-    assert "is left for the next time; --until-caught-up waits for it" in told.said[-1]
+    assert "is left for the next time; --until-caught-up waits for it" in description.said[-1]
     assert conversions.seen() == conversions.seen_in_cut() == [0, 0]
-    told.server.faults.arm(Fault.STREAM_PAUSE, after=2, seconds=9)
-    told.sync()
-    assert told.server.faults.armed(Fault.STREAM_PAUSE) == 0
+    description.server.faults.arm(Fault.STREAM_PAUSE, after=2, seconds=9)
+    description.sync()
+    assert description.server.faults.armed(Fault.STREAM_PAUSE) == 0
     assert conversions.seen() == conversions.seen_in_cut() == [4, 4]
-    told.assert_equal_to_the_org()
+    description.assert_equal_to_the_org()
 
 
 def test_the_where_clause_of_the_docs_tells_any_moment_of_a_record_that_was_deleted_and_came_back(
-    told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+    description: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on(told, monkeypatch)
+    go_on(description, monkeypatch)
     page = TABLES.read_text()
     (clause,) = re.findall(r'WHERE (_valid_from.*?)"""', page, re.DOTALL)
     (view,) = re.findall(r'ALL_VERSIONS = """(.*?)"""', page, re.DOTALL)
-    account = ids(told.org, "Account")[0]
+    account = ids(description.org, "Account")[0]
     life: list[tuple[str, dict[str, str], str | None]] = [
         ("update", {"Name": "first"}, "first"),
         ("delete", {}, None),
@@ -148,16 +148,16 @@ def test_the_where_clause_of_the_docs_tells_any_moment_of_a_record_that_was_dele
         ("update", {"Name": "second"}, "second"),
         ("delete", {}, None),
     ]
-    since = told.org.last_commit_number
+    since = description.org.last_commit_number
     for verb, values, _ in life:
-        with told.org.transaction() as one:
+        with description.org.transaction() as one:
             getattr(one, verb)("Account", account, *([values] if values else []))
-    told.sync()
-    times = [transaction.commit_timestamp for transaction in told.org.transactions(since)]
+    description.sync()
+    times = [transaction.commit_timestamp for transaction in description.org.transactions(since)]
     names = dict(zip(times, (name for _, _, name in life), strict=True))  # of the last one at each time
     query = QueryBuilder()
     for layer in ("current_state", "history"):
-        query.register(layer, told.table(f"{layer}/Account"))
+        query.register(layer, description.table(f"{layer}/Account"))
     for committed, name in names.items():
         moment = datetime.fromtimestamp(committed / 1000, UTC).isoformat()
         where = clause.replace("{moment}", moment)
@@ -172,16 +172,16 @@ def rows_of(table: DeltaTable) -> list[dict[str, Any]]:
 
 
 def test_the_tables_of_a_cut_open_in_three_lines_as_they_were_though_one_was_rebuilt_since(
-    told: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+    description: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on(told, monkeypatch)
-    before = open_cut(str(told.warehouse))
+    go_on(description, monkeypatch)
+    before = open_cut(str(description.warehouse))
     assert {f"{layer}/{entity}" for layer in ("current_state", "history") for entity in ENTITIES} <= set(before)
     printed = CliRunner().invoke(app, ["cut", "--json"])
     assert json.loads(printed.output)["tables"] == before.cut.tables == {p: t.version() for p, t in before.items()}
     leads = rows_of(before["history/Lead"])
     assert CliRunner().invoke(app, ["rebuild", "--entity", "Lead"]).exit_code == 0
-    assert told.table("history/Lead").version() > before.cut.tables["history/Lead"]
-    assert before["current_state/Account"].count() == len(told.rows("Account"))
+    assert description.table("history/Lead").version() > before.cut.tables["history/Lead"]
+    assert before["current_state/Account"].count() == len(description.rows("Account"))
     assert rows_of(before["history/Lead"]) == leads
-    assert open_cut(str(told.warehouse))["current_state/Lead"].count() == len(told.rows("Lead"))
+    assert open_cut(str(description.warehouse))["current_state/Lead"].count() == len(description.rows("Lead"))

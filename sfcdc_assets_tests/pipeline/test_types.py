@@ -165,20 +165,22 @@ def trip(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         pipeline.org.setup.add_object(object_definition(document, KIND))
         pipeline.org.setup.add_field("Account", "Depot__c", {"type": "location"})
         pipeline.org.setup.enable_state_and_country_codes()
-        told = Trip(pipeline, RestRecords(pipeline))
-        rest, ids = told.rest, told.ids
+        description = Trip(pipeline, RestRecords(pipeline))
+        rest, ids = description.rest, description.ids
         named = [{"Name": "n", **values} for values in RECORDS]
         parent = rest.create(KIND, [{"Name": "parent"}])[0]
         ids["snapshot"] = rest.create(KIND, [{"Parent__c": parent[:15], **values} for values in named])
         ids["undelete"] = rest.create(KIND, named[:20])
-        told.kept, told.nulled, told.emptied, told.filled = rest.create(KIND, [named[0]] * 3 + [{"Name": "bare"}])
+        description.kept, description.nulled, description.emptied, description.filled = rest.create(
+            KIND, [named[0]] * 3 + [{"Name": "bare"}]
+        )
         for entity, values in SHAPES.items():
-            told.shaped[entity] = rest.create(entity, [values, *([{**values, **ONE_PART[entity]}] * 3)])
+            description.shaped[entity] = rest.create(entity, [values, *([{**values, **ONE_PART[entity]}] * 3)])
         pipeline.sync()
 
         for entity, values in SHAPES.items():
-            _, changed, nulled, other = told.shaped[entity]
-            told.shaped[entity] += rest.create(entity, [values])
+            _, changed, nulled, other = description.shaped[entity]
+            description.shaped[entity] += rest.create(entity, [values])
             parts = dict.fromkeys(ONE_PART[entity])
             rest.update(entity, {changed: ONE_PART_AGAIN[entity], nulled: parts, other: {OTHER[entity]: "x"}})
         ids["create"] = rest.create(KIND, [{"Parent__c": parent, **values} for values in named])
@@ -191,14 +193,14 @@ def trip(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for record_id in ids["undelete"]:
             rest.undelete(KIND, record_id)
         unfilled = {name: None for name in CASES if name != "Check__c"}
-        rest.update(KIND, {told.nulled: unfilled, told.filled: named[1]})
+        rest.update(KIND, {description.nulled: unfilled, description.filled: named[1]})
         texts = {name: "" for name, values in CASES.items() if isinstance(values[0], str)}
-        rest.update(KIND, {told.emptied: texts})
-        rest.update(KIND, {told.kept: {"Check__c": False}})
+        rest.update(KIND, {description.emptied: texts})
+        rest.update(KIND, {description.kept: {"Check__c": False}})
         pipeline.server.faults.arm(Fault.INTERNAL_ERROR, COUNT)
         rest.update(KIND, dict(zip(ids["read back"], named, strict=True)))
         pipeline.sync()
-        yield told
+        yield description
 
 
 def values_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,7 +231,7 @@ def test_texts_come_through_unchanged_by_any_way(trip: Trip) -> None:
                 assert rows[record_id][name] == str(written[name]).strip("".join(map(chr, range(33)))), (way, written)
 
 
-def test_a_nulled_field_an_emptied_one_and_an_unchanged_one_are_told_apart(trip: Trip) -> None:
+def test_a_nulled_field_an_emptied_one_and_an_unchanged_one_are_reported_apart(trip: Trip) -> None:
     rows, expected = trip.rows, trip.rest.rows(KIND, [trip.kept, trip.nulled, trip.emptied, trip.filled])
     assert differences(rows, expected) == []
     assert all(rows[trip.nulled][name] is None for name in CASES if name != "Check__c")

@@ -56,7 +56,7 @@ def users(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         set_before = {EMAIL: True, SOUND: True, LIGHTNING: True}
         ids = [first, *rest.create("User", [user(number, **set_before) for number in range(1, 6)])]
         pipeline.sync()
-        told = Users(pipeline, rest, ids, pipeline.rows("User")[first])
+        description = Users(pipeline, rest, ids, pipeline.rows("User")[first])
 
         ids += rest.create("User", [user(6, **set_before)])
         _, email, none, sound, both, touched, _ = ids
@@ -66,7 +66,7 @@ def users(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         rest.update("User", {both: {SOUND: False, LIGHTNING: False, FEEDS: True}})
         rest.update("User", {touched: {"Title": "Dr."}})
         pipeline.sync()
-        yield told
+        yield description
 
 
 def test_the_table_has_a_column_for_each_checkbox_and_holds_what_rest_gives(users: Users) -> None:
@@ -93,5 +93,5 @@ def test_a_touched_group_sets_its_own_checkboxes_and_no_others(users: Users) -> 
 
 def test_only_the_user_whose_list_left_something_open_was_read_back(users: Users) -> None:
     found = [(each["record_id"], each["reason"]) for each in ledger(users.pipeline, "User") if each["record_id"] != "*"]
-    assert found == [(users.ids[3], "untold_value")]
+    assert found == [(users.ids[3], "missing_value")]
     assert unhealed(users.pipeline) == []

@@ -14,10 +14,10 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake import gap_reconciliation
 from sfcdc_assets.lake.gap_reconciliation import ENTITY
-from sfcdc_assets.pipeline import vanished
-from sfcdc_assets.pipeline.accept import NothingToAccept, accept
-from sfcdc_assets.pipeline.rebuild import remove_layers
-from sfcdc_assets.pipeline.vanished import RowsVanished
+from sfcdc_assets.pipeline.org_reads import vanished
+from sfcdc_assets.pipeline.org_reads.accept_vanished import NothingToAccept, accept
+from sfcdc_assets.pipeline.org_reads.vanished import RowsVanished
+from sfcdc_assets.pipeline.rebuilding.rebuild import remove_layers
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from sfcdc_assets.cli import verify as verify_command
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.pipeline.audit import ROUNDS
+from sfcdc_assets.pipeline.audits.audit import ROUNDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
 
@@ -18,11 +18,11 @@ def verify(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["verify", *arguments])
 
 
-def test_tables_that_equal_the_org_are_said_to_be_equal(synced: EmulatedPipeline) -> None:
+def test_tables_that_equal_the_org_are_reported_as_equal(synced: EmulatedPipeline) -> None:
     result = verify("--json")
-    told = json.loads(result.stdout)
-    assert (result.exit_code, told["equal"]) == (0, True)
-    by_entity = {report["entity"]: report for report in told["entities"]}
+    description = json.loads(result.stdout)
+    assert (result.exit_code, description["equal"]) == (0, True)
+    by_entity = {report["entity"]: report for report in description["entities"]}
     assert by_entity.keys() == {"Account", "Contact"}
     assert by_entity["Account"]["in_org"] == by_entity["Account"]["in_table"] == synced.org.count("Account")
     assert by_entity["Account"]["compared"] == synced.org.count("Account")
@@ -36,8 +36,8 @@ def test_a_value_changed_behind_the_streams_back_is_named_with_record_and_field(
     result = verify()
     assert result.exit_code == 3
     assert f"Account {record} Site: org 'nobody heard of it'" in result.stdout
-    told = json.loads(verify("--json", "--entity", "Account").stdout)
-    (difference,) = told["entities"][0]["differences"]
+    description = json.loads(verify("--json", "--entity", "Account").stdout)
+    (difference,) = description["entities"][0]["differences"]
     assert (difference["record_id"], difference["field"]) == (record, "Site")
     assert verify("--entity", "Contact").exit_code == 0
 
@@ -69,11 +69,11 @@ def test_records_that_changed_meanwhile_are_compared_again_until_all_are(synced:
         one.create("Account", {"Name": "on its way too"})
         one.delete("Account", changed[0])
     result = verify("--json", "--entity", "Account")
-    (told,) = json.loads(result.stdout)["entities"]
-    assert (result.exit_code, told["equal"]) == (0, True)
+    (description,) = json.loads(result.stdout)["entities"]
+    assert (result.exit_code, description["equal"]) == (0, True)
     # Those of day 0, the deleted one among them, and the new one.
-    assert (told["compared"], told["compared_again"]) == (31, 26)
-    assert (told["in_motion"], told["in_doubt"]) == (0, 0)
+    assert (description["compared"], description["compared_again"]) == (31, 26)
+    assert (description["changed_meanwhile"], description["in_doubt"]) == (0, 0)
     synced.assert_equal_to_the_org()
 
 
@@ -84,9 +84,9 @@ def test_a_record_that_differs_is_found_though_it_changed_meanwhile(synced: Emul
     with org.transaction() as one:
         one.update("Account", record, {"Name": "heard of"})
     result = verify("--json", "--entity", "Account")
-    told = json.loads(result.stdout)
-    assert (result.exit_code, told["equal"]) == (3, False)
-    (difference,) = told["entities"][0]["differences"]
+    description = json.loads(result.stdout)
+    assert (result.exit_code, description["equal"]) == (3, False)
+    (difference,) = description["entities"][0]["differences"]
     assert (difference["record_id"], difference["field"]) == (record, "Site")
 
 
@@ -102,9 +102,9 @@ def test_records_that_change_each_time_are_counted_and_not_said_to_be_equal(
         for record in ids(org, "Account")[:20]:
             one.update("Account", record, {"Name": "never applied"})
     result = verify("--json", "--entity", "Account")
-    (told,) = json.loads(result.stdout)["entities"]
-    assert (result.exit_code, told["equal"], told["differences"]) == (1, False, [])
-    assert (told["compared"], told["in_motion"], len(synced_again)) == (10, 20, ROUNDS)
+    (description,) = json.loads(result.stdout)["entities"]
+    assert (result.exit_code, description["equal"], description["differences"]) == (1, False, [])
+    assert (description["compared"], description["changed_meanwhile"], len(synced_again)) == (10, 20, ROUNDS)
     shown = verify("--entity", "Account")
     assert "20 records could not be compared: 20 changed each time" in shown.stdout
     assert shown.exit_code == 1
@@ -119,9 +119,9 @@ def test_a_record_that_the_org_cannot_give_is_counted_and_the_others_are_compare
     org.settings = replace(org.settings, spoiled_records={bad: ("NumberOfEmployees",)})
     result = verify("--json", "--entity", "Account")
     assert result.stdout, result.exception
-    (told,) = json.loads(result.stdout)["entities"]
-    assert (result.exit_code, told["equal"], told["differences"]) == (1, False, [])
-    assert (told["compared"], told["unreadable"], told["in_doubt"]) == (29, 1, 0)
+    (description,) = json.loads(result.stdout)["entities"]
+    assert (result.exit_code, description["equal"], description["differences"]) == (1, False, [])
+    assert (description["compared"], description["unreadable"], description["in_doubt"]) == (29, 1, 0)
 
 
 def test_what_rest_may_show_late_is_not_taken_for_drift(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.pipeline import version_audit
-from sfcdc_assets.pipeline.version_audit import broken_histories
+from sfcdc_assets.pipeline.audits import version_audit
+from sfcdc_assets.pipeline.audits.version_audit import broken_histories
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
 
 

@@ -39,7 +39,7 @@ def test_outages_are_retried_with_growing_pauses(connect: Connect) -> None:
     assert client.pauses == [0.5, 1.0, 2.0]
 
 
-def test_an_outage_that_stays_is_told_with_the_settings_to_check(connect: Connect) -> None:
+def test_an_outage_that_stays_is_reported_with_the_settings_to_check(connect: Connect) -> None:
     client = connect(attempts=3)
     client.service.unary_script = [Abort("service.unavailable", details="The service is unavailable.")] * 9
     with pytest.raises(PubSubUnavailable, match=r"service\.unavailable.*rpc-1.*SFCDC_PUBSUB_ENDPOINT") as caught:
@@ -108,7 +108,7 @@ def test_a_server_of_another_authority_is_not_trusted(connect: Connect) -> None:
     assert client.service.unary == []
 
 
-def test_a_connection_that_was_closed_is_made_anew(connect: Connect) -> None:
+def test_a_connection_that_was_closed_is_rebuilt(connect: Connect) -> None:
     client = connect()
     client.connection.get_topic("/data/ChangeEvents")
     client.connection.close()

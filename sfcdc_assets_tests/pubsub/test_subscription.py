@@ -21,9 +21,9 @@ from sfcdc_assets.pubsub.errors import (
     TopicNotFound,
     TopicNotPermitted,
 )
-from sfcdc_assets.pubsub.place import DeliveredEvent, Place, ResumePoint
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.replay import ReplayStart
+from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint, ResumeTracker
 from sfcdc_assets.pubsub.subscription import Subscription
 from sfcdc_assets_tests.pubsub.conftest import TENANT, Client
 from sfcdc_assets_tests.pubsub.scripted_service import (
@@ -45,7 +45,7 @@ CUT = Abort()
 
 
 @dataclass
-class Reading:
+class OrgRead:
     """What was read, whether the service said that there is nothing more, and where to go on."""
 
     events: list[DeliveredEvent]
@@ -57,17 +57,17 @@ class Reading:
         return [event.event_id for event in self.events]
 
 
-def read(client: Client, start: ReplayStart = ReplayStart.EARLIEST, seconds: float = 5.0) -> Reading:
+def read(client: Client, start: ReplayStart = ReplayStart.EARLIEST, seconds: float = 5.0) -> OrgRead:
     """Read until the service says that there is nothing more, or says nothing for `seconds`."""
-    place = Place(start)
+    tracker = ResumeTracker(start)
     events: list[DeliveredEvent] = []
-    with closing(Subscription(client.connection, TOPIC, place)) as subscription:
+    with closing(Subscription(client.connection, TOPIC, tracker)) as subscription:
         while (received := subscription.take(seconds)) is not None:
             events += received.events
             if received.nothing_more:
-                return Reading(events, True, place.point)
+                return OrgRead(events, True, tracker.point)
             subscription.top_up(at_least=50)
-        return Reading(events, False, place.point)
+        return OrgRead(events, False, tracker.point)
 
 
 def numbered(first: int, last: int) -> list[pb.ConsumerEvent]:
@@ -78,7 +78,7 @@ def starts(client: Client) -> list[tuple[int, bytes]]:
     return [(call.requests[0].replay_preset, call.requests[0].replay_id) for call in client.service.calls]
 
 
-def test_an_empty_response_says_that_there_is_nothing_more_and_its_id_is_a_place(connect: Connect) -> None:
+def test_an_empty_response_says_that_there_is_nothing_more_and_its_id_is_a_resume_point(connect: Connect) -> None:
     client = connect([Events(numbered(1, 3), replay(3)), Keepalive(replay(9)), Silence()])
     reading = read(client)
     assert reading.names == ["event-1", "event-2", "event-3"]
@@ -90,7 +90,9 @@ def test_an_empty_response_says_that_there_is_nothing_more_and_its_id_is_a_place
 
 
 @pytest.mark.parametrize("latest", [replay(50), replay(2)])
-def test_silence_after_events_leaves_the_place_before_the_last_replay_id(connect: Connect, latest: bytes) -> None:
+def test_silence_after_events_leaves_the_resume_point_before_the_last_replay_id(
+    connect: Connect, latest: bytes
+) -> None:
     client = connect([Events(numbered(1, 2), latest=latest), Silence()])
     reading = read(client, seconds=0.3)
     assert not reading.nothing_more
@@ -99,7 +101,7 @@ def test_silence_after_events_leaves_the_place_before_the_last_replay_id(connect
 
 def test_a_stream_that_has_not_answered_is_not_quiet_however_long_it_is_silent(connect: Connect) -> None:
     client = connect([Silence()])
-    with closing(Subscription(client.connection, TOPIC, Place(ReplayStart.after(replay(5))))) as subscription:
+    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.after(replay(5))))) as subscription:
         assert subscription.take(0.3) is None
         assert not subscription.has_answered
         assert subscription.quiet_for() is None
@@ -109,7 +111,7 @@ def test_a_stream_that_has_not_answered_is_not_quiet_however_long_it_is_silent(c
 
 def test_a_quiet_stream_tells_how_long_it_brought_no_event(connect: Connect) -> None:
     client = connect([Events(numbered(1, 1)), Silence()])
-    with closing(Subscription(client.connection, TOPIC, Place(ReplayStart.EARLIEST))) as subscription:
+    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription:
         assert subscription.take(5.0) is not None
         assert subscription.take(0.4) is None
         assert 0.4 <= (subscription.quiet_for() or 0.0) < 5.0
@@ -126,7 +128,10 @@ def test_a_stream_without_a_sign_of_life_for_300_s_is_begun_again(connect: Conne
     clock = SimulatedClock()
     client = connect([Events(numbered(1, 2)), Silence()], [Events(numbered(2, 3)), Keepalive(replay(3))])
     client.connection.sleep = clock.sleep
-    with using(clock), closing(Subscription(client.connection, TOPIC, Place(ReplayStart.EARLIEST))) as subscription:
+    with (
+        using(clock),
+        closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription,
+    ):
         assert taken(subscription) == ["event-1", "event-2"]
         clock.advance(299_000)
         assert subscription.take(0) is None
@@ -205,9 +210,9 @@ def test_siblings_of_one_replay_id_are_neither_lost_nor_doubled(connect: Connect
     assert starts(client)[1:] == [(pb.CUSTOM, replay(1))] * 2
 
 
-def test_an_empty_response_is_a_place_to_resume_from(connect: Connect) -> None:
+def test_an_empty_response_is_a_resume_point(connect: Connect) -> None:
     client = connect([Events(numbered(1, 1)), Keepalive(replay(7)), CUT], [Keepalive(replay(8))])
-    with closing(Subscription(client.connection, TOPIC, Place(ReplayStart.EARLIEST))) as subscription:
+    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription:
         said = [subscription.take(5.0) for _ in range(3)]
     assert [each is not None and each.nothing_more for each in said] == [False, True, True]
     assert starts(client)[1] == (pb.CUSTOM, replay(7))
@@ -269,7 +274,7 @@ def test_a_refused_replay_id_is_raised_and_never_answered_with_latest(connect: C
 )
 def test_what_time_does_not_mend_is_raised_at_once(connect: Connect, error_code: str, error: type[Exception]) -> None:
     client = connect([Events(numbered(1, 1)), Abort(error_code)])
-    subscription = Subscription(client.connection, TOPIC, Place(ReplayStart.EARLIEST))
+    subscription = Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))
     first = subscription.take(5.0)
     assert first is not None
     assert first.events[0].event_id == "event-1"
@@ -304,18 +309,21 @@ def test_a_response_resets_the_backoff(connect: Connect) -> None:
 
 def test_closing_cancels_the_call_on_the_service(connect: Connect) -> None:
     client = connect([Events(numbered(1, 3)), Silence()])
-    with closing(Subscription(client.connection, TOPIC, Place(ReplayStart.EARLIEST))) as subscription:
+    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription:
         subscription.take(5.0)
         assert not client.service.calls[0].over.is_set()
     assert client.service.calls[0].over.wait(BOUND_SECONDS)
 
 
-def test_an_outage_that_outlasts_a_quick_reader_is_told_each_time_and_mended_when_it_ends(connect: Connect) -> None:
+def test_an_outage_that_outlasts_a_quick_reader_is_reported_each_time_and_mended_when_it_ends(connect: Connect) -> None:
     clock = SimulatedClock()
     client = connect([Events(numbered(1, 2)), CUT], [CUT], [Events(numbered(2, 3)), Keepalive(replay(3))])
     client.connection.backoff = Backoff(attempts=5, first=100.0, longest=100.0, random=lambda: 1.0)
     client.connection.sleep = clock.sleep
-    with using(clock), closing(Subscription(client.connection, TOPIC, Place(ReplayStart.EARLIEST))) as subscription:
+    with (
+        using(clock),
+        closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription,
+    ):
         assert taken(subscription) == ["event-1", "event-2"]
         with pytest.raises(PubSubUnavailable, match="RST_STREAM"):
             taken(subscription)
@@ -334,7 +342,10 @@ def test_a_call_that_served_for_a_while_is_begun_again_without_a_pause(connect: 
     clock = SimulatedClock()
     client = connect([Events(numbered(1, 2)), Asked(102), CUT], [Events(numbered(2, 3)), Keepalive(replay(3))])
     client.connection.sleep = clock.sleep
-    with using(clock), closing(Subscription(client.connection, TOPIC, Place(ReplayStart.EARLIEST))) as subscription:
+    with (
+        using(clock),
+        closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription,
+    ):
         assert taken(subscription) == ["event-1", "event-2"]
         clock.advance(11_000)
         before = clock()
@@ -351,7 +362,7 @@ def test_events_far_beyond_grpcs_default_size_are_received(connect: Connect) -> 
 
 def test_a_slow_reader_bounds_what_is_asked_for(connect: Connect) -> None:
     client = connect([*(Events(numbered(5 * n + 1, 5 * n + 5)) for n in range(20)), Silence()])
-    with closing(Subscription(client.connection, TOPIC, Place(ReplayStart.EARLIEST))) as subscription:
+    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription:
         assert taken(subscription)
         call = client.service.calls[0]
         assert call.asked == 100  # 95 events are unread: no more is asked for, however many have arrived

@@ -29,7 +29,7 @@ RESULTS = f"{JOB}/results"
 SCHEMA = pa.schema({"Id": pa.string(), "N": pa.int32()})
 
 
-def told(state: str, **more: object) -> Answer:
+def description(state: str, **more: object) -> Answer:
     job = {"id": JOB.rpartition("/")[2], "object": "Account", "state": state, "apiVersion": 64.0}
     return Answer(200, {**job, **more})
 
@@ -47,7 +47,7 @@ def job() -> BulkJob:
 
 
 def test_a_job_is_created_for_all_rows_and_told_back(org, session):
-    org.on("POST", "jobs/query", told("UploadComplete"))
+    org.on("POST", "jobs/query", description("UploadComplete"))
     job = create_job(session, "Account", "SELECT Id FROM Account")
     assert (job.entity, job.state, job.api_version, job.records) == ("Account", "UploadComplete", "64.0", None)
     sent = org.requests("POST", "jobs/query")[0].json
@@ -65,14 +65,14 @@ def test_a_job_that_is_refused_says_whether_the_entity_or_the_query_is_at_fault(
 
 
 def test_waiting_grows_from_a_fifth_of_a_second_to_ten_seconds(org, session, slept):
-    busy = [told("UploadComplete"), *[told("InProgress")] * 8]
-    org.on("GET", JOB, *busy, told("JobComplete", numberRecordsProcessed=7))
+    busy = [description("UploadComplete"), *[description("InProgress")] * 8]
+    org.on("GET", JOB, *busy, description("JobComplete", numberRecordsProcessed=7))
     assert wait_for_job(session, JOB.rpartition("/")[2]).records == 7
     assert slept == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0]
 
 
 def test_waiting_ends(org, session, slept):
-    org.on("GET", JOB, told("InProgress"))
+    org.on("GET", JOB, description("InProgress"))
     with pytest.raises(BulkJobFailed, match="is InProgress: it has not ended after"):
         wait_for_job(session, JOB.rpartition("/")[2], wait_s=60)
     assert 60 <= sum(slept) <= 70
@@ -80,12 +80,12 @@ def test_waiting_ends(org, session, slept):
 
 @pytest.mark.parametrize("state", ["Failed", "Aborted"])
 def test_a_job_that_ends_without_results_tells_the_servers_reason(org, session, state):
-    org.on("GET", JOB, told(state, errorMessage="Retried more than 15 times"))
+    org.on("GET", JOB, description(state, errorMessage="Retried more than 15 times"))
     with pytest.raises(BulkJobFailed, match=f"is {state}: Retried more than 15 times"):
         wait_for_job(session, JOB.rpartition("/")[2])
 
 
-def test_a_job_that_is_gone_is_told_as_such_wherever_it_shows(org, session, job):
+def test_a_job_that_is_gone_is_reported_as_such_wherever_it_shows(org, session, job):
     org.on("GET", RESULTS, refusal(404, "NOT_FOUND"))
     for attempt in (lambda: read_job(session, job.id), lambda: list(pages(session, job, SCHEMA, max_records=10))):
         with pytest.raises(BulkJobGone, match="starts a new job at a new position"):
@@ -159,7 +159,7 @@ def test_one_record_beyond_the_byte_limit_is_read_all_the_same(org, session, job
         (Answer(200, b"<html>\n1,2\n</html>", {"Sforce-NumberOfRecords": "2"}), "not CSV"),
     ],
 )
-def test_a_page_that_is_no_page_is_told_without_quoting_values(org, session, job, answer, problem):
+def test_a_page_that_is_no_page_is_reported_without_quoting_values(org, session, job, answer, problem):
     org.on("GET", RESULTS, answer)
     with pytest.raises(UnexpectedAnswer, match=problem) as caught:
         list(pages(session, job, SCHEMA, locator="MTAw", max_records=2))
@@ -179,7 +179,7 @@ def test_a_value_that_does_not_convert_costs_its_row_alone(org, session, job, va
     org.on("GET", RESULTS, page([*rows, ['quo"ted,\nId', ""]]))
     (only,) = pages(session, job, SCHEMA, max_records=500)
     assert only.unreadable.keys() == {"007", "200"}
-    assert all(told.startswith(problem) and value not in told for told in only.unreadable.values())
+    assert all(description.startswith(problem) and value not in description for description in only.unreadable.values())
     assert only.number_of_records == 301
     expected = {f"{n:03}": n for n in range(300) if n not in (7, 200)} | {'quo"ted,\nId': None}
     assert dict(zip(*only.table.to_pydict().values(), strict=True)) == expected
@@ -206,7 +206,7 @@ def test_results_are_asked_with_the_version_the_job_was_created_with(org, sessio
 
 def test_aborting_a_job_that_is_gone_is_no_error(org, session, job):
     abort_job(session, job)
-    org.on("PATCH", JOB, told("Aborted"))
+    org.on("PATCH", JOB, description("Aborted"))
     abort_job(session, job)
     assert org.requests("PATCH", JOB)[1].json == {"state": "Aborted"}
 

@@ -31,12 +31,12 @@ def test_the_instance_is_asked_at_most_every_ten_minutes(org, session):
     time = MovedByHand()
     with clock.using(time):
         name = InstanceName(session)
-        told = []
+        description = []
         for _ in range(240):  # ticks of 5 s, for 20 minutes
-            told.append(name())
+            description.append(name())
             time.seconds += 5
     assert ASKED_EVERY_SECONDS == 600
-    assert told == ["USA1"] * 120 + ["USA2"] * 120
+    assert description == ["USA1"] * 120 + ["USA2"] * 120
     assert len(org.requests("GET", "query/")) == 2
 
 
@@ -45,11 +45,11 @@ def test_a_rest_side_that_cannot_be_reached_leaves_the_name_as_it_was_and_is_ask
     time = MovedByHand()
     with clock.using(time):
         name = InstanceName(session)
-        told = []
+        description = []
         for _ in range(7):
-            told.append(name())
+            description.append(name())
             time.seconds += 300
-    assert told == ["USA1", "USA1", "USA1", "USA2", "USA2", "USA2", "USA2"]
+    assert description == ["USA1", "USA1", "USA1", "USA2", "USA2", "USA2", "USA2"]
 
 
 @pytest.mark.parametrize(

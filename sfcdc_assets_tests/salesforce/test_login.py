@@ -123,7 +123,7 @@ def test_a_login_at_an_outage_is_tried_again(org, settings, slept):
         b'{"access_token": 7, "instance_url": "https://x"}',
     ],
 )
-def test_a_login_answer_that_is_no_login_is_told(org, settings, body):
+def test_a_login_answer_that_is_no_login_is_reported(org, settings, body):
     org.on("POST", TOKEN, Answer(200, body))
     with pytest.raises(UnexpectedAnswer, match="SFCDC_LOGIN_URL"):
         OrgSession(settings()).token()

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sfcdc_assets.config import Settings
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import Credentials, OrgSettings
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
@@ -28,7 +28,7 @@ def emulated(tmp_path_factory):
     public_key = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    org = Org(seed=1, settings=OrgSettings(credentials=replace(Credentials(), public_key=public_key.decode())))
+    org = EmulatedOrg(seed=1, settings=OrgSettings(credentials=replace(Credentials(), public_key=public_key.decode())))
     with EmulatorServer(org, directory=directory) as server:
         yield org, server, key_file
     org.close()
@@ -75,7 +75,7 @@ def test_a_wrong_setting_is_refused_with_the_orgs_reason(emulated, way, wrong, e
         session.token()
 
 
-def test_a_wrong_access_token_is_told(emulated):
+def test_a_wrong_access_token_is_reported(emulated):
     _, server, _ = emulated
     with (
         OrgSession(settings(server, access_token="wrong")) as session,

@@ -71,7 +71,7 @@ def test_an_entity_that_cannot_be_read_names_the_permission_and_the_setting(org,
 
 
 @pytest.mark.parametrize("body", [[], {"name": "Account"}, {"name": "A", "fields": [{}]}, {"name": "A", "fields": 3}])
-def test_an_answer_that_describes_nothing_is_told(org, session, body):
+def test_an_answer_that_describes_nothing_is_reported(org, session, body):
     org.on("GET", "sobjects/Account/describe", Answer(200, body))
     with pytest.raises(UnexpectedAnswer):
         describe(session, "Account")
@@ -180,7 +180,7 @@ def test_an_outage_is_not_mistaken_for_a_records_fault(org, session, slept):
 
 
 @pytest.mark.parametrize("body", [{}, [], [None, None], ["x"], [{"Id": "001000000000000AAA"}]])
-def test_an_answer_that_does_not_fit_the_ids_is_told(org, session, body):
+def test_an_answer_that_does_not_fit_the_ids_is_reported(org, session, body):
     org.on("POST", "composite/sobjects/Account", Answer(200, body))
     found = retrieve(session, "Account", ids(1), ["Name"])
     assert isinstance(found.refused[ids(1)[0]], UnexpectedAnswer)
@@ -231,8 +231,8 @@ def test_the_standard_channel_is_read_from_the_orgs_setup(org, session):
     org.on(
         "GET", "tooling/query/", Answer(200, {"records": [{"SelectedEntity": name} for name in names], "done": True})
     )
-    told = channel_members(session, "/data/ChangeEvents")
-    assert told == ChannelMembers(("Account", "InvoiceStatement__c", "Lead"))
+    description = channel_members(session, "/data/ChangeEvents")
+    assert description == ChannelMembers(("Account", "InvoiceStatement__c", "Lead"))
     assert "EventChannel = 'ChangeEvents'" in org.requests("GET", "tooling/query/")[0].query["q"]
 
 
@@ -244,14 +244,14 @@ def test_a_custom_channel_is_found_by_its_id_when_not_by_its_name(org, session):
     assert [query.rpartition("= ")[2] for query in asked] == ["'Sales__chn'", "'Sales'", "'0YLAb0000000001MAA'"]
 
 
-def test_the_filters_of_members_are_told(org, session):
+def test_the_filters_of_members_are_reported(org, session):
     records = [
         {"SelectedEntity": "AccountChangeEvent", "FilterExpression": "Industry = 'Energy'"},
         {"SelectedEntity": "LeadChangeEvent", "FilterExpression": None},
     ]
     org.on("GET", "tooling/query/", Answer(200, {"records": records, "done": True}))
-    told = channel_members(session, "/data/Sales__chn")
-    assert told == ChannelMembers(("Account", "Lead"), {"Account": "Industry = 'Energy'"})
+    description = channel_members(session, "/data/Sales__chn")
+    assert description == ChannelMembers(("Account", "Lead"), {"Account": "Industry = 'Energy'"})
 
 
 def test_an_org_that_does_not_know_filters_tells_its_members_all_the_same(org, session):

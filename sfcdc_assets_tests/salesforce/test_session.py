@@ -120,7 +120,7 @@ def test_an_org_that_stays_unavailable_is_given_up_after_bounded_tries(org, sess
     assert all(seconds <= 30 for seconds in slept)
 
 
-def test_a_used_up_allowance_is_told_and_not_tried_again(org, session, slept):
+def test_a_used_up_allowance_is_reported_and_not_tried_again(org, session, slept):
     org.on("GET", "thing", refusal(403, "REQUEST_LIMIT_EXCEEDED", "TotalRequests Limit exceeded."))
     with pytest.raises(ApiLimitReached, match="TotalRequests Limit exceeded"):
         session.request("GET", "thing")
@@ -135,7 +135,7 @@ def test_another_403_is_a_refusal_with_the_orgs_own_words(org, session):
 
 
 @pytest.mark.parametrize("body", [b"<html>Down for maintenance</html>", b"{", b"\xff\xfe"])
-def test_an_answer_that_is_not_json_is_told_without_quoting_it(org, session, body):
+def test_an_answer_that_is_not_json_is_reported_without_quoting_it(org, session, body):
     org.on("GET", "thing", Answer(200, body, {"Content-Type": "text/html"}))
     with pytest.raises(UnexpectedAnswer, match="instead of JSON") as caught:
         session.request("GET", "thing")
@@ -171,7 +171,7 @@ def test_an_answer_that_breaks_in_the_middle_is_asked_for_again(org, session):
     assert session.request("GET", "thing") == {"fine": True}
 
 
-def test_a_stream_that_breaks_in_the_middle_starts_anew(org, session):
+def test_a_stream_that_breaks_in_the_middle_starts_again(org, session):
     org.on("GET", "big", Answer(200, b"half", cut=True), Answer(200, b"the whole"))
     received: list[bytes] = []
 
@@ -281,7 +281,7 @@ def test_the_newest_tested_version_is_spoken(org, session, offered, spoken):
 
 
 @pytest.mark.parametrize("offered", [[], [{"version": "58.0"}], [{"version": "latest"}, 7], {"not": "a list"}])
-def test_an_org_without_a_usable_version_is_told(org, session, offered):
+def test_an_org_without_a_usable_version_is_reported(org, session, offered):
     org.on("GET", "/services/data", Answer(200, offered))
     with pytest.raises(UnexpectedAnswer, match=r"no REST version from 59\.0 to 64\.0"):
         _ = session.version

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.view_all import Sight, ViewAll, ViewAllMissing
 
 
 @pytest.fixture
-def org() -> Iterator[Org]:
-    org = Org(seed=3)
+def org() -> Iterator[EmulatedOrg]:
+    org = EmulatedOrg(seed=3)
     yield org
     org.close()
 
 
 @pytest.fixture
-def session(org: Org, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OrgSession]:
+def session(org: EmulatedOrg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OrgSession]:
     with EmulatorServer(org, directory=tmp_path) as server:
         for name, value in server.client_environment().items():
             monkeypatch.setenv(name, value)
@@ -38,7 +38,7 @@ def test_view_all_data_shows_all_and_is_asked_for_once(session: OrgSession) -> N
     assert session.calls == calls
 
 
-def test_without_view_all_data_each_object_counts(org: Org, session: OrgSession) -> None:
+def test_without_view_all_data_each_object_counts(org: EmulatedOrg, session: OrgSession) -> None:
     org.view_all.withdraw("Account")
     view_all = ViewAll(session)
     assert (view_all.of("Account"), view_all.of("Contact")) == (Sight.SHARED, Sight.ALL)
@@ -48,7 +48,7 @@ def test_without_view_all_data_each_object_counts(org: Org, session: OrgSession)
         view_all.check("Account", "an audit")
 
 
-def test_an_object_that_permission_sets_do_not_list_is_unknown(org: Org, session: OrgSession) -> None:
+def test_an_object_that_permission_sets_do_not_list_is_unknown(org: EmulatedOrg, session: OrgSession) -> None:
     org.view_all.withdraw()
     view_all = ViewAll(session)
     assert view_all.of("User") is Sight.UNKNOWN
@@ -57,7 +57,7 @@ def test_an_object_that_permission_sets_do_not_list_is_unknown(org: Org, session
 
 
 @pytest.mark.parametrize("hidden", ["PermissionSetAssignment", "PermissionSet", "ObjectPermissions"])
-def test_an_org_that_does_not_tell_refuses_nothing(org: Org, session: OrgSession, hidden: str) -> None:
+def test_an_org_that_does_not_tell_refuses_nothing(org: EmulatedOrg, session: OrgSession, hidden: str) -> None:
     org.view_all.withdraw()
     org.hidden_objects.add(hidden)
     assert ViewAll(session).check("Account", "a snapshot") is Sight.UNKNOWN

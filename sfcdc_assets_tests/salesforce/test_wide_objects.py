@@ -14,10 +14,10 @@ import pytest
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.reconciliation import read_back as reading
-from sfcdc_assets.reconciliation.read_back import read_back
+from sfcdc_assets.reconciliation import records_by_id as reading
+from sfcdc_assets.reconciliation.records_by_id import read_back
 from sfcdc_assets.salesforce import recycle_bin
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.recycle_bin import MOST_URL_BYTES, ChangedWhileRead, deleted_records
@@ -33,7 +33,7 @@ AT = datetime(2024, 1, 2, tzinfo=UTC)
 class Wide:
     """An org with one object, a session with it, and the length of each request's address."""
 
-    org: Org
+    org: EmulatedOrg
     session: OrgSession
     fields: list[str]
     addresses: list[int]
@@ -69,12 +69,14 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
                 "key_prefix": "a0W",
                 "fields": [{name: {"type": "string"}} for name in names],
             }
-            org = Org(seed=3, objects=[object_definition(document, "this test")])
+            org = EmulatedOrg(seed=3, objects=[object_definition(document, "this test")])
             opened.callback(org.close)
             org.settings = replace(org.settings, most_request_bytes=PROXY_BYTES)
             server = opened.enter_context(EmulatorServer(org, directory=tmp_path))
-            told = {key.removeprefix("SFCDC_").lower(): value for key, value in server.client_environment().items()}
-            session = opened.enter_context(OrgSession(Settings(_env_file=None, **told), sleep=lambda _: None))
+            description = {
+                key.removeprefix("SFCDC_").lower(): value for key, value in server.client_environment().items()
+            }
+            session = opened.enter_context(OrgSession(Settings(_env_file=None, **description), sleep=lambda _: None))
             found = Wide(org, session, names, [])
             send = session.send
 

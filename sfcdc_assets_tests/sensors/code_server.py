@@ -17,13 +17,13 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.catch_up import CatchUp, Teller
-from sfcdc_assets.pipeline.current_state import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.lander import LandedOnly
-from sfcdc_assets.pipeline.patience import TICK
-from sfcdc_assets.pipeline.pin import Pins
-from sfcdc_assets.pipeline.snapshot import take_snapshot
+from sfcdc_assets.pipeline.landing.lander import LandedOnly
+from sfcdc_assets.pipeline.landing.patience import TICK
+from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
@@ -106,13 +106,13 @@ def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
 
 def snapshot(stream: Stream, state: EntityState, landed: LandedOnly) -> None:
     """Day zero of an entity."""
-    pins = Pins(stream.warehouse, landed, 5.0, clock_ms=stream.clock, sleep=stream.clock.sleep)
+    watermarks = Watermarks(stream.warehouse, landed, 5.0, clock_ms=stream.clock, sleep=stream.clock.sleep)
     take_snapshot(
         stream.warehouse,
         stream.connected,
         state.entity,
         state.channel,
-        lambda position: pins.of(state.channel, position),
+        lambda position: watermarks.of(state.channel, position),
         spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
         at_least=state.entity_doubt or 0,
         clock_ms=stream.clock,
@@ -145,7 +145,7 @@ def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> No
         entities,
         entities,
         apply,
-        Teller(),
+        ApplyListener(),
         each,
         every_entity=False,
         visibility_seconds=5.0,

@@ -18,7 +18,7 @@ import yaml
 from deltalake import DeltaTable
 
 from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.ui.dagster_server import ask, processes
@@ -34,7 +34,7 @@ TICKS_SECONDS = 60
 class RunningDagster:
     """`dagster dev` with the project's settings but for the runs, whose queue is never emptied."""
 
-    def __init__(self, folder: Path, org: Org, server: EmulatorServer) -> None:
+    def __init__(self, folder: Path, org: EmulatedOrg, server: EmulatorServer) -> None:
         self.home = folder / "dagster_home"
         self.home.mkdir()
         settings = yaml.safe_load((ROOT / "dagster.yaml").read_text())
@@ -133,7 +133,7 @@ def wait(condition: Callable[[], Any], seconds: float, what: str) -> None:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDagster]:
     folder = tmp_path_factory.mktemp("code_server")
-    org = Org(folder / "org", seed=3)
+    org = EmulatedOrg(folder / "org", seed=3)
     try:
         org.selected_entities = ["Account"]
         org.populate(20)
@@ -168,7 +168,7 @@ def test_the_sensor_lands_while_its_run_is_only_queued_and_the_run_has_the_tags_
 ) -> None:
     (run,) = running.queued()
     assert (run["job"], run["sfcdc/work"]) == ("snapshot", "long")
-    assert run["sfcdc/lane"] == "snapshot /data/ChangeEvents"
+    assert run["sfcdc/concurrency_key"] == "snapshot /data/ChangeEvents"
     before = len(running.landed())
     running.change()
     wait(running.all_is_landed, TICKS_SECONDS, "the event that came while the run was queued")

@@ -13,9 +13,9 @@ import pytest
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.channel_reader import ChannelReader
-from sfcdc_assets.pipeline.org import Org as ConnectedOrg
-from sfcdc_assets.pipeline.patience import TICK
+from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.landing.patience import TICK
+from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pubsub.errors import AuthenticationRefused, PubSubUnavailable
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
@@ -252,7 +252,7 @@ def test_settings_that_changed_reopen_the_channel_even_while_the_tick_before_is_
     server.tick()
     weather.pass_time(4)
     assert "all is applied" not in str(server.tick().skip_reason)
-    assert weather.place().complete_position == 2
+    assert weather.checkpoint().complete_position == 2
     assert weather.server.service.open_streams == 1
 
 
@@ -273,7 +273,7 @@ def test_two_code_servers_at_once_land_each_event_once(weather: Stream, start: C
     for each in (first, second):
         each.ticks(20)
     assert_landed(weather, *expected)
-    assert weather.place().complete_position == len(expected)
+    assert weather.checkpoint().complete_position == len(expected)
 
 
 def test_two_code_servers_that_tick_at_the_same_moment_land_each_event_once(
@@ -341,13 +341,13 @@ def test_the_members_of_a_channel_are_asked_for_every_ten_minutes_and_not_at_eac
     weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    members = ConnectedOrg.members
+    members = OrgConnection.members
 
-    def counted(org: ConnectedOrg, channel: str) -> ChannelMembers | None:
+    def counted(org: OrgConnection, channel: str) -> ChannelMembers | None:
         asked.append(weather.clock())
         return members(org, channel)
 
-    monkeypatch.setattr(ConnectedOrg, "members", counted)
+    monkeypatch.setattr(OrgConnection, "members", counted)
     for number in range(36):
         weather.update(number)
         server.ticks(100, every=100)
@@ -380,8 +380,8 @@ def test_a_refused_login_fails_each_tick_and_leaves_nothing_that_blocks_the_next
 def test_a_connection_that_cannot_be_made_leaves_nothing_open(weather: Stream, server: CodeServer) -> None:
     closed: list[str] = []
 
-    class Session(AbstractContextManager[ConnectedOrg]):
-        def __enter__(self) -> ConnectedOrg:
+    class Session(AbstractContextManager[OrgConnection]):
+        def __enter__(self) -> OrgConnection:
             return weather.connected
 
         def __exit__(self, *error: object) -> None:
@@ -405,7 +405,7 @@ def test_a_channel_that_waits_for_its_login_holds_up_no_other_channel_and_no_thr
     at_the_door, answered = threading.Event(), threading.Event()
     connect = OrgResource.connect
 
-    def slow(resource: OrgResource, warehouse: Warehouse) -> AbstractContextManager[ConnectedOrg]:
+    def slow(resource: OrgResource, warehouse: Warehouse) -> AbstractContextManager[OrgConnection]:
         at_the_door.set()
         assert answered.wait(20)
         return connect(resource, warehouse)

@@ -11,7 +11,7 @@ import yaml
 from dagster._core.test_utils import instance_for_test
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
-from sfcdc_assets.assets.run_scope import LANE_TAG, lane
+from sfcdc_assets.assets.run_scope import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.definitions import defs
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.sensors.dagster_runs import ends, run_of
@@ -35,7 +35,7 @@ class Slots:
         self._queued[run.run_id] = (name, run)
 
     def asked_for_by_the_sensor(self, job: str, channel: str) -> None:
-        self.queue(job, f"{job} {channel}", **{LANE_TAG: lane(channel, job)})
+        self.queue(job, f"{job} {channel}", **{CONCURRENCY_TAG: concurrency_key(channel, job)})
 
     def start(self) -> list[str]:
         """Names of the runs that the daemon would start now; they are at work from then on."""

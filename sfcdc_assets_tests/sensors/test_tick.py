@@ -12,11 +12,11 @@ import dagster as dg
 import pytest
 
 from sfcdc_assets.assets.keys import CONSISTENT_CUTS_KEY
-from sfcdc_assets.assets.run_scope import LANE_TAG, lane
+from sfcdc_assets.assets.run_scope import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.table import Table
-from sfcdc_assets.pipeline.patience import TICK
+from sfcdc_assets.pipeline.landing.patience import TICK
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
@@ -77,9 +77,9 @@ def test_a_tick_to_which_nothing_happened_opens_no_table_and_asks_the_instance_n
         weather.pass_time(4)
         weather.wait_until_the_org_is_idle()
         opened.clear()
-        told = tick(nobody, CHANNEL, server.open(), TICK)
+        description = tick(nobody, CHANNEL, server.open(), TICK)
         assert opened == []
-        assert str(told.skip_reason.skip_message).endswith("nothing has changed.")  # type: ignore[union-attr]
+        assert str(description.skip_reason.skip_message).endswith("nothing has changed.")  # type: ignore[union-attr]
 
 
 def test_a_look_that_failed_is_made_by_the_next_tick_and_not_half_a_minute_later(
@@ -96,7 +96,7 @@ def test_a_look_that_failed_is_made_by_the_next_tick_and_not_half_a_minute_later
         patch.setattr(server.open(), "members", unavailable)
         with pytest.raises(OrgUnavailable):
             server.tick()
-    assert weather.place().position == 2  # landed all the same
+    assert weather.checkpoint().position == 2  # landed all the same
     assert "sync" in jobs(server.ticks(15))
 
 
@@ -111,12 +111,12 @@ def test_ticks_land_while_their_run_is_queued_or_at_work_and_ask_for_nothing(
     weather.update(2)
     (request,) = server.tick().run_requests or ()
     run = run_of(server.instance, "sync", request.tags, status)
-    before = weather.place().position
+    before = weather.checkpoint().position
     results = []
     for number in range(8):
         weather.update(number % 6)
         results += server.ticks(10)
-        assert weather.place().position == before + number + 1
+        assert weather.checkpoint().position == before + number + 1
     assert jobs(results) == []
     assert all(run.run_id in str(each.skip_reason) for each in results if "nothing" not in str(each.skip_reason))
     server.do(request)
@@ -125,7 +125,9 @@ def test_ticks_land_while_their_run_is_queued_or_at_work_and_ask_for_nothing(
 
 
 def test_a_snapshot_that_is_queued_holds_up_no_sync(weather: Stream, server: CodeServer) -> None:
-    run_of(server.instance, "snapshot", {LANE_TAG: lane(CHANNEL, "snapshot")}, dg.DagsterRunStatus.QUEUED)
+    run_of(
+        server.instance, "snapshot", {CONCURRENCY_TAG: concurrency_key(CHANNEL, "snapshot")}, dg.DagsterRunStatus.QUEUED
+    )
     weather.update(1)
     assert "sync" in jobs(server.ticks(15))
 
@@ -183,7 +185,7 @@ def test_a_cut_that_is_owed_because_a_row_was_read_back_is_noted_by_a_later_tick
     results += server.ticks_and_runs(60)
     cut = latest_cut(weather.warehouse, CHANNEL)
     assert cut is not None
-    assert cut.position == weather.place().complete_position == weather.place().position
+    assert cut.position == weather.checkpoint().complete_position == weather.checkpoint().position
     assert before is None or before.position < cut.position
     assert materialized_cuts(results) == 1
     assert materialized_cuts(server.ticks_and_runs(90)) == 0

@@ -80,7 +80,7 @@ def test_records_of_an_entity_that_cannot_be_deleted_are_not_deleted():
     assert table["_is_deleted"].to_pylist() == [False, False]
 
 
-def test_a_field_that_was_asked_for_and_is_not_in_the_page_is_told():
+def test_a_field_that_was_asked_for_and_is_not_in_the_page_is_reported():
     with pytest.raises(UnexpectedAnswer, match=r"a job.*a page lacks Name"):
         page_table(two_rows().drop_columns(["Name"]), FIELDS, COLUMNS, source="a job")
 

@@ -13,7 +13,7 @@ import pytest
 from sfcdc_assets.change_events.columns import Column, ColumnType, columns
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.avro.event_schema import event_schema
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
 from sfcdc_assets.salesforce.describe import describe
@@ -32,8 +32,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def org() -> Iterator[Org]:
-    made = Org(seed=SEED)
+def org() -> Iterator[EmulatedOrg]:
+    made = EmulatedOrg(seed=SEED)
     made.populate(dict.fromkeys(made.definitions, 40) | {"Account": 130, "Case": 0})
     ids = [record["Id"] for record in made.records("Account")]
     awkward = {
@@ -65,12 +65,12 @@ def new_session(server, monkeypatch):
     return lambda: OrgSession(Settings(_env_file=None, **fields), sleep=lambda _seconds: None)
 
 
-def columns_of(org: Org, session: OrgSession, entity: str) -> tuple[Column, ...]:
+def columns_of(org: EmulatedOrg, session: OrgSession, entity: str) -> tuple[Column, ...]:
     schema = event_schema(org.definitions[entity])
     return columns(json.loads(schema) if isinstance(schema, str) else schema, describe(session, entity).to_json())
 
 
-def truth(org: Org, entity: str, wanted: tuple[Column, ...]) -> dict[str, dict[str, object]]:
+def truth(org: EmulatedOrg, entity: str, wanted: tuple[Column, ...]) -> dict[str, dict[str, object]]:
     """The org's records, deleted ones too, in the types of the tables."""
 
     def typed(value: object, type_: ColumnType) -> object:

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column, ColumnType
 from sfcdc_assets.state.changes import CHANGES, UNDECODABLE
-from sfcdc_assets.state.columns import OF_THE_ROW, current_state_schema
 from sfcdc_assets.state.frames import arrow_frame, empty_rows
 from sfcdc_assets.state.read_rows import read_schema
-from sfcdc_assets.state.timeline import Reading, Timeline
+from sfcdc_assets.state.timeline import OrgRead, Timeline
+from sfcdc_assets.state.version_columns import OF_THE_ROW, current_state_schema
 
 COLUMNS = (
     Column("Id", ColumnType.STRING, False, "id"),
@@ -66,7 +66,7 @@ def change(
     """A row of `CHANGES`, committed `position` (or `at`) seconds after 1970."""
     index = {column.name: number for number, column in enumerate(columns)}
     return {
-        "leaf": 0,
+        "key_range": 0,
         "record_id": record_id,
         "position": position,
         "change_type": change_type,
@@ -75,9 +75,9 @@ def change(
         "transaction_key": f"t{position}",
         "cells": cells(values, columns),
         "diff_columns": [index[name] for name in diffs],
-        "claims": cells(enriched or {}, columns),
+        "enriched": cells(enriched or {}, columns),
         "error": "garbled" if change_type == UNDECODABLE else None,
-        "untold": missing,
+        "missing": missing,
     }
 
 
@@ -122,16 +122,16 @@ def follow(rows: pl.DataFrame, *changes: Mapping[str, object], columns: Sequence
     return made
 
 
-def refetch(of: Timeline, *rows: Mapping[str, Any], columns: Sequence[Column] = COLUMNS) -> Timeline:
-    """Put rows that were read back together where their pin is."""
+def read_back(of: Timeline, *rows: Mapping[str, Any], columns: Sequence[Column] = COLUMNS) -> Timeline:
+    """Put rows that were read back together where their watermark is."""
     position = int(rows[0]["_position"])
-    of.put(Reading(position, position, refetch=1), reads(rows, columns))
+    of.put(OrgRead(position, position, read_back=1), reads(rows, columns))
     return of
 
 
 def snapshot(of: Timeline, position: int, *rows: Mapping[str, object], columns: Sequence[Column] = COLUMNS) -> Timeline:
-    """Put a snapshot pinned at a position."""
-    of.put(Reading(position, position, snapshot=1), reads(rows, columns))
+    """Put a snapshot with a watermark at a position."""
+    of.put(OrgRead(position, position, snapshot=1), reads(rows, columns))
     return of
 
 
@@ -154,6 +154,6 @@ def versions(*timelines: Timeline) -> list[dict[str, Any]]:
     return whole.sort("Id", "_position", "_superseded_at", nulls_last=True).to_dicts()
 
 
-def told(rows: Iterable[Mapping[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+def reported(rows: Iterable[Mapping[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     """These columns of each row."""
     return [tuple(each[name] for name in names) for each in rows]

@@ -1,4 +1,4 @@
-"""A table rewritten for changed types, and one made anew from old events, hold the same; nothing known is lost."""
+"""A table rewritten for changed types, and one rebuilt from old events, hold the same; nothing known is lost."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def histories(draw):
             columns = after_change(columns, type_, number * 10)
             layouts.append(columns)
         written += [
-            (number * 10 + place, number, value)
-            for place, value in enumerate(draw(st.lists(st.none() | VALUES[type_], max_size=4)))
+            (number * 10 + checkpoint, number, value)
+            for checkpoint, value in enumerate(draw(st.lists(st.none() | VALUES[type_], max_size=4)))
         ]
     return types, layouts, written
 
@@ -119,6 +119,6 @@ def test_every_value_is_in_the_column_or_beside_it(history):
 
 
 @given(histories())
-def test_the_layout_is_told_by_the_table_itself(history):
+def test_the_layout_is_reported_by_the_table_itself(history):
     _, layouts, _ = history
     assert columns_of_arrow_schema(arrow_schema(layouts[-1])) == layouts[-1]

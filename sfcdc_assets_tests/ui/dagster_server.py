@@ -27,9 +27,9 @@ def ask(url: str, text: str, **variables: object) -> Any:
         {"Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
-        told = json.load(answer)
-    assert not told.get("errors"), told["errors"]
-    return told["data"]
+        reported = json.load(answer)
+    assert not reported.get("errors"), reported["errors"]
+    return reported["data"]
 
 
 def processes(home: Path) -> dict[int, str]:

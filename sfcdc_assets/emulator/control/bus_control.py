@@ -9,16 +9,16 @@ from starlette.routing import Route
 from sfcdc_assets.emulator.control.control_route import Parameters, control_route, truth
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.sessions import Sessions
 
 
-def bus_routes(org: Org, bus: EventBus, service: PubSubService, sessions: Sessions) -> list[Route]:
+def bus_routes(org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions: Sessions) -> list[Route]:
     """`GET /emulator/events` counts.
 
     `POST /emulator/replay-ids/expire` purges all retained events. `POST /emulator/replay-ids/move
-    {"new_organization_id": true|false}` moves the org to an instance of another name: replay ids begin anew and lower;
+    {"new_organization_id": true|false}` moves the org to an instance of another name: replay ids begin again and lower;
     with a new organization id (a refreshed sandbox) all tokens are worthless and open streams end with an
     authentication error. After either, all replay ids given out before are refused as corrupted.
     """

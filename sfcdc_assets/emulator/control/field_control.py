@@ -19,14 +19,14 @@ from sfcdc_assets.emulator.control.control_route import (
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
 from sfcdc_assets.emulator.object_definition import FieldDefinition
 from sfcdc_assets.emulator.object_file import field_definition, object_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_setup import Values
 from sfcdc_assets.emulator.sample_values import sample_value
 
 _NOT_OPTIONS = frozenset({"entity", "field", "name", "to", "value", "values", "sample"})
 
 
-def field_routes(org: Org) -> list[Route]:
+def field_routes(org: EmulatedOrg) -> list[Route]:
     """The options of a field are those of an object file: `type`, `length`, `values` of a picklist are `picklist` here.
 
     `POST /emulator/objects {"name", "label", "key_prefix", "fields": [...], "selected": true|false, "records": N}` adds
@@ -117,7 +117,7 @@ def _options(parameters: Parameters) -> dict[str, Any]:
     return {**options, "values": parameters["picklist"]} if "picklist" in parameters else options
 
 
-def _values(parameters: Parameters, field: FieldDefinition, org: Org) -> Values | None:
+def _values(parameters: Parameters, field: FieldDefinition, org: EmulatedOrg) -> Values | None:
     if "values" in parameters:
         values = parameters["values"]
         if not isinstance(values, Mapping):

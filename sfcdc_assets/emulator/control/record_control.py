@@ -9,12 +9,12 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text, whole_number
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 _MOST = 2_000
 
 
-def record_routes(org: Org) -> list[Route]:
+def record_routes(org: EmulatedOrg) -> list[Route]:
     """The truth, page by page, and the actions.
 
     `GET /emulator/records/{entity}?after=Id&limit=N`: records in order of Id, deleted ones too, with all stored and
@@ -77,7 +77,7 @@ def record_routes(org: Org) -> list[Route]:
     ]
 
 
-def _definition(org: Org, parameters: Parameters) -> ObjectDefinition:
+def _definition(org: EmulatedOrg, parameters: Parameters) -> ObjectDefinition:
     name = text(parameters, "entity")
     if name not in org.definitions:
         raise ControlError(f"there is no object {name}; there are {', '.join(org.definitions)}")

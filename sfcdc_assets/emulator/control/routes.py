@@ -12,14 +12,14 @@ from sfcdc_assets.emulator.control.record_control import record_routes
 from sfcdc_assets.emulator.control.setting_control import setting_routes
 from sfcdc_assets.emulator.control.traffic_control import traffic_routes
 from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.rest.rest_faults import RestFaults
 from sfcdc_assets.emulator.sessions import Sessions
 
 
 def all_control_routes(
-    org: Org, bus: EventBus, service: PubSubService, sessions: Sessions, rest_faults: RestFaults
+    org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions: Sessions, rest_faults: RestFaults
 ) -> list[Route]:
     """See the functions for what each route does."""
     return [

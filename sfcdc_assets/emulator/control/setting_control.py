@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import OrgSettings
 
 _FIXED = frozenset({"credentials", "api_versions"})
@@ -18,7 +18,7 @@ _CHOICES = {
 }
 
 
-def setting_routes(org: Org) -> list[Route]:
+def setting_routes(org: EmulatedOrg) -> list[Route]:
     """`GET /emulator/settings`, and `POST` with a JSON object of names and values; they hold until the process ends."""
 
     def show(parameters: Parameters) -> Any:

@@ -10,14 +10,14 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, whole_number
 from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator, TrafficMix
 from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
 
 _MIXES = {"plain": TrafficMix(), "full": FULL_MIX}
 
 
-def traffic_routes(org: Org, bus: EventBus) -> list[Route]:
+def traffic_routes(org: EmulatedOrg, bus: EventBus) -> list[Route]:
     """`POST /emulator/traffic {"events": N}` or `{"transactions": N}`, with `seed`, `holes` (0 to 1) and `mix` (`full`
     or `plain`) as one likes: makes them as fast as possible and answers counts.
 

@@ -9,14 +9,14 @@ from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.event_draft import EventDraft
 from sfcdc_assets.emulator.event_filter import matches
 from sfcdc_assets.emulator.event_steps.enrichment import enriched, may_be_enriched
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import Transaction
 
 
 class CustomChannels:
     """Gives each draft its form on every custom channel its object is on."""
 
-    def __init__(self, org: Org, codec: Callable[[str], EventCodec]) -> None:
+    def __init__(self, org: EmulatedOrg, codec: Callable[[str], EventCodec]) -> None:
         self._org = org
         self._codec = codec
 

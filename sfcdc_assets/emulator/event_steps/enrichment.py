@@ -16,7 +16,7 @@ from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.channels import CHANGE_EVENTS
 from sfcdc_assets.emulator.event_draft import EventDraft
 from sfcdc_assets.emulator.faults import Fault, Faults
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import DELETE, UPDATE, Transaction
 
 _MOST_CHOSEN = 2
@@ -29,7 +29,7 @@ class Enrichment:
     An armed one carries the fields of its option `fields` (names with commas), or else the record's first two.
     """
 
-    def __init__(self, org: Org, faults: Faults, codec: Callable[[str], EventCodec]) -> None:
+    def __init__(self, org: EmulatedOrg, faults: Faults, codec: Callable[[str], EventCodec]) -> None:
         self._org = org
         self._faults = faults
         self._codec = codec

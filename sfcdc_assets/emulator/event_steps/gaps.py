@@ -9,7 +9,7 @@ from dataclasses import replace
 from sfcdc_assets.emulator.event_draft import EventDraft
 from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import Transaction
 
 _GAP = "GAP_"
@@ -50,7 +50,7 @@ class DatabaseChanges:
     All are gaps, merged for each object and kind of change, with sequence number 1 and a database id as key.
     """
 
-    def __init__(self, org: Org, faults: Faults, is_exposed: Callable[[EventDraft], bool]) -> None:
+    def __init__(self, org: EmulatedOrg, faults: Faults, is_exposed: Callable[[EventDraft], bool]) -> None:
         self._org = org
         self._faults = faults
         self._is_exposed = is_exposed

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sfcdc_assets.emulator.event_draft import EventDraft
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import Transaction
 
 
@@ -17,7 +17,7 @@ class HiddenFields:
     Whether bitmaps name a hidden field that changed is not documented: `OrgSettings.hidden_fields_in_bitmaps`.
     """
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
 
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:

@@ -8,7 +8,7 @@ from random import Random
 
 from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.event_draft import EventDraft
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.text_difference import Convention, text_difference
 from sfcdc_assets.emulator.transaction import UPDATE, Transaction
 
@@ -16,7 +16,7 @@ from sfcdc_assets.emulator.transaction import UPDATE, Transaction
 class LargeTexts:
     """Replaces the new value of a large text by its difference to the old one where Salesforce does so."""
 
-    def __init__(self, org: Org, codec: Callable[[str], EventCodec]) -> None:
+    def __init__(self, org: EmulatedOrg, codec: Callable[[str], EventCodec]) -> None:
         self._org = org
         self._codec = codec
 

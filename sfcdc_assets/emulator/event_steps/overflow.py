@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sfcdc_assets.emulator.event_draft import EventDraft
 from sfcdc_assets.emulator.faults import Fault, Faults
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import Transaction
 
 _OVERFLOW = "GAP_OVERFLOW"
@@ -16,7 +16,7 @@ _OVERFLOW = "GAP_OVERFLOW"
 class Overflow:
     """Cuts a transaction off at the threshold: the org's own, or that of an armed overflow (option `threshold`)."""
 
-    def __init__(self, org: Org, faults: Faults, is_exposed: Callable[[EventDraft], bool]) -> None:
+    def __init__(self, org: EmulatedOrg, faults: Faults, is_exposed: Callable[[EventDraft], bool]) -> None:
         self._org = org
         self._faults = faults
         self._is_exposed = is_exposed

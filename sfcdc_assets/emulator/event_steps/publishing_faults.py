@@ -9,7 +9,7 @@ from random import Random
 
 from sfcdc_assets.emulator.event_draft import Damage, EventDraft
 from sfcdc_assets.emulator.faults import Fault, Faults
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import Transaction
 
 _DAMAGES = {
@@ -22,7 +22,7 @@ _DAMAGES = {
 class PublishingFaults:
     """Marks events for which such a fault is armed; the builder damages them and the bus publishes the copies."""
 
-    def __init__(self, org: Org, faults: Faults) -> None:
+    def __init__(self, org: EmulatedOrg, faults: Faults) -> None:
         self._org = org
         self._faults = faults
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sfcdc_assets.emulator.event_draft import EventDraft
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import Transaction
 
 
 class Wildcards:
     """Empties the bitmaps of such events unless `OrgSettings.wildcard_names_field` is on. Their bodies are empty."""
 
-    def __init__(self, org: Org) -> None:
+    def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
 
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
 from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
@@ -34,7 +34,7 @@ from sfcdc_assets.emulator.sessions import Sessions
 
 
 def build_app(
-    org: Org,
+    org: EmulatedOrg,
     *,
     sessions: Sessions | None = None,
     intercept: Interceptor | None = None,

@@ -8,7 +8,7 @@ from typing import Any
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
 from sfcdc_assets.emulator.store import columns_of
 from sfcdc_assets.emulator.transaction import StoredValue
@@ -31,7 +31,7 @@ def computed_object(
 
 
 def query_computed(
-    org: Org,
+    org: EmulatedOrg,
     text: str,
     definitions: Mapping[str, ObjectDefinition],
     rows: Callable[[ObjectDefinition], Sequence[ComputedRow]],
@@ -43,7 +43,7 @@ def query_computed(
     with database.lock:
         made: list[str] = []
         try:
-            # Made anew for each query: what they are computed from may change at any time.
+            # Made again for each query: what they are computed from may change at any time.
             for definition in definitions.values():
                 columns = [quoted(field.name) for field in columns_of(definition)]
                 database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(columns)})")
@@ -58,7 +58,7 @@ def query_computed(
                 database.execute(f"DROP TABLE {quoted(name)}")
 
 
-def audit_fields(org: Org, record_id: str, created: int) -> dict[str, str | int]:
+def audit_fields(org: EmulatedOrg, record_id: str, created: int) -> dict[str, str | int]:
     """The fields that every object has."""
     moment = created // 1000 * 1000
     return {

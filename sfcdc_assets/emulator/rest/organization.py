@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 ORGANIZATION = object_definition(
     {
@@ -24,7 +24,7 @@ ORGANIZATION = object_definition(
 )
 
 
-def organization_rows(org: Org) -> Iterable[dict[str, str | int | None]]:
+def organization_rows(org: EmulatedOrg) -> Iterable[dict[str, str | int | None]]:
     """The one row."""
     user = org.users.integration
     yield {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.record_visibility import WITHOUT_OBJECT_PERMISSIONS
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object
 
@@ -45,7 +45,7 @@ _OBJECT_PERMISSIONS = computed_object(
 PERMISSION_OBJECTS = {each.name: each for each in (_PERMISSION_SET, _ASSIGNMENT, _OBJECT_PERMISSIONS)}
 
 
-def permission_rows(org: Org, definition: ObjectDefinition) -> Sequence[ComputedRow]:
+def permission_rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRow]:
     """The rows of one of the objects as they are now."""
     instance = instance_characters(org.seed)
     sets = [new_id("0PS", instance, number) for number in (1, 2)]

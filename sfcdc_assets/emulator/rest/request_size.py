@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 _AROUND_TARGET = len(" HTTP/1.1\r\n") + 1
 _AROUND_HEADER = len(": \r\n")
@@ -14,7 +14,7 @@ _AROUND_HEADER = len(": \r\n")
 class RequestSizeMiddleware:
     """414 for a request line, and 431 for line and headers, beyond `OrgSettings.most_request_bytes`."""
 
-    def __init__(self, app: ASGIApp, org: Org) -> None:
+    def __init__(self, app: ASGIApp, org: EmulatedOrg) -> None:
         self._app = app
         self._org = org
 

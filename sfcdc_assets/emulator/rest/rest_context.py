@@ -16,7 +16,7 @@ from starlette.routing import Match, Route
 from sfcdc_assets.emulator.api_usage import ApiUsage
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
@@ -30,7 +30,7 @@ _TOKEN = re.compile(r"(?:Bearer|OAuth)\s+(\S+)", re.IGNORECASE)
 class RestContext:
     """One REST side of one org. Handlers run in worker threads; the org's own lock keeps them apart."""
 
-    def __init__(self, org: Org, sessions: Sessions, intercept: Interceptor | None = None) -> None:
+    def __init__(self, org: EmulatedOrg, sessions: Sessions, intercept: Interceptor | None = None) -> None:
         self.org = org
         self.sessions = sessions
         self.usage = ApiUsage(org)

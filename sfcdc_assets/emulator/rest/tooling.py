@@ -16,7 +16,7 @@ from sfcdc_assets.emulator.channels import Channel, ChannelMember
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import Org
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object, query_computed
 from sfcdc_assets.emulator.rest.record_json import record_json
@@ -149,7 +149,7 @@ class _ToolingResource:
         raise ApiError("INVALID_CROSS_REFERENCE_KEY", f"there are no events {event_name}", ("selectedEntity",))
 
 
-def _rows(org: Org, definition: ObjectDefinition) -> Sequence[ComputedRow]:
+def _rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRow]:
     if definition is _CHANNEL:
         return [_channel_row(org, channel) for channel in org.channels.all()]
     members = org.channels.members()
@@ -159,13 +159,13 @@ def _rows(org: Org, definition: ObjectDefinition) -> Sequence[ComputedRow]:
     return [_enriched_row(org, number, member, name) for number, (member, name) in enumerate(pairs, 1)]
 
 
-def _channel_row(org: Org, channel: Channel) -> dict[str, str | int]:
+def _channel_row(org: EmulatedOrg, channel: Channel) -> dict[str, str | int]:
     name = channel.name.replace("__", "_")
     facts = {"DeveloperName": name, "MasterLabel": channel.label, "ChannelType": "data"}
     return audit_fields(org, channel.id, channel.created) | facts
 
 
-def _member_row(org: Org, member: ChannelMember) -> dict[str, str | int | None]:
+def _member_row(org: EmulatedOrg, member: ChannelMember) -> dict[str, str | int | None]:
     entity = change_event_name(member.entity)
     return audit_fields(org, member.id, member.created) | {
         "DeveloperName": member.developer_name,
@@ -176,7 +176,7 @@ def _member_row(org: Org, member: ChannelMember) -> dict[str, str | int | None]:
     }
 
 
-def _enriched_row(org: Org, number: int, member: ChannelMember, name: str) -> dict[str, str | int]:
+def _enriched_row(org: EmulatedOrg, number: int, member: ChannelMember, name: str) -> dict[str, str | int]:
     """A standard field is named, a custom one is given by its id."""
     field = org.definitions[member.entity].field(name)
     facts = {"ChannelMemberId": member.id, "Field": (field.field_id if field else None) or name}

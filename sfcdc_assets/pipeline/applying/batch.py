@@ -1,0 +1,81 @@
+"""A batch of one entity: its headers, read once on the driver, tell what the tasks cannot see.
+
+These are the events that were published twice (the other copy may lie in any file) and the events that speak of the
+whole entity (an overflow, a wildcard id). Only small columns are read, and of older files only those whose commit times
+overlap the batch's: copies of an event have the same header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.state.changes import names_one_record
+from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.key_ranges import SAMPLED
+
+_COLUMNS = ["position", "event_id", "record_ids", "change_type", "commit_timestamp"]
+
+
+@dataclass(frozen=True)
+class EntityDoubt:
+    """An event after which the entity as a whole has to be read again."""
+
+    reason: Doubt
+    position: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Events with after < position <= read_to, of which those up to `up_to` are applied and the others wait: how many
+    there are, the positions of second copies, the events that put the entity in doubt, and every `SAMPLED`th id of the
+    records they create; both in order."""
+
+    after: int
+    up_to: int
+    read_to: int
+    events: int
+    duplicates: frozenset[int]
+    entity_doubts: tuple[EntityDoubt, ...]
+    created: tuple[str, ...] = ()
+
+
+def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int, read_to: int) -> Batch:
+    """Read the headers of a batch and find duplicates and, up to `up_to`, entity doubts."""
+    headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
+    if headers.num_rows == 0:
+        return Batch(after, up_to, read_to, 0, frozenset(), ())
+    frame = _keyed(pl.DataFrame(headers))
+    times = frame["commit_timestamp"].sort()
+    older = raw_events.headers(
+        entity, channel, ["position", "event_id", "record_ids"], after=0, up_to=after, committed=(times[0], times[-1])
+    )
+    seen = _keyed(pl.DataFrame(older)).select("event_id", "records")
+    fresh = frame.join(seen, on=["event_id", "records"], how="anti").unique(
+        ["event_id", "records"], keep="first", maintain_order=True
+    )
+    duplicates = frozenset(frame.join(fresh, on="position", how="anti")["position"].to_list())
+    doubts = tuple(_entity_doubts(fresh.filter(pl.col("position") <= up_to)))
+    return Batch(after, up_to, read_to, frame.height, duplicates, doubts, _created(fresh))
+
+
+def _keyed(headers: pl.DataFrame) -> pl.DataFrame:
+    """Copies of an event have its uuid and its record ids; events ungrouped from one may share the uuid alone."""
+    return headers.sort("position").with_columns(pl.col("record_ids").list.join(",").alias("records"))
+
+
+def _created(headers: pl.DataFrame) -> tuple[str, ...]:
+    ids = headers.filter(pl.col("change_type") == "CREATE")["record_ids"].explode().sort()
+    return tuple(ids.gather_every(SAMPLED, offset=SAMPLED - 1))
+
+
+def _entity_doubts(headers: pl.DataFrame) -> Iterator[EntityDoubt]:
+    for row in headers.iter_rows(named=True):
+        if row["change_type"] == Doubt.GAP_OVERFLOW:
+            yield EntityDoubt(Doubt.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
+        elif not all(names_one_record(record_id) for record_id in row["record_ids"]):
+            yield EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {row['records']}")

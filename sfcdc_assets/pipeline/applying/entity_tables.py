@@ -1,0 +1,157 @@
+"""An entity's tables, opened for one application: what they are, what is in them, and the columns they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake import history, text_fields
+from sfcdc_assets.lake.appended import Appended
+from sfcdc_assets.lake.checkpoint import Checkpoint
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.lake.snapshots import CompleteSnapshot, Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.applying.change_of_channel import OtherChannel
+from sfcdc_assets.pipeline.schemas.evolve import fit, follow_layout, mark_retired
+from sfcdc_assets.pipeline.schemas.table_columns import PrivacyChanged, conflicts_of_entity, retired_columns
+
+
+class SnapshotMissing(SfcdcError):
+    """Events cannot be applied to an entity whose rows before them were never read."""
+
+    def __init__(self, entity: str) -> None:
+        self.entity = entity
+        super().__init__(
+            f"{entity}: no complete snapshot. Its events wait in raw_events; launch the job `snapshot` for {entity}, "
+            "or run `sfcdc sync`."
+        )
+
+
+class OlderFormat(SfcdcError):
+    """The entity's tables were made by a release of this package that kept versions otherwise."""
+
+    def __init__(self, entity: str) -> None:
+        self.entity = entity
+        super().__init__(
+            f"{entity}: its tables have an older format, in which `history` held current versions too. "
+            f"`sfcdc rebuild --entity {entity}` builds them again from stored events and snapshots; until then nothing "
+            "of them changes."
+        )
+
+
+@dataclass(frozen=True)
+class EntityTables:
+    """Handles on one snapshot of each table; every commit goes through the handle that was read."""
+
+    warehouse: Warehouse
+    entity: str
+    channel: str
+    raw_events: RawEvents
+    schemas: Schemas
+    taken: Snapshots
+    snapshot: CompleteSnapshot
+    """The newest complete one."""
+    ledger: Ledger
+    current_state: CurrentState
+    texts: Appended
+    history: Appended
+    columns: tuple[Column, ...]
+    privacy: Privacy
+    schema_before: pa.Schema | None
+    """Of `current_state`, before it was given these columns; None where there was no table."""
+
+    @classmethod
+    def open(
+        cls,
+        warehouse: Warehouse,
+        spark: SparkSession,
+        privacy: Privacy,
+        entity: str,
+        channel: str,
+        now_ms: Callable[[], int],
+    ) -> EntityTables:
+        """The newest state of each, with the columns of today (`layout`). Raises `SnapshotMissing`, `OtherChannel`,
+        `PrivacyChanged`."""
+        _taken(warehouse, entity, channel)
+        conflicts = conflicts_of_entity(warehouse, Schemas(warehouse), entity, privacy)
+        if conflicts:
+            raise PrivacyChanged(entity, conflicts)
+        columns = follow_layout(warehouse, lambda: spark, privacy, entity, channel, now_ms)
+        taken, snapshot = _taken(warehouse, entity, channel)
+        present = CurrentState.open(warehouse, entity)
+        if present is not None and not present.has_versions:
+            raise OlderFormat(entity)
+        table = CurrentState.open_or_create(warehouse, entity, columns)
+        versions = history.open_or_create(warehouse, entity, columns)
+        schemas = Schemas(warehouse)
+        retired = retired_columns(schemas, entity, columns)
+        for each in (table.table, versions.table):
+            fit(each, columns, lambda: spark, warehouse)
+            mark_retired(each, retired)
+        return cls(
+            warehouse,
+            entity,
+            channel,
+            RawEvents.open(warehouse),
+            schemas,
+            taken,
+            snapshot,
+            Ledger.open_or_create(warehouse, entity),
+            table,
+            text_fields.open_or_create(warehouse, entity),
+            versions,
+            columns,
+            privacy,
+            present.schema if present else None,
+        )
+
+    @property
+    def from_scratch(self) -> bool:
+        """All layers are built again: one of them was removed or never was, or building them was interrupted."""
+        return self.current_state.checkpoint(self.channel).snapshot == 0 or not self._are_built
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What is in the tables; nothing where they are built again, but the number of the last batch."""
+        found = self.current_state.checkpoint(self.channel)
+        return Checkpoint(batch=found.batch) if self.from_scratch else found
+
+    def settle(self) -> None:
+        """Remove what a batch left in the tables that append and did not commit, or all where they are built again.
+
+        Writers that opened the tables before are refused from then on, so that nothing of theirs is removed that they
+        still count on. Raises `ConcurrentCommit`.
+        """
+        checkpoint, appended = self.checkpoint, (self.texts, self.history)
+        if self.from_scratch:
+            if self.current_state.table.version or any(each.table.version for each in appended):
+                self.current_state.fence()
+                for each in appended:
+                    each.empty()
+        elif any(each.has_leftovers(checkpoint) for each in appended):
+            self.current_state.fence()
+            for each in appended:
+                each.clean(checkpoint)
+
+    @property
+    def _are_built(self) -> bool:
+        return self.texts.is_built and self.history.is_built
+
+
+def _taken(warehouse: Warehouse, entity: str, channel: str) -> tuple[Snapshots, CompleteSnapshot]:
+    taken = Snapshots.open(warehouse, entity)
+    snapshot = taken.complete() if taken else None
+    if taken is None or snapshot is None:
+        raise SnapshotMissing(entity)
+    if not taken.has_watermark_on(channel):
+        raise OtherChannel(entity, channel)
+    return taken, snapshot

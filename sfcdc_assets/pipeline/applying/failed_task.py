@@ -1,0 +1,33 @@
+"""What fails in a Spark task comes back as text, with a worker's traceback. What it says of files is told as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.current_state import name_of
+from sfcdc_assets.lake.damage import damage_of
+from sfcdc_assets.lake.errors import TableNotWritten
+from sfcdc_assets.lake.store_errors import no_room
+from sfcdc_assets.lake.warehouse import Warehouse
+
+_OF_FILES = ("parquet", "FileNotFoundError", "ArrowInvalid", "OSError", "DeltaError")
+
+
+@contextmanager
+def report_file_damage(warehouse: Warehouse, entity: str) -> Iterator[None]:
+    """Raises `TableNotWritten` where a task found no room for its file, and `TableDamaged` where what fails has to do
+    with files and one of the entity's is damaged; anything else as it is."""
+    try:
+        yield
+    except SfcdcError:
+        raise
+    except Exception as error:
+        text = str(error)
+        if (full := no_room(text)) is not None:
+            raise TableNotWritten(name_of(entity), {}, warehouse.root, full) from error
+        if any(word in text for word in _OF_FILES):
+            for damage in damage_of(warehouse, entity, thorough=True):
+                raise damage from error
+        raise

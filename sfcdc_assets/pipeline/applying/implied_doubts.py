@@ -1,0 +1,73 @@
+"""Open doubts about contacts that their accounts' rows told to have changed, or that are not in step with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sfcdc_assets import clock
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.implied_change import FLAG, POINTED_AT, POINTER, POINTING, not_in_step
+
+
+@retry_on_conflict
+def doubt_others(warehouse: Warehouse, channel: str, silent: Sequence[Mapping[str, Any]]) -> int:
+    """Note the records in the ledger of their own entity, whose next run reads them back; returns how many are new.
+
+    `channel` is that of `silent`'s positions. An entity that was never copied needs no doubt: its snapshot is still to
+    come. One that follows another channel is read after all that has landed there.
+    """
+    followed = _channel(warehouse) if silent else None
+    if followed is None:
+        return 0
+    landed = RawEvents.open(warehouse).checkpoint(followed).position
+    of_another = {} if followed == channel else {"position": landed}
+    doubts = [{**each, "reason": Doubt.SILENT_CHANGE.value, **of_another} for each in silent]
+    return len(Ledger.open_or_create(warehouse, POINTED_AT).note(doubts, followed, landed, clock.now_ms()))
+
+
+@retry_on_conflict
+def compare_snapshots(warehouse: Warehouse, columns: Collection[str]) -> int:
+    """Once after each snapshot of either entity, doubt the contacts that are not in step with the accounts.
+
+    `columns` are those of the entity that was just applied: only in an org with person accounts there is work.
+
+    Their snapshots are taken one after the other, and an account may become a person between them: its event is in the
+    one and the contact's flag is not in the other. Returns how many doubts are new.
+    """
+    if POINTER not in columns and FLAG not in columns:
+        return 0
+    accounts, contacts = CurrentState.open(warehouse, POINTING), CurrentState.open(warehouse, POINTED_AT)
+    channel = _channel(warehouse)
+    if accounts is None or contacts is None or channel is None:
+        return 0
+    if POINTER not in accounts.schema.names or FLAG not in contacts.schema.names:
+        return 0
+    ledger = Ledger.open_or_create(warehouse, POINTED_AT)
+    versions = {f"snapshot:{table.table.name}": table.checkpoint(channel).snapshot for table in (accounts, contacts)}
+    if all((ledger.table.transaction_version(name) or 0) >= version for name, version in versions.items()):
+        return 0
+    landed = RawEvents.open(warehouse).checkpoint(channel).position
+    wrong = not_in_step(
+        pl.DataFrame(accounts.table.scan([POINTER], f"not _is_deleted and {POINTER} is not null")),
+        pl.DataFrame(contacts.table.scan(["Id", FLAG], "not _is_deleted and not _in_doubt")),
+    )
+    doubt = {"reason": Doubt.SILENT_CHANGE.value, "position": landed, "detail": "not in step with its account"}
+    return len(ledger.note([{"record_id": each, **doubt} for each in wrong], channel, landed, clock.now_ms(), versions))
+
+
+def _channel(warehouse: Warehouse) -> str | None:
+    """The channel that the pointed-at entity follows; None while it was never copied."""
+    taken = Snapshots.open(warehouse, POINTED_AT)
+    if taken is None:
+        return None
+    landed = RawEvents.open(warehouse).channels()
+    return next((channel for channel in landed if taken.has_watermark_on(channel) or taken.begun_on(channel)), None)

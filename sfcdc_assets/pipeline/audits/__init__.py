@@ -1,0 +1,1 @@
+"""Audits: the tables against the org, and against themselves."""

@@ -1,0 +1,80 @@
+"""Who lands a channel for a run: the run itself, or the sensor that asked for it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import TracebackType
+
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.patience import Patience, until_settled
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+
+
+class Poller:
+    """Reads channels of one org by itself, for a run or command: a context manager. Subscriptions stay open in it, so
+    that nothing is delivered twice to it."""
+
+    def __init__(
+        self, warehouse: Warehouse, org: OrgConnection, settle_seconds: float, patience: Patience | None = None
+    ) -> None:
+        """`patience`: that of a reading whose caller has none of its own; by default until the stream has settled."""
+        self._warehouse = warehouse
+        self._org = org
+        self._settle_seconds = settle_seconds
+        self._patience = patience or until_settled(settle_seconds)
+        self._readers: dict[str, ChannelReader] = {}
+
+    def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
+        """Land what the channel brings. Raises what `ChannelReader.land` raises."""
+        reader = self._readers.get(channel)
+        if reader is None:
+            reader = ChannelReader(self._warehouse, self._org, channel, self._settle_seconds)
+            self._readers[channel] = reader
+        return reader.land(patience or self._patience)
+
+    def __enter__(self) -> Poller:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        readers, self._readers = self._readers, {}
+        with ExitStack() as stack:
+            for reader in readers.values():
+                stack.callback(reader.close if kind is None else reader.drop)
+
+
+class LandedOnly:
+    """Lands nothing: the channel's sensor does, and a run that it asked for works on what is there.
+
+    `complete_through_ms`: channel -> what the sensor knew of it when it asked for the run.
+    """
+
+    def __init__(self, warehouse: Warehouse, complete_through_ms: dict[str, int]) -> None:
+        self._warehouse = warehouse
+        self._complete_through_ms = complete_through_ms
+
+    def __enter__(self) -> LandedOnly:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """There is nothing to close."""
+
+    def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
+        """Where the channel stands."""
+        checkpoint = RawEvents.open(self._warehouse).checkpoint(channel)
+        return LandingReport(
+            channel,
+            position=checkpoint.position,
+            complete_position=checkpoint.complete_position,
+            complete_through_ms=self._complete_through_ms.get(channel, 0),
+            has_checkpoint=checkpoint.is_known,
+        )
+
+
+Lander = Poller | LandedOnly

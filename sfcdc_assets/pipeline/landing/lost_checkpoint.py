@@ -1,0 +1,90 @@
+"""A lost checkpoint is a planned event (guarantee 9).
+
+A replay id that the org refuses (it expired, the org moved), another instance, and another organization id that was
+accepted say that events may be missing. Then the channel's order is broken at a position of its own, each of its
+entities comes into doubt as a whole at that position, and so is read again by a new snapshot. Nothing is ever resumed
+at LATEST silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
+from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, LAYER, Ledger
+from sfcdc_assets.lake.lost_checkpoints import LostCheckpoint, lost_checkpoints, note_lost_checkpoint
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.doubt import Doubt
+
+
+def lose_checkpoint(
+    warehouse: Warehouse,
+    raw_events: RawEvents,
+    checkpoint: StreamCheckpoint,
+    reason: str,
+    organization_id: str,
+    now_ms: int,
+) -> StreamCheckpoint:
+    """Put the channel's entities in doubt, then break its order; returns the place to go on from.
+
+    In this sequence, so that a crash in between repeats all of it: a doubt that is open already is not opened twice,
+    and a place that is known as lost is not noted twice. Who knows of a lost checkpoint finds its doubts.
+    """
+    position = checkpoint.position + 1
+    for entity in entities_of_channel(warehouse, checkpoint.channel):
+        doubt = {"record_id": ENTITY, "reason": Doubt.LOST_CHECKPOINT.value, "position": position, "detail": reason}
+        Ledger.open_or_create(warehouse, entity).note([doubt], checkpoint.channel, position, now_ms)
+    landed_at = raw_events.landed_at_ms(checkpoint.channel)
+    note_lost_checkpoint(warehouse, checkpoint.channel, position, reason, now_ms, landed_at)
+    lost: Mapping[str, Any] = {"reason": reason, "lost_at": now_ms, "last_landed_at": landed_at}
+    return raw_events.lose_checkpoint(checkpoint, lost, organization_id)
+
+
+@dataclass(frozen=True)
+class KnownLoss:
+    """A lost checkpoint, and the entities that were not read again since."""
+
+    checkpoint: LostCheckpoint
+    waiting: tuple[str, ...]
+
+    @property
+    def is_bridged(self) -> bool:
+        """Whether all tables have been read again since."""
+        return not self.waiting
+
+
+def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
+    """Every lost checkpoint of a channel, newest first. An entity waits for as long as the doubt that it raised is
+    open, or cannot be read."""
+    checkpoints = lost_checkpoints(warehouse, channel)
+    waiting: dict[int, list[str]] = {checkpoint.position: [] for checkpoint in checkpoints}
+    for entity in warehouse.entities(LAYER) if checkpoints else ():
+        for position in _open_since(warehouse, entity, channel, list(waiting)):
+            waiting.setdefault(position, []).append(entity)
+    return [KnownLoss(checkpoint, tuple(waiting[checkpoint.position])) for checkpoint in checkpoints]
+
+
+def _open_since(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> Sequence[int]:
+    """At which of the lost checkpoints the entity came into a doubt that is open."""
+    try:
+        ledger = Ledger.open(warehouse, entity)
+        doubts = ledger.open_doubts() if ledger else []
+    except TableDamaged:
+        return positions
+    mine = [each for each in doubts if (each.reason, each.channel) == (Doubt.LOST_CHECKPOINT, channel)]
+    return [each.opened_position for each in mine]
+
+
+def entities_of_channel(warehouse: Warehouse, channel: str) -> tuple[str, ...]:
+    """Entities whose rows rest on the channel's events: copied at a position of it, or being copied."""
+    found = []
+    for entity in warehouse.entities("snapshot"):
+        taken = Snapshots.open(warehouse, entity)
+        if taken is not None and (taken.has_watermark_on(channel) or taken.begun_on(channel)):
+            found.append(entity)
+    return tuple(found)

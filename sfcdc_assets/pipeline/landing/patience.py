@@ -1,0 +1,41 @@
+"""How long a reading of a channel waits, and for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sfcdc_assets.pubsub.subscription import SILENCE_SECONDS
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a reading waits, in seconds: for the first response of a call, for the next one, and in all.
+
+    `goes_on`: somebody reads on later from the same subscription. Otherwise the reading ends with the first event that
+    was committed after it began, because a stream may never rest. `through_ms`: a silence lasts at least until all that
+    was committed before (epoch ms, UTC) is landed.
+    """
+
+    first_answer: float
+    quiet: float
+    budget: float
+    goes_on: bool = False
+    through_ms: int = 0
+
+
+TICK = Patience(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
+"""A sensor's tick, which is ended from outside after 60 s: the subscription stays open until the next one."""
+
+ANSWER_SECONDS = SILENCE_SECONDS + 10
+"""A stream that has not answered after so long is dead."""
+
+POLL = Patience(first_answer=ANSWER_SECONDS, quiet=2.0, budget=600.0)
+"""One reading of what there is. The first response of a quiet channel may take 270 s."""
+
+WATERMARK = Patience(first_answer=5.0, quiet=0.5, budget=600.0)
+"""For a read of the org that is to be pinned: any position that is landed will do, a higher one spares work."""
+
+
+def until_settled(settle_seconds: float) -> Patience:
+    """A reading that waits until the last transaction counts as complete."""
+    return replace(POLL, quiet=settle_seconds)

@@ -1,0 +1,96 @@
+"""The org as the pipeline uses it: one REST session and one Pub/Sub connection with the same token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sfcdc_assets import clock
+from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.schemas import EventSchema
+from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
+from sfcdc_assets.reconciliation.vanish import VanishLimits
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
+from sfcdc_assets.salesforce.describe import describe, object_names
+from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
+from sfcdc_assets.salesforce.instance import InstanceName
+from sfcdc_assets.salesforce.limits import Limit, limits
+from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.salesforce.view_all import ViewAll
+
+
+@dataclass(frozen=True)
+class OrgConnection:
+    """An open session with an org. Nothing is asked of it before the first use."""
+
+    session: OrgSession
+    pubsub: PubSubConnection
+    privacy: Privacy
+    """What of it may be kept."""
+    view_all: ViewAll
+    """Whether the user is shown all of it."""
+    vanish_limits: VanishLimits
+    """How much of it may be gone at once."""
+    instance_name: Callable[[], str | None]
+    """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
+    new_pubsub: Callable[[], PubSubConnection]
+    """Another connection like `pubsub`, for a subscription of its own; whoever makes one closes it."""
+
+    def members(self, channel: str) -> ChannelMembers | None:
+        """Entities of a channel, and their filters, as the org's setup lists them; None when it does not tell."""
+        return channel_members(self.session, channel)
+
+    def describe_json(self, entity: str) -> str | None:
+        """The stored form of an object's describe; None when the object may not be read."""
+        try:
+            return json.dumps(describe(self.session, entity).to_json())
+        except EntityNotReadable:
+            return None
+
+    def object_names(self) -> frozenset[str] | None:
+        """API names of the objects that the user may see; None when the org does not tell."""
+        try:
+            return object_names(self.session)
+        except RequestRefused:
+            return None
+
+    def delivery_allowance(self) -> Limit | None:
+        """How many events the org may still be sent in 24 hours; None when it does not tell this user."""
+        try:
+            return limits(self.session).get("DailyDeliveredPlatformEvents")
+        except RequestRefused:
+            return None
+
+    def newest_schema(self, entity: str, now_ms: int) -> EventSchema:
+        """The schema that the entity's next event will have, with a fresh describe.
+
+        Raises `EntityNotReadable` when the object may not be read, and the topic's refusals.
+        """
+        described = json.dumps(describe(self.session, entity).to_json())
+        schema_id = self.pubsub.get_topic(event_topic(entity)).schema_id
+        return EventSchema(schema_id, self.pubsub.get_schema(schema_id), entity, now_ms, described)
+
+
+def event_topic(entity: str) -> str:
+    """The single-entity topic: `Account` -> `/data/AccountChangeEvent`, `Foo__c` -> `/data/Foo__ChangeEvent`."""
+    return f"/data/{entity.removesuffix('c') if entity.endswith('__c') else entity}ChangeEvent"
+
+
+@contextmanager
+def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep) -> Iterator[OrgConnection]:
+    """Open the org of the settings; closed at the end, whatever happens. `sleep` makes the pauses between tries."""
+    with OrgSession(settings, sleep=sleep) as session:
+
+        def credentials(refresh: bool) -> Credentials:
+            return Credentials(session.token(refresh), session.instance_url, session.organization_id)
+
+        def new_pubsub() -> PubSubConnection:
+            return PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep)
+
+        with new_pubsub() as pubsub:
+            limits = VanishLimits(settings.vanish_percent, settings.vanish_rows)
+            privacy, view_all, instance = Privacy.of(settings), ViewAll(session), InstanceName(session)
+            yield OrgConnection(session, pubsub, privacy, view_all, limits, instance, new_pubsub)

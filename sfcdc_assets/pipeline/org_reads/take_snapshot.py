@@ -1,0 +1,218 @@
+"""Day 0: copy an entity by Bulk API 2.0 into `snapshot/<Entity>`, taken at a watermark of the stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from sfcdc_assets import clock
+from sfcdc_assets.config import VISIBILITY_SECONDS
+from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, entity_doubts
+from sfcdc_assets.lake.organization import OrganizationLog
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
+from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.lake.snapshots import Snapshots, name_of
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms, stale_records, unreadable_records
+from sfcdc_assets.pipeline.org_reads.vanished import RowsVanished, vanished_rows, why
+from sfcdc_assets.pipeline.schemas.evolve import follow_layout
+from sfcdc_assets.pipeline.schemas.table_columns import check_privacy
+from sfcdc_assets.salesforce.errors import BulkJobGone
+from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
+from sfcdc_assets.snapshot.pages import read_pages, start
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.state.doubt import CHANGED_COLUMNS, Doubt
+
+
+@dataclass(frozen=True)
+class SnapshotReport:
+    """A snapshot that is complete: its number, watermark, rows, pages and the API requests it took; `sight`: whether
+    the org says that the user is shown all records."""
+
+    entity: str
+    channel: str
+    number: int
+    position: int
+    rows: int
+    pages: int
+    calls: int
+    resumed: bool
+    seconds: float
+    sight: Sight = Sight.ALL
+
+
+def take_snapshot(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    entity: str,
+    channel: str,
+    watermark: Callable[[int], int],
+    *,
+    spark: Callable[[], SparkSession],
+    at_least: int = 0,
+    numbered_after: tuple[int, int] = (0, 0),
+    on_page: Callable[[SnapshotProgress], None] = lambda _: None,
+    clock_ms: Callable[[], int] = clock.now_ms,
+    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
+) -> SnapshotReport:
+    """Copy the entity; goes on with an unfinished snapshot where it stopped.
+
+    Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
+    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
+    doubt instead of being believed. `watermark` gives the position that a read begun now stands for, which must be
+    `at_least` so far along (an unfinished snapshot pinned earlier is given up). A doubt about the entity that is newer
+    than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that doubt to the next one,
+    or doubts that come faster than a large object can be read would starve it. Only where columns have changed it is
+    begun again. `spark` is asked for where a field's type was changed and what was read before has to be rewritten. The
+    snapshots and read-backs of a new table are `numbered_after` these. `on_page` is told the progress. A job that the
+    org has forgotten (results are kept for 7 days) is begun again with a new watermark.
+
+    Raises `ViewAllMissing` before anything is read, `RowsVanished` where the snapshot is not believed (the
+    reconciliation ledger has both then, and they pause the next attempt), `EntityNotReadable`, `BulkJobFailed`,
+    `PrivacyChanged`, and what `watermark` raises.
+    """
+    sight = _sight(warehouse, org, entity, channel, clock_ms)
+    take = partial(
+        _take,
+        warehouse,
+        org,
+        entity,
+        channel,
+        watermark,
+        spark,
+        at_least,
+        numbered_after,
+        on_page,
+        clock_ms,
+        lag_ms,
+        sight,
+    )
+    try:
+        return take(resume=True)
+    except BulkJobGone:
+        return take(resume=False)
+
+
+def _take(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    entity: str,
+    channel: str,
+    watermark: Callable[[int], int],
+    spark: Callable[[], SparkSession],
+    at_least: int,
+    numbered_after: tuple[int, int],
+    on_page: Callable[[SnapshotProgress], None],
+    clock_ms: Callable[[], int],
+    lag_ms: int,
+    sight: Sight,
+    *,
+    resume: bool,
+) -> SnapshotReport:
+    started, calls = time.monotonic(), org.session.calls
+    schemas = Schemas(warehouse)
+    newest = org.newest_schema(entity, clock_ms())
+    known = schemas.of_entity(entity)
+    if not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json):
+        schemas.add(newest)
+    schemas.note_described(entity, clock_ms())
+    present = Snapshots.open(warehouse, entity)
+    if present:
+        check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
+    columns = follow_layout(warehouse, spark, org.privacy, entity, channel, clock_ms)
+    ledger = Ledger.open(warehouse, entity)
+    snapshots = Snapshots.open_or_create(warehouse, entity, columns)
+    if snapshots.last_number() < numbered_after[0]:
+        snapshots.go_on_from(*numbered_after)
+    complete = snapshots.complete()
+    doubts = ledger.open_doubts() if ledger else []
+    blocked = entity_doubts(doubts, channel, complete.position if complete else 0)
+    progress = snapshots.progress()
+    resumed = resume and progress is not None and _goes_on(progress, channel, at_least, doubts)
+    if not resumed:
+        if blocked:
+            # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
+            at_least = max(at_least, *blocked, RawEvents.open(warehouse).checkpoint(channel).position)
+        position = watermark(at_least)
+        number = snapshots.last_number() + 1
+        progress = start(
+            org.session,
+            entity,
+            columns,
+            channel=channel,
+            position=position,
+            snapshot_number=number,
+            now_ms=clock_ms,
+        )
+        snapshots.begin(progress)
+    assert progress is not None
+    unreadable: dict[str, str] = {}
+    vanished = None
+    for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
+        distrusted = unreadable_records(after, unreadable)
+        unreadable.clear()
+        if after.complete:
+            accepted_at = OrganizationLog(warehouse).accepted_at(channel)
+            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms, accepted_at)
+            doubted = {each.record_id for each in distrusted}
+            if accepted_at <= (complete.position if complete else 0):
+                vanished = vanished_rows(warehouse, snapshots, after, page, doubted, org.vanish_limits)
+        snapshots.add_page(page, after, clock_ms(), distrusted, believed=vanished is None)
+        on_page(after)
+        progress = after
+        if vanished is not None:
+            description = why(after.snapshot_number, vanished)
+            _refuse(warehouse, entity, Doubt.VANISHED, channel, after.position, description, clock_ms())
+            raise RowsVanished(entity, after.snapshot_number, vanished)
+    return SnapshotReport(
+        entity=entity,
+        channel=channel,
+        number=progress.snapshot_number,
+        position=progress.position,
+        rows=progress.rows_done,
+        pages=progress.pages_done,
+        calls=org.session.calls - calls,
+        resumed=resumed,
+        seconds=time.monotonic() - started,
+        sight=sight,
+    )
+
+
+def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, doubts: Sequence[OpenDoubt]) -> bool:
+    """Whether a snapshot is to be finished: its positions are the channel's, and its columns still the table's."""
+    changed = [doubt for doubt in doubts if doubt.reason in CHANGED_COLUMNS]
+    first = max([at_least, *entity_doubts(changed, channel, progress.position)])
+    return not progress.complete and progress.channel == channel and progress.position >= first
+
+
+def _sight(warehouse: Warehouse, org: OrgConnection, entity: str, channel: str, clock_ms: Callable[[], int]) -> Sight:
+    """What the user is shown; a refusal is noted, and ended where the permission is there again. Raises
+    `ViewAllMissing`."""
+    position = RawEvents.open(warehouse).checkpoint(channel).position
+    try:
+        sight = org.view_all.check(entity, "a snapshot")
+    except ViewAllMissing as missing:
+        _refuse(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), clock_ms())
+        raise
+    _end_refusal(warehouse, entity, position, clock_ms())
+    return sight
+
+
+@retry_on_conflict
+def _refuse(
+    warehouse: Warehouse, entity: str, reason: Doubt, channel: str, position: int, description: str, now_ms: int
+) -> None:
+    Ledger.open_or_create(warehouse, entity).refuse_read(reason, channel, position, description, now_ms, whole=True)
+
+
+@retry_on_conflict
+def _end_refusal(warehouse: Warehouse, entity: str, position: int, now_ms: int) -> None:
+    ledger = Ledger.open(warehouse, entity)
+    if ledger is not None:
+        ledger.end_refusal(Doubt.VIEW_ALL_MISSING, position, now_ms)

@@ -1,0 +1,1 @@
+"""Rebuilding: an entity's tables built again beside the present ones, then put in their place."""

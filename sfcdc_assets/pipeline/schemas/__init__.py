@@ -1,0 +1,1 @@
+"""Schemas: the columns of an entity's tables, and how they follow the org."""

@@ -1,0 +1,161 @@
+"""The columns of an entity's tables: what its newest event schema carries, and every column a table already has, as far
+as SFCDC_EXCLUDE and SFCDC_HASH let them in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import Column, ColumnType, columns, columns_of_arrow_schema
+from sfcdc_assets.change_events.compound_field import leaf_columns
+from sfcdc_assets.change_events.event_schema import schema_fields
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy, PrivacyConflict
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake import current_state, history, snapshots
+from sfcdc_assets.lake.schemas import EventSchema, Schemas
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+
+
+class SchemaMissing(SfcdcError):
+    """No Avro schema of the entity is known, so its columns are not either."""
+
+    def __init__(self, entity: str) -> None:
+        self.entity = entity
+        super().__init__(
+            f"{entity}: no change event schema is known. Check that Change Data Capture is switched on for {entity} "
+            "(Setup, Change Data Capture) and that the integration user has View All on it, then take its snapshot."
+        )
+
+
+RETIRED = {"salesforce.retired": "true"}
+"""Metadata of a column whose field the object no longer has; its last values stay."""
+
+
+class PrivacyChanged(SfcdcError):
+    """Tables of an entity were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or its key."""
+
+    def __init__(self, entity: str, conflicts: Mapping[str, Sequence[PrivacyConflict]]) -> None:
+        self.entity = entity
+        self.conflicts = conflicts
+        description = "; ".join(f"in {table} {', '.join(map(str, found))}" for table, found in conflicts.items())
+        super().__init__(
+            f"{entity}: its tables were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or SFCDC_HASH_KEY: "
+            f"{description}. Set them back, or run `sfcdc rebuild --from-org --entity {entity}`, which removes the entity's "
+            "tables and copies it again."
+        )
+
+
+def retired_columns(schemas: Schemas, entity: str, table: Sequence[Column]) -> frozenset[str]:
+    """Names of table columns that the object, as it was last described, no longer has (or hides from the user)."""
+    describe = _newest_describe(schemas.of_entity(entity))
+    if describe is None:
+        return frozenset()
+    fields = {field["name"] for field in describe["fields"]}
+    return frozenset(column.name for column in table if column.name not in fields and column.name != "Id")
+
+
+def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, privacy: Privacy) -> tuple[Column, ...]:
+    """The readable fields that any known schema carries, in describe's order, then the table's retired columns; without
+    those that are left out for privacy, and hashed ones with their key.
+
+    Several schemas are in use at a time (events wait for up to three days), so none of them alone tells the columns;
+    the freshest describe tells which fields there are now. Raises `SchemaMissing`.
+    """
+    known = schemas.of_entity(entity)
+    if not known:
+        raise SchemaMissing(entity)
+    describe = _newest_describe(known)
+    found = {column.name: column for schema in known for column in columns(json.loads(schema.schema_json), describe)}
+    if describe is not None:
+        order = {field["name"]: number for number, field in enumerate(describe["fields"])}
+        order["Id"] = -1
+        found = dict(sorted(found.items(), key=lambda item: order[item[0]]))
+    present = {column.name: column for column in (columns_of_arrow_schema(table) if table is not None else ())}
+    # A text that was ever large has values in `text_fields`.
+    large = {column.name for column in present.values() if column.large_text}
+    for name in large & found.keys():
+        if found[name].type is ColumnType.STRING:
+            found[name] = replace(found[name], large_text=True)
+    retired = [column for name, column in present.items() if name not in found]
+    return privacy.columns(entity, (*found.values(), *retired), _compounds(known))
+
+
+def columns_of_table(schemas: Schemas, entity: str, table: pa.Schema, privacy: Privacy) -> tuple[Column, ...]:
+    """The columns of a table of the entity, the hashed ones with their key. Raises `PrivacyChanged`."""
+    check_privacy(schemas, entity, {"its table": table}, privacy)
+    return privacy.columns(entity, columns_of_arrow_schema(table), _compounds(schemas.of_entity(entity)))
+
+
+def check_privacy(schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy) -> None:
+    """Raises `PrivacyChanged` when the entity's tables (by name) are not as the settings want them."""
+    conflicts = privacy_conflicts(schemas, entity, tables, privacy)
+    if conflicts:
+        raise PrivacyChanged(entity, conflicts)
+
+
+def privacy_conflicts(
+    schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy
+) -> Mapping[str, Sequence[PrivacyConflict]]:
+    """Table -> its columns that are to be left out now, or to be hashed, or to be hashed otherwise, if it has any."""
+    compounds = _compounds(schemas.of_entity(entity)) if privacy.concerns(entity) else {}
+    found = {name: privacy.conflicts(entity, columns_of_arrow_schema(tables[name]), compounds) for name in tables}
+    return {name: conflicts for name, conflicts in found.items() if conflicts}
+
+
+def conflicts_of_entity(
+    warehouse: Warehouse,
+    schemas: Schemas,
+    entity: str,
+    privacy: Privacy,
+    layers: Sequence[str] = (current_state.LAYER, history.LAYER, snapshots.LAYER),
+) -> Mapping[str, Sequence[PrivacyConflict]]:
+    """`privacy_conflicts` of the entity's tables that have its columns, from their schemas alone."""
+    names = [f"{layer}/{entity}" for layer in layers]
+    tables = {name: table.schema for name in names if (table := Table.open(warehouse, name)) is not None}
+    return privacy_conflicts(schemas, entity, tables, privacy)
+
+
+@dataclass(frozen=True)
+class PrivateColumns:
+    """Columns of an entity that are left out, and that are hashed, by the settings; and all names that rules may use
+    for its columns, those of compounds too."""
+
+    left_out: tuple[str, ...]
+    hashed: tuple[str, ...]
+    names: frozenset[str]
+
+
+def private_columns(schemas: Schemas, entity: str, privacy: Privacy) -> PrivateColumns:
+    """What the settings say of the columns that the entity has now. Raises `SchemaMissing`."""
+    every = entity_columns(schemas, entity, None, NOTHING_PRIVATE)
+    kept = {column.name: column for column in entity_columns(schemas, entity, None, privacy)}
+    compounds = _compounds(schemas.of_entity(entity))
+    names = {column.name for column in every}
+    return PrivateColumns(
+        tuple(column.name for column in every if column.name not in kept),
+        tuple(name for name, column in kept.items() if column.hash_key is not None),
+        frozenset(names.union(*(compounds.get(name, ()) for name in names))),
+    )
+
+
+def _compounds(known: Sequence[EventSchema]) -> Compounds:
+    """Which compound fields the columns belong to or once belonged to, as events and describe say."""
+    found: dict[str, set[str]] = {}
+    for schema in known:
+        for field in schema_fields(json.loads(schema.schema_json))[1:]:
+            for name, _, child in leaf_columns(field):
+                if child is not None:
+                    found.setdefault(name, set()).add(field.name)
+        for described in (schema.describe or {"fields": ()})["fields"]:
+            if described.get("compoundFieldName"):
+                found.setdefault(described["name"], set()).add(described["compoundFieldName"])
+    return found
+
+
+def _newest_describe(known: Sequence[EventSchema]) -> Mapping[str, Any] | None:
+    return next((schema.describe for schema in reversed(known) if schema.describe_json), None)

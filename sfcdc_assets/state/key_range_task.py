@@ -1,0 +1,156 @@
+"""What one key range's task does: read its rows, follow its records through their timeline, write, and report.
+
+It runs in a Spark worker and does its own file I/O; the driver commits what it reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.changes import CHANGES
+from sfcdc_assets.state.frames import arrow_frame, empty_rows
+from sfcdc_assets.state.key_ranges import KeyRange, write_files
+from sfcdc_assets.state.read_rows import read_schema
+from sfcdc_assets.state.text_values import TEXT_FIELDS
+from sfcdc_assets.state.timeline import OrgRead, Timeline
+from sfcdc_assets.state.version_columns import current_state_schema, history_schema
+
+_FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
+_DOUBT = pa.struct(
+    [
+        ("record_id", pa.string()),
+        ("reason", pa.string()),
+        ("position", pa.int64()),
+        ("commit_timestamp", pa.timestamp("us", "UTC")),
+        ("detail", pa.string()),
+    ]
+)
+
+_SILENT = pa.struct([("record_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
+
+APPLIED = pa.schema(
+    [
+        ("key_range", pa.int32()),
+        ("rewritten", pa.bool_()),
+        ("files", pa.list_(_FILE)),
+        ("superseded", pa.list_(_FILE)),
+        ("texts", pa.list_(_FILE)),
+        ("doubts", pa.list_(_DOUBT)),
+        ("silent", pa.list_(_SILENT)),
+        ("inserted", pa.int64()),
+        ("updated", pa.int64()),
+        ("deleted", pa.int64()),
+        ("read_back", pa.int64()),
+        ("waiting", pa.int64()),
+        ("versions", pa.int64()),
+    ]
+)
+"""One row for each key range visited: whether its files are replaced and by what, the files of its superseded versions
+and of its text values, the doubts that opened, records of another entity that changed silently (see `silent_change`),
+and the counts of `timeline.Counts`."""
+
+
+@dataclass(frozen=True)
+class KeyRangeTask:
+    """What the tasks of one batch need beside their changes; pickled to the workers."""
+
+    columns: tuple[Column, ...]
+    key_ranges: tuple[KeyRange, ...]
+    batch: int
+    """Number of the batch."""
+    filesystem: fs.FileSystem
+    """Rooted at the table."""
+    texts: fs.FileSystem
+    """Rooted at the entity's text values."""
+    history: fs.FileSystem
+    """Rooted at the entity's history."""
+    reads: fs.FileSystem
+    """Rooted at the entity's snapshot table."""
+    org_reads: tuple[OrgRead, ...] = ()
+    """What was read from the org and is not in the table yet, in the order of its watermarks."""
+    read_back_taken: tuple[str, ...] = ()
+    """Files that hold rows read back."""
+    up_to: int = 0
+    """The last position that is applied; events after it are there only for readings that have their watermark after
+    them."""
+    roll_back_to: int | None = None
+    """Versions after this position are followed again: a snapshot is put in before them."""
+    all_in_doubt: bool = False
+    """The whole entity is in doubt: every living row is marked."""
+
+    def run(self, table: pa.Table) -> pa.Table:
+        """Work on the key range that all of the table's changes (`CHANGES`) belong to; returns one row of `APPLIED`."""
+        by_number = {key_range.number: key_range for key_range in self.key_ranges}
+        key_range = by_number[table.column("key_range")[0].as_py()]
+        changes = arrow_frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
+        rows = read_rows(self.filesystem, key_range.files, key_range, current_state_schema(self.columns))
+        timeline = Timeline(self.columns, rows, self.batch)
+        if self.roll_back_to is not None:
+            superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
+            timeline.roll_back(self.roll_back_to, superseded)
+        done = -1
+        position = pl.col("position")
+        for org_read, read in self._org_reads(key_range):
+            timeline.follow(changes.filter(position.is_between(done, org_read.until, closed="right")))
+            timeline.block(
+                changes.filter(position.is_between(max(done, org_read.until), org_read.position, closed="right"))
+            )
+            timeline.put(org_read, read)
+            done = org_read.position
+        timeline.follow(changes.filter(position.is_between(done, self.up_to, closed="right")))
+        if self.all_in_doubt:
+            timeline.doubt_all()
+        return pa.Table.from_pylist([self._written(key_range, timeline)], schema=APPLIED)
+
+    def _org_reads(self, key_range: KeyRange) -> Iterator[tuple[OrgRead, pl.DataFrame]]:
+        """Each reading that has rows in the key range, and every snapshot: what it does not show is gone."""
+        schema = read_schema(self.columns).append(pa.field("_refetch", pa.int64()))
+        files = self.read_back_taken if any(org_read.read_back for org_read in self.org_reads) else ()
+        read_backs = read_rows(self.reads, files, key_range, schema).partition_by("_refetch", as_dict=True)
+        for org_read in self.org_reads:
+            if org_read.snapshot:
+                pages = [page for page in key_range.pages if page in org_read.pages]
+                yield org_read, read_rows(self.reads, pages, key_range, schema).drop("_refetch")
+            elif (org_read.read_back,) in read_backs:
+                yield org_read, read_backs[(org_read.read_back,)].drop("_refetch")
+
+    def _written(self, key_range: KeyRange, timeline: Timeline) -> dict[str, object]:
+        # With a snapshot the key ranges are cut again, so every row moves to its new key range.
+        rewritten = timeline.changed or any(org_read.snapshot for org_read in self.org_reads)
+        schema = current_state_schema(self.columns)
+        files = write_files(timeline.rows.sort("Id"), schema, self.filesystem) if rewritten else []
+        superseded = timeline.superseded.sort("Id", "_position")
+        versions = write_files(superseded, history_schema(self.columns), self.history)
+        texts = write_files(timeline.new_texts.sort("record_id", "position"), TEXT_FIELDS, self.texts)
+        return {
+            "key_range": key_range.number,
+            "rewritten": rewritten,
+            "files": [vars(file) for file in files],
+            "superseded": [vars(file) for file in versions],
+            "texts": [vars(file) for file in texts],
+            "doubts": timeline.doubts,
+            "silent": timeline.silent,
+            **asdict(timeline.counts),
+        }
+
+
+def read_rows(filesystem: fs.FileSystem, paths: Sequence[str], key_range: KeyRange, schema: pa.Schema) -> pl.DataFrame:
+    """Rows of the key range's range in the wanted columns; a column a file lacks reads null."""
+    return pl.concat([empty_rows(schema), *_read(filesystem, paths, key_range, schema)])
+
+
+def _read(
+    filesystem: fs.FileSystem, paths: Sequence[str], key_range: KeyRange, schema: pa.Schema
+) -> Iterator[pl.DataFrame]:
+    within = pq.filters_to_expression(key_range.filters)
+    for path in paths:
+        source = ds.dataset(path, schema=schema, filesystem=filesystem, format="parquet")
+        yield arrow_frame(source.to_table(filter=within))

@@ -1,0 +1,193 @@
+"""key-range files: each file of `current_state` covers a range of Ids of its own, sorted by Id.
+
+A batch rewrites only the key ranges it touches. Salesforce Ids grow with creation, so changes of recent records meet in
+few leaves and a batch costs what it touches, not what the table holds (docs/storage-layout.md, "Id-range files").
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+MAX_ROWS, MAX_BYTES = 250_000, 64_000_000
+"""A file over either is split: what a batch pays for a key range is its bytes, and with few columns its rows."""
+TARGET_ROWS, TARGET_BYTES = 125_000, 32_000_000
+"""What a file has after a split, at most: 125,000 rows are 16 to 32 MB at 30 columns."""
+
+CREATED_CELLS = 2_000_000
+"""Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""
+SAMPLED = 1_000
+"""One in so many ids of created records is known when leaves are cut."""
+
+STATISTICS = (
+    *("Id", "_position", "_refetch", "_valid_from", "_valid_to", "_superseded_at", "_batch"),
+    *("record_id", "position"),
+)
+"""Columns whose least and greatest value the log keeps for each file."""
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """A range of Ids, lower <= Id < upper (upper None: no end), and the files that hold its rows now.
+
+    `files` are the table's own, relative to its root; `pages` those of a snapshot, and `versions` those of `history`
+    that a way back needs: both may hold other Ids too.
+    """
+
+    number: int
+    lower: str
+    upper: str | None
+    files: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+
+    @property
+    def filters(self) -> list[tuple[str, str, str]]:
+        """The range as Parquet filters."""
+        upper = [("Id", "<", self.upper)] if self.upper is not None else []
+        return [("Id", ">=", self.lower), *upper]
+
+
+@dataclass(frozen=True)
+class IdRange:
+    """A Parquet file and the Ids in it, both ends included."""
+
+    path: str
+    first: str
+    last: str
+
+
+def key_ranges_of_table(
+    files: Iterable[IdRange], created: Sequence[str] = (), columns: int = 1
+) -> tuple[KeyRange, ...]:
+    """The key ranges of a table with so many columns, in Id order.
+
+    Together they cover every Id: the first has no lower end, the last no upper. Each file lies in one key range as a
+    whole; where ranges overlap they share one. An empty table is one key range without files. New records have Ids
+    after all others; `created`, every `SAMPLED`th of them, cuts leaves for them, so that no task is given more than
+    about `CREATED_CELLS` of their values.
+    """
+    groups: list[list[IdRange]] = []
+    end = ""
+    for each in sorted(files, key=lambda file: (file.first, file.last, file.path)):
+        if groups and each.first <= end:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+        end = max(end, each.last)
+    groups = groups or [[]]
+    lowers = ["", *(group[0].first for group in groups[1:])]
+    step = max(1, CREATED_CELLS // columns // SAMPLED)
+    lowers += sorted(record_id for record_id in created if record_id > end)[step - 1 :: step]
+    groups += [[] for _ in lowers[len(groups) :]]
+    uppers = [*lowers[1:], None]
+    return tuple(
+        KeyRange(number, lower, upper, files=tuple(file.path for file in group))
+        for number, (lower, upper, group) in enumerate(zip(lowers, uppers, groups, strict=True))
+    )
+
+
+def key_ranges_of_snapshot(
+    sampled_ids: Sequence[str],
+    rows: int,
+    size: int,
+    pages: Iterable[IdRange],
+    files: Iterable[IdRange],
+    versions: Iterable[IdRange] = (),
+) -> tuple[KeyRange, ...]:
+    """Key ranges of about `TARGET_ROWS` rows or `TARGET_BYTES`, whichever are fewer, for a snapshot of `rows` rows
+    whose pages have `size` bytes, from an even sample of its Ids.
+
+    Each key range names the pages and the table's present files that may hold rows of its range.
+    """
+    count = max(1, -(-rows // TARGET_ROWS), -(-size // TARGET_BYTES))
+    ordered = sorted(sampled_ids)
+    cuts = sorted({ordered[len(ordered) * n // count] for n in range(1, count)}) if ordered else []
+    lowers = ["", *cuts]
+    uppers = [*cuts, None]
+    pages, files, versions = tuple(pages), tuple(files), tuple(versions)
+    return tuple(
+        KeyRange(
+            number,
+            lower,
+            upper,
+            files=_within(files, lower, upper),
+            pages=_within(pages, lower, upper),
+            versions=_within(versions, lower, upper),
+        )
+        for number, (lower, upper) in enumerate(zip(lowers, uppers, strict=True))
+    )
+
+
+def _within(files: Iterable[IdRange], lower: str, upper: str | None) -> tuple[str, ...]:
+    return tuple(file.path for file in files if file.last >= lower and (upper is None or file.first < upper))
+
+
+def range_numbers(key_ranges: Sequence[KeyRange], record_ids: Sequence[str]) -> list[int]:
+    """The key range of each record id."""
+    lowers = [key_range.lower for key_range in key_ranges]
+    return [bisect_right(lowers, record_id) - 1 for record_id in record_ids]
+
+
+@dataclass(frozen=True)
+class WrittenKeyRange:
+    """A Parquet file written for a key range and not committed yet; `statistics` in Delta's JSON form."""
+
+    path: str
+    size: int
+    rows: int
+    statistics: str
+
+
+def write_files(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem) -> list[WrittenKeyRange]:
+    """Write sorted rows as one file, or as several when one would have over `MAX_ROWS` or `MAX_BYTES`.
+
+    Files have names of their own (uuid), so a task that runs twice leaves at most an orphan.
+    """
+    if rows.is_empty():
+        return []
+    written: list[WrittenKeyRange] = []
+    pieces = 1 if rows.height <= MAX_ROWS else -(-rows.height // TARGET_ROWS)
+    step = -(-rows.height // pieces)
+    for start in range(0, rows.height, step):
+        part = rows.slice(start, step)
+        file = write_table(part.to_arrow().cast(schema), filesystem)
+        if file.size <= MAX_BYTES or part.height == 1:
+            written.append(file)
+            continue
+        filesystem.delete_file(file.path)
+        smaller = -(-part.height // -(-file.size // TARGET_BYTES))
+        for begin in range(0, part.height, smaller):
+            written.append(write_table(part.slice(begin, smaller).to_arrow().cast(schema), filesystem))
+    return written
+
+
+def write_table(table: pa.Table, filesystem: fs.FileSystem) -> WrittenKeyRange:
+    """Write rows as one file, with the statistics that the log keeps of it."""
+    path = f"{uuid.uuid4()}.parquet"
+    measured = [name for name in STATISTICS if name in table.column_names]
+    with filesystem.open_output_stream(path) as sink:
+        pq.write_table(table, sink, compression="zstd", row_group_size=32_768, write_statistics=measured)
+    ends = {name: pc.min_max(table.column(name)).as_py() for name in measured}
+    statistics = {
+        "numRecords": table.num_rows,
+        "minValues": {name: _json(end["min"]) for name, end in ends.items() if end["min"] is not None},
+        "maxValues": {name: _json(end["max"]) for name, end in ends.items() if end["max"] is not None},
+        "nullCount": {name: table.column(name).null_count for name in measured},
+    }
+    return WrittenKeyRange(path, filesystem.get_file_info(path).size, table.num_rows, json.dumps(statistics))
+
+
+def _json(value: object) -> object:
+    """A statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
+    return value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -1,0 +1,75 @@
+"""Landing: dense positions, complete transactions, quarantine."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, StreamCheckpoint, land
+from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint
+from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
+
+CHANNEL = "/data/ChangeEvents"
+SCHEMA = event_schema()
+
+
+def event(number, key="t", replay=None):
+    return DeliveredEvent(
+        f"e{number}", "schema", payload(SCHEMA, header(transactionKey=key)), b"%d" % (replay or number), 5
+    )
+
+
+def landed(checkpoint, events, **options):
+    return land(checkpoint, events, lambda _: None, **{"resume": checkpoint.resume, "complete": False, **options})
+
+
+def test_positions_are_dense_and_go_on_where_they_stopped():
+    first = landed(StreamCheckpoint(CHANNEL), [event(1), event(2)])
+    second = landed(first.checkpoint, [event(3)])
+    assert first.rows["position"].to_pylist() == [1, 2]
+    assert second.rows["position"].to_pylist() == [3]
+
+
+def test_a_transaction_is_complete_when_the_next_one_starts():
+    checkpoint = landed(StreamCheckpoint(CHANNEL), [event(1, "a"), event(2, "a"), event(3, "b")]).checkpoint
+    assert (checkpoint.position, checkpoint.complete_position) == (3, 2)
+    assert landed(checkpoint, [event(4, "b")]).checkpoint.complete_position == 2
+    assert landed(checkpoint, [event(4, "c")]).checkpoint.complete_position == 3
+
+
+def test_a_transaction_is_complete_when_the_caller_knows_that_nothing_follows_and_the_resume_point_is_kept():
+    tip = ResumePoint(b"tip", 7)
+    checkpoint = landed(StreamCheckpoint(CHANNEL), [event(1)], complete=True, resume=tip).checkpoint
+    assert (checkpoint.complete_position, checkpoint.resume) == (1, tip)
+    assert landed(checkpoint, [], complete=True, resume=tip).checkpoint == checkpoint
+
+
+def test_the_events_of_a_replay_id_that_may_be_unfinished_are_landed_and_its_resume_point_lies_before_them():
+    before = ResumePoint(b"1", 5, b"2", ("mark",))
+    result = landed(StreamCheckpoint(CHANNEL), [event(1), event(2, replay=2)], resume=before)
+    assert result.rows["position"].to_pylist() == [1, 2]
+    assert result.checkpoint.resume.replay_id == b"1"
+
+
+def test_nothing_can_have_a_watermark_at_a_start_at_latest_that_has_not_shown_where_it_was():
+    assert not StreamCheckpoint(CHANNEL).is_known
+    assert not StreamCheckpoint(CHANNEL, begun=LATEST).is_known
+    assert StreamCheckpoint(CHANNEL, begun=EARLIEST).is_known
+    assert StreamCheckpoint(CHANNEL, begun=LATEST, resume=ResumePoint(b"1")).is_known
+
+
+def test_an_event_without_a_readable_header_is_quarantined_with_a_position_and_the_stream_goes_on():
+    broken = DeliveredEvent("x", "schema", b"\xff\xff\xff", b"2", 5)
+    result = landed(StreamCheckpoint(CHANNEL), [event(1), broken, event(3)])
+    assert result.rows["position"].to_pylist() == [1, 3]
+    assert result.quarantined["position"].to_pylist() == [2]
+    assert result.quarantined["payload"].to_pylist() == [b"\xff\xff\xff"]
+    assert result.checkpoint.position == 3
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=20), st.integers(0, 20))
+def test_how_the_stream_is_cut_into_deliveries_changes_neither_positions_nor_completeness(keys, cut):
+    events = [event(number, key) for number, key in enumerate(keys, 1)]
+    whole = landed(StreamCheckpoint(CHANNEL), events).checkpoint
+    first = landed(StreamCheckpoint(CHANNEL), events[:cut])
+    assert landed(first.checkpoint, events[cut:]).checkpoint == whole
