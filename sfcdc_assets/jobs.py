@@ -36,8 +36,8 @@ SNAPSHOT = dg.define_asset_job(
     "snapshot",
     selection=dg.AssetSelection.assets(["salesforce", "snapshot"]),
     tags=LONG,
-    description="Read the chosen entities whole from the org by Bulk API 2.0, taken at a watermark of the stream; the next `sync` "
-    "builds current_state from it. An unfinished snapshot goes on where it stopped.",
+    description="Read the chosen entities whole from the org by Bulk API 2.0, taken at a watermark of the stream; the "
+    "next `sync` builds current_state from it. An unfinished snapshot goes on where it stopped.",
 )
 
 AUDIT = dg.define_asset_job(

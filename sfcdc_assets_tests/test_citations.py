@@ -65,7 +65,7 @@ def test_links_with_an_anchor_lead_to_a_heading(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "carried"),
+    ("text", "reported"),
     [
         ("docs/no-such-page.md", "there is no docs/no-such-page.md"),
         ('docs/storage-layout.md, "Commit\n# protocols"', "has no section 'Commit protocols'"),

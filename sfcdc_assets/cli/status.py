@@ -62,7 +62,9 @@ def _show(status: dict) -> None:
                 f"{channel['channel']}: {_lost_checkpoint(lost)}", markup=False, highlight=False, soft_wrap=True
             )
         if len(channel["lost_checkpoints"]) > LOST_CHECKPOINTS_SHOWN:
-            console.print(f"{channel['channel']}: --json lists all {len(channel['lost_places'])} lost checkpoints.")
+            console.print(
+                f"{channel['channel']}: --json lists all {len(channel['lost_checkpoints'])} lost checkpoints."
+            )
     for damage in status["damaged"]:
         console.print(damage["message"], markup=False, highlight=False, soft_wrap=True)
     for line in sentences(status["refused_reads"]):

@@ -131,8 +131,8 @@ def _sync_channel(
     checkpoint = RawEvents.open(Warehouse(settings.warehouse)).checkpoint(channel)
     if not until_caught_up and checkpoint.position > checkpoint.complete_position:
         tell(
-            f"{channel}: the last transaction, from position {checkpoint.complete_position + 1} on, may not be complete yet "
-            "and is left for the next time; --until-caught-up waits for it."
+            f"{channel}: the last transaction, from position {checkpoint.complete_position + 1} on, may not be "
+            "complete yet and is left for the next time; --until-caught-up waits for it."
         )
     return outcomes
 

@@ -161,9 +161,9 @@ def show(reports: list[VerifyReport]) -> None:
             console.print(f"{report.entity}: {report.skipped} of {parts} parts were not read: the budget is spent.")
         if report.left:
             console.print(
-                f"{report.entity}: {len(report.left):,} records could not be compared: {report.changed_meanwhile:,} changed "
-                f"each time, {report.in_doubt:,} are in doubt, {report.unreadable:,} cannot be read. Run it again, or "
-                "`sfcdc sync --until-caught-up` first.",
+                f"{report.entity}: {len(report.left):,} records could not be compared: {report.changed_meanwhile:,} "
+                f"changed each time, {report.in_doubt:,} are in doubt, {report.unreadable:,} cannot be read. "
+                "Run it again, or `sfcdc sync --until-caught-up` first.",
                 soft_wrap=True,
             )
         if report.broken_histories:

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.doubt import OF_A_SNAPSHOT, REFUSED_READS, Doubt
+from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt_behaviour import BEHAVIOUR, NOT_BLOCKING, NOTED_AGAIN, OF_A_SNAPSHOT, REFUSED_READS
 
 LAYER = "gap_reconciliation"
 
@@ -22,11 +23,6 @@ ENTITY = "*"
 FIRST_PAUSE_MS = 30_000
 LONGEST_PAUSE_MS = 3_600_000
 """Pauses between reads of the org that fail, in milliseconds."""
-PAUSES_MS: Mapping[str, tuple[int, int]] = {
-    Doubt.VANISHED: (600_000, 86_400_000),
-    Doubt.VIEW_ALL_MISSING: (FIRST_PAUSE_MS, 300_000),
-}
-"""Where they differ: a snapshot that was not believed costs the most, to ask for a permission the least."""
 
 NOT_BELIEVED = "not believed: "
 """How `last_error` begins where the org does not show a record and too many others with it."""
@@ -68,7 +64,7 @@ class OpenDoubt:
     """A doubt that is not healed yet; times are epoch ms, UTC."""
 
     record_id: str
-    reason: str
+    reason: Doubt
     detail: str | None
     channel: str
     opened_position: int
@@ -87,7 +83,7 @@ class OpenDoubt:
         """When the org may be asked (again), epoch ms: at once at first, then after pauses that double."""
         if self.last_attempt_at is None:
             return 0
-        first, longest = PAUSES_MS.get(self.reason, (FIRST_PAUSE_MS, LONGEST_PAUSE_MS))
+        first, longest = BEHAVIOUR[self.reason].pauses_ms or (FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
         return self.last_attempt_at + min(longest, first * 2 ** max(0, min(self.attempts - 1, 30)))
 
     @property
@@ -117,7 +113,7 @@ def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> 
 def holding_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> list[int]:
     """Those of them that events wait for. A field that is new puts nothing else in doubt: events go on, and the
     snapshot brings what records had in it before."""
-    return entity_doubts([doubt for doubt in doubts if doubt.reason != Doubt.NEW_FIELD], channel, watermark)
+    return entity_doubts([doubt for doubt in doubts if doubt.reason not in NOT_BLOCKING], channel, watermark)
 
 
 class Ledger:
@@ -143,7 +139,7 @@ class Ledger:
         return [
             OpenDoubt(
                 row["record_id"],
-                row["reason"],
+                Doubt(row["reason"]),
                 row["detail"],
                 row["channel"],
                 row["opened_position"],
@@ -208,14 +204,14 @@ class Ledger:
             key
             for doubt in doubts
             if ((key := (doubt["record_id"], doubt["position"], doubt["reason"]))[:2] in opened and key[0] != ENTITY)
-            or ((*key, _which(key[2], doubt["detail"])) in noted and key[2] not in {Doubt.DRIFT, *REFUSED_READS})
+            or ((*key, _which(key[2], doubt["detail"])) in noted and key[2] not in NOTED_AGAIN)
         }
 
     def holding_positions(self, channel: str) -> list[int]:
         """Positions on a channel of all doubts about the entity there ever were that events waited for, in order."""
         quoted = channel.replace("'", "''")
         of_entity = f"record_id = '{ENTITY}' and channel = '{quoted}'"
-        others = ", ".join(f"'{reason}'" for reason in sorted({Doubt.NEW_FIELD, *REFUSED_READS}))
+        others = ", ".join(f"'{reason}'" for reason in sorted(NOT_BLOCKING))
         rows = self.table.scan(["opened_position"], f"{of_entity} and reason not in ({others})")
         return sorted(set(rows["opened_position"].to_pylist()))
 

@@ -203,7 +203,9 @@ def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapsho
     if waiting and snapshot_run:
         return f"{description}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."
     if waiting and not report.has_checkpoint:
-        return f"{description}; the stream was begun at LATEST and has not told where that is, so no snapshot is pinned yet."
+        return (
+            f"{description}; the stream was begun at LATEST and no keepalive has come yet, so no snapshot can be taken."
+        )
     if not report.is_complete:
         return (
             f"{description}; the last transaction may not be complete yet, all is applied up to position "
@@ -212,7 +214,7 @@ def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapsho
     doubts = {state.entity: state.doubts_open for state in states if state.doubts_open}
     if doubts:
         blocked = ", ".join(f"{count} of {entity}" for entity, count in doubts.items())
-        return f"{description}; all else is up to date, records in doubt are read back when their pause is over: {blocked}."
+        return f"{description}; all else is up to date; suspect records are read back after their pause: {blocked}."
     if any(state.has_work or state.needs_snapshot for state in states):
         return f"{description}; the last run failed, and is tried again in a moment."
     return f"{description}; all {len(states)} entities are up to date."

@@ -10,7 +10,8 @@ from sfcdc_assets.state.changes import UNDECODABLE
 
 
 class Doubt(StrEnum):
-    """Why a record (or a whole entity) is held until the org was read again (guarantee 7)."""
+    """Why a record (or a whole entity) is suspect until the org was read again (guarantee 7). What follows from each
+    reason: `doubt_behaviour`."""
 
     GAP_CREATE = "GAP_CREATE"
     """Salesforce could not make the event of a create."""
@@ -37,7 +38,7 @@ class Doubt(StrEnum):
     UNKNOWN_CHANGE_TYPE = "unknown_change_type"
     """A change type this package does not know, or whose content Salesforce does not document."""
     LOST_CHECKPOINT = "lost_checkpoint"
-    """The stream's place was refused or the org changed; speaks of the entity."""
+    """The stream's checkpoint was refused or the org changed; speaks of the entity."""
     MISSING_VALUE = "missing_value"
     """An event says that a field changed, but not to what: the name of a person account, a list of preferences whose
     group is not known. What the event does tell is applied; what follows waits."""
@@ -61,19 +62,11 @@ class Doubt(StrEnum):
     DRIFT = "drift"
     """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> Doubt | None:
+        """Ledgers keep the names that reasons had before."""
+        return {"lost_place": cls.LOST_CHECKPOINT, "untold_value": cls.MISSING_VALUE}.get(str(value))
 
-OF_A_SNAPSHOT = frozenset({Doubt.STALE_SNAPSHOT, Doubt.UNREADABLE_ROW})
-"""Doubts that a snapshot raises at its watermark; their detail names the snapshot, because two may have one
-watermark."""
-
-UNMARKED = frozenset({Doubt.DRIFT, Doubt.SILENT_CHANGE})
-"""Doubts that do not hold their record's row, because no event of its own opened them: only a reading ends them."""
-
-REFUSED_READS = frozenset({Doubt.VANISHED, Doubt.VIEW_ALL_MISSING})
-"""Doubts about a read of the entity, not about its rows: no watermark answers them."""
-
-CHANGED_COLUMNS = frozenset({Doubt.NEW_FIELD, Doubt.RETYPED_FIELD})
-"""Doubts after which pages that were read before have other columns than the table."""
 
 REASON_OF_CHANGE_TYPE: dict[str, Doubt] = {
     "GAP_CREATE": Doubt.GAP_CREATE,

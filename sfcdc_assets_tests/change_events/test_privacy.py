@@ -123,7 +123,7 @@ def test_a_rule_to_hash_without_a_key_hides_nothing_silently() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "setting", "carried"),
+    ("environment", "setting", "reported"),
     [
         ({"SFCDC_EXCLUDE": "Contact"}, "SFCDC_EXCLUDE", "'Contact' does not name columns"),
         ({"SFCDC_EXCLUDE": "Contact.Account.Name"}, "SFCDC_EXCLUDE", "does not name columns"),

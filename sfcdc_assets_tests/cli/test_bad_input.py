@@ -41,7 +41,7 @@ def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "carried"),
+    ("setting", "value", "description"),
     [
         ("SFCDC_CHANNELS", "ChangeEvents", "'ChangeEvents' is not a channel name; write it as /data/ChangeEvents"),
         ("SFCDC_CHANNELS", "/data/ChangeEvents,/event/Order__e", "'/event/Order__e' is not a channel name"),
@@ -72,7 +72,7 @@ def test_a_wrong_setting_in_a_dotenv_file_is_named_too(warehouse: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "carried"),
+    ("name", "description"),
     [
         ("SFCDC_WAREHOUS", "Did you mean SFCDC_WAREHOUSE?"),
         ("SFCDC_ENTITES", "Did you mean SFCDC_ENTITIES?"),
@@ -231,7 +231,7 @@ def test_an_entity_without_permission_is_named_with_the_fix(org: EmulatedPipelin
 
 @pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
 @pytest.mark.parametrize(
-    ("entities", "wrong", "carried"),
+    ("entities", "wrong", "description"),
     [
         ("Acount", "Acount", "Did you mean Account?"),
         ("Account,contakt", "contakt", "Did you mean Contact?"),
@@ -308,7 +308,7 @@ def test_a_missing_java_is_reported_with_the_fix_before_anything_is_done(
 
 
 @pytest.mark.parametrize(
-    ("script", "carried"),
+    ("script", "description"),
     [
         ("echo 'openjdk version \"11.0.22\" 2024-01-16' >&2", "is version 11"),
         ("echo 'java version \"1.8.0_402\"' >&2", "is version 8"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,9 +14,8 @@ from typer.testing import CliRunner, Result
 
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.lake import gap_reconciliation
 from sfcdc_assets.resources import spark as spark_resource
-from sfcdc_assets.state.doubt import REFUSED_READS
+from sfcdc_assets.state.doubt_behaviour import BEHAVIOUR, REFUSED_READS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 
@@ -30,8 +30,8 @@ def synced(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.M
     monkeypatch.setattr(spark_resource, "spark_session", lambda settings: object())
     pipeline = make_pipeline("Account", "Contact", records=RECORDS)
     pipeline.sync()
-    long = dict.fromkeys(REFUSED_READS, (10**10, 10**10))  # so that no sync tries again by itself
-    monkeypatch.setattr(gap_reconciliation, "PAUSES_MS", long)
+    for reason in REFUSED_READS:  # so that no sync tries again by itself
+        monkeypatch.setitem(BEHAVIOUR, reason, replace(BEHAVIOUR[reason], pauses_ms=(10**10, 10**10)))
     return pipeline
 
 

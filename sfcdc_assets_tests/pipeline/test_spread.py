@@ -14,7 +14,7 @@ from sfcdc_assets.state.changes import CHANGES
 _TASKS = pa.schema([("key_range", pa.int32()), ("task", pa.int32())])
 
 
-@pytest.mark.parametrize(("leaves", "partitions", "fewest"), [(40, 8, 8), (400, 8, 8), (1, 8, 1)])
+@pytest.mark.parametrize(("key_ranges", "partitions", "fewest"), [(40, 8, 8), (400, 8, 8), (1, 8, 1)])
 def test_tiny_changes_to_many_key_ranges_are_not_merged_into_one_task(
     spark: SparkSession, key_ranges: int, partitions: int, fewest: int
 ) -> None:

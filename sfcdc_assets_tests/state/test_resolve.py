@@ -118,30 +118,30 @@ def test_an_undecodable_body_holds_its_record_and_no_other() -> None:
 def test_a_change_that_does_not_tell_all_is_applied_with_those_after_it_and_opens_a_doubt() -> None:
     after = follow(
         with_row(),
-        change("a", 2, "UPDATE", missing="Whole", Name="carried"),
+        change("a", 2, "UPDATE", missing="Whole", Name="told"),
         change("a", 3, "UPDATE", Description="after it"),
         change("a", 4, "UPDATE", missing="again"),
         change("b", 5, "CREATE", missing="Whole", Name="new"),
     )
     assert doubts(after) == {"a": ("missing_value", 2), "b": ("missing_value", 5)}
     held = row(after)
-    assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("carried", "after it", True, 4)
+    assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("told", "after it", True, 4)
     assert row(after, "b")["Name"] == "new"
     assert after.counts.waiting == 0
     later = follow(after.rows, change("a", 6, "UPDATE", Name="waits"))
-    assert (later.counts.waiting, row(later)["Name"], doubts(later)) == (1, "carried", {})
+    assert (later.counts.waiting, row(later)["Name"], doubts(later)) == (1, "told", {})
 
 
 def test_of_two_doubts_the_one_that_holds_back_counts() -> None:
     after = follow(
         with_row(),
-        change("a", 2, "UPDATE", missing="Whole", Name="carried"),
+        change("a", 2, "UPDATE", missing="Whole", Name="told"),
         change("a", 3, "GAP_UPDATE"),
         change("a", 4, "UPDATE", missing="never looked at", Name="waits"),
     )
     assert doubts(after) == {"a": ("GAP_UPDATE", 3)}
     held = row(after)
-    assert (held["Name"], held["_in_doubt"], held["_position"], after.counts.waiting) == ("carried", True, 2, 1)
+    assert (held["Name"], held["_in_doubt"], held["_position"], after.counts.waiting) == ("told", True, 2, 1)
 
 
 def test_an_unknown_record_is_held_but_one_created_in_the_batch_is_not_unknown() -> None:

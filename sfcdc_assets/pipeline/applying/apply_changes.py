@@ -33,7 +33,8 @@ from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.pipeline.applying.implied_doubts import compare_snapshots, doubt_others
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
 from sfcdc_assets.state.apply import EventRange, apply_events
-from sfcdc_assets.state.doubt import UNMARKED, Doubt
+from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt_behaviour import UNMARKED
 from sfcdc_assets.state.key_range_task import APPLIED, KeyRangeTask
 
 

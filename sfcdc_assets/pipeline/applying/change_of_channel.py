@@ -26,8 +26,8 @@ class OtherChannel(SfcdcError):
         self.channel = channel
         super().__init__(
             f"{entity}: its tables were built from another channel than {channel}, whose events it now gets; positions "
-            f"of two channels cannot be compared, so it is read again first. Launch the job `snapshot` for {entity}, or "
-            "run `sfcdc sync`."
+            f"of two channels cannot be compared, so it is read again first. Launch the job `snapshot` for {entity}, "
+            "or run `sfcdc sync`."
         )
 
 

@@ -18,7 +18,7 @@ from sfcdc_assets.lake.gap_reconciliation import OpenDoubt, holding_doubts
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, ReadBack
 from sfcdc_assets.pipeline.applying.batch import Batch, EntityDoubt, read_batch
 from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
-from sfcdc_assets.state.doubt import OF_A_SNAPSHOT, UNMARKED
+from sfcdc_assets.state.doubt_behaviour import OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.state.key_ranges import KeyRange, key_ranges_of_snapshot, key_ranges_of_table, range_numbers
 from sfcdc_assets.state.sample import sample_ids
 from sfcdc_assets.state.timeline import OrgRead

@@ -27,7 +27,8 @@ from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
-from sfcdc_assets.state.doubt import CHANGED_COLUMNS, Doubt
+from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt_behaviour import CHANGED_COLUMNS
 
 
 @dataclass(frozen=True)

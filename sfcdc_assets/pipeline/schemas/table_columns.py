@@ -45,8 +45,8 @@ class PrivacyChanged(SfcdcError):
         description = "; ".join(f"in {table} {', '.join(map(str, found))}" for table, found in conflicts.items())
         super().__init__(
             f"{entity}: its tables were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or SFCDC_HASH_KEY: "
-            f"{description}. Set them back, or run `sfcdc rebuild --from-org --entity {entity}`, which removes the entity's "
-            "tables and copies it again."
+            f"{description}. Set them back, or run `sfcdc rebuild --from-org --entity {entity}`, which removes the "
+            "entity's tables and copies it again."
         )
 
 
