@@ -8,7 +8,8 @@ from dagster_shared.serdes import serialize_value
 
 from sfcdc_assets.assets import column_lineage
 from sfcdc_assets.assets.channels import channel_key
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.raw_events import RAW_EVENTS

@@ -52,7 +52,7 @@ SCHEMAS_OF_TABLES = {
     "`raw_events`": RAW_EVENTS,
     "`schemas`": SCHEMAS,
     "`quarantine`": QUARANTINE,
-    "`lost_places`": LOST_CHECKPOINTS,
+    "`lost_checkpoints`": LOST_CHECKPOINTS,
     "`snapshot/<Entity>`": pa.schema([*READ_COLUMNS, *READ_OF_COLUMNS]),
     "`text_fields/<Entity>`": TEXT_FIELDS,
     "`gap_reconciliation/<Entity>`": LEDGER,

@@ -21,13 +21,13 @@ ROOT = {"clock", "errors", "config", "setting_names"}
 MAY_IMPORT = {
     "pubsub": {"pubsub"},
     "salesforce": {"salesforce"},
-    "change_events": {"pubsub", "change_events"},
+    "change_events": {"pubsub", "salesforce", "change_events"},
     "text_diff": {"text_diff"},
     "snapshot": {"salesforce", "change_events", "snapshot"},
     "state": {"change_events", "text_diff", "state"},
     "reconciliation": {"salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"},
     "spark": {"spark"},
-    "lake": {"pubsub", "change_events", "snapshot", "state", "lake"},
+    "lake": {"pubsub", "salesforce", "change_events", "snapshot", "state", "lake"},
     "emulator": {"emulator", "pubsub.proto"},
 }
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from sfcdc_assets.change_events.bitmap import decode_field_bitmap
 from sfcdc_assets.change_events.change_type import ChangeType
-from sfcdc_assets.change_events.columns import Column, ColumnType, arrow_schema, columns, columns_of_arrow_schema
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column, arrow_schema, columns, columns_of_arrow_schema
 from sfcdc_assets.change_events.decode import DecodedEvent, EventDecoder
 from sfcdc_assets.change_events.errors import (
     BitmapError,

@@ -12,8 +12,10 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.event_schema import SchemaField
+from sfcdc_assets.change_events.field_types import doc_type
 from sfcdc_assets.change_events.hashed_value import hashing
 from sfcdc_assets.change_events.record_id import to_18_characters
 from sfcdc_assets.change_events.type_conversion import CellValue, convert, int_of
@@ -45,10 +47,7 @@ class SourceKind(StrEnum):
     OTHER = "other"
 
 
-_KIND_OF_DOC = {"DateTime": SourceKind.DATETIME, "DateOnly": SourceKind.DATE, "TimeOnly": SourceKind.TIME}
-_KIND_OF_DESCRIBE = {"datetime": SourceKind.DATETIME, "date": SourceKind.DATE, "time": SourceKind.TIME}
-_DOC_OF_DESCRIBE = {"reference": "EntityId"}
-"""A reference whose doc says otherwise (`ExternalId`) holds the key of another system, however long that is."""
+_KIND_OF_LONG = {kind.value: kind for kind in (SourceKind.DATETIME, SourceKind.DATE, SourceKind.TIME)}
 _KIND_OF_AVRO = {
     "string": SourceKind.TEXT,
     "enum": SourceKind.TEXT,
@@ -63,10 +62,12 @@ _KIND_OF_AVRO = {
 
 def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
     """What the field's values are; a long without a telling doc is what describe says of the field."""
+    type_of_doc = doc_type(leaf.doc_type)
+    name = type_of_doc.name if type_of_doc else column.salesforce_type
     if leaf.scalar == "long":
-        kind = _KIND_OF_DOC.get(leaf.doc_type) or _KIND_OF_DESCRIBE.get(column.salesforce_type)
-        return kind or SourceKind.INTEGER
-    if leaf.scalar == "string" and (leaf.doc_type or _DOC_OF_DESCRIBE.get(column.salesforce_type)) == "EntityId":
+        return _KIND_OF_LONG.get(name) or _KIND_OF_LONG.get(column.salesforce_type) or SourceKind.INTEGER
+    # A reference whose doc says otherwise (`ExternalId`) holds the key of another system, however long that is.
+    if leaf.scalar == "string" and name == "reference" and (type_of_doc or not leaf.doc_type):
         return SourceKind.REFERENCE
     return _KIND_OF_AVRO.get(leaf.scalar or "", SourceKind.OTHER)
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
 from sfcdc_assets.change_events.checkboxes import checkboxes_of, is_list
+from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import SchemaField, schema_fields
+from sfcdc_assets.change_events.field_types import LARGE_TEXT_DOCS, field_type, field_type_of_event
 from sfcdc_assets.change_events.hash_key import HashKey
+from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
 
 LARGE_TEXT_LENGTH = 1000
 """From this length on Salesforce may send a text as a diff (docs/salesforce-streams.md, "Large-text diffs")."""
@@ -32,21 +34,6 @@ HASHED_METADATA = b"salesforce.hashed"
 """Id of the key that the column's values are hashed with."""
 SYSTEM_COLUMN_PREFIX = "_"
 """No field of Salesforce starts with it."""
-
-
-class ColumnType(StrEnum):
-    """What a table's column holds."""
-
-    BOOLEAN = "boolean"
-    INT = "int"
-    """32 bits."""
-    DOUBLE = "double"
-    """double, currency, percent (50.0 is 50 %)."""
-    DATE = "date"
-    TIMESTAMP = "timestamp"
-    """Microseconds, UTC."""
-    STRING = "string"
-    """Everything else: ids of 18 characters, multi-select `a;b`, time `HH:mm:ss.SSS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +60,7 @@ class Column:
     @property
     def plain_type(self) -> ColumnType:
         """What a value is before it is hashed."""
-        return self.type if self.hash_key is None else _FROM_DESCRIBE.get(self.salesforce_type, ColumnType.STRING)
+        return self.type if self.hash_key is None else field_type(self.salesforce_type).column
 
     @property
     def keeps_texts(self) -> bool:
@@ -91,49 +78,8 @@ class Column:
 
 ID_COLUMN = Column("Id", ColumnType.STRING, False, "id")
 
-_FROM_DESCRIBE = {
-    "boolean": ColumnType.BOOLEAN,
-    "int": ColumnType.INT,
-    "double": ColumnType.DOUBLE,
-    "currency": ColumnType.DOUBLE,
-    "percent": ColumnType.DOUBLE,
-    "date": ColumnType.DATE,
-    "datetime": ColumnType.TIMESTAMP,
-}
-_DESCRIBE_TYPE_OF_DOC = {
-    "Boolean": "boolean",
-    "Integer": "int",
-    "Double": "double",
-    "Currency": "currency",
-    "Percent": "percent",
-    "DateTime": "datetime",
-    "DateOnly": "date",
-    "TimeOnly": "time",
-    "StringPlusClob": "textarea",
-    "HtmlStringPlusClob": "textarea",
-    "MultiLineText": "textarea",
-    "DynamicEnum": "picklist",
-    "StaticEnum": "picklist",
-    "MultiEnum": "multipicklist",
-    "Phone": "phone",
-    "Email": "email",
-    "Url": "url",
-    "EncryptedText": "encryptedstring",
-    "EntityId": "reference",
-}
-_DESCRIBE_TYPE_OF_AVRO = {"boolean": "boolean", "int": "int", "double": "double", "float": "double"}
-_LARGE_TEXT_DOCS = frozenset({"StringPlusClob", "HtmlStringPlusClob"})
-ARROW_TYPES = {
-    ColumnType.BOOLEAN: pa.bool_(),
-    ColumnType.INT: pa.int32(),
-    ColumnType.DOUBLE: pa.float64(),
-    ColumnType.DATE: pa.date32(),
-    ColumnType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    ColumnType.STRING: pa.string(),
-}
 
-
-def columns(event_schema: Mapping[str, Any], describe: Mapping[str, Any] | None = None) -> tuple[Column, ...]:
+def columns(event_schema: Mapping[str, Any], describe: ObjectDescription | None = None) -> tuple[Column, ...]:
     """The columns of the entity: `Id`, then what the event schema carries, in describe's order (else in its own).
 
     A field that a given `describe` lacks is hidden from the user by field-level security and gets no column: its
@@ -147,11 +93,10 @@ def columns(event_schema: Mapping[str, Any], describe: Mapping[str, Any] | None 
                 carried.setdefault(name, child or parent)
     if describe is None:
         return (ID_COLUMN, *(_column(name, leaf, None) for name, leaf in carried.items()))
-    described = {entry["name"]: entry for entry in describe["fields"]}
-    boxes = [name for name, entry in described.items() if name not in carried and _may_be_listed(entry)]
-    for field in schema_fields(event_schema)[1:]:
-        if is_list(field):
-            carried |= dict.fromkeys(checkboxes_of(field.name, boxes), field)
+    described = {field.name: field for field in describe.fields}
+    boxes = [name for name, field in described.items() if name not in carried and _may_be_listed(field)]
+    for listing in filter(is_list, schema_fields(event_schema)[1:]):
+        carried |= dict.fromkeys(checkboxes_of(listing.name, boxes), listing)
     return (ID_COLUMN, *(_column(name, carried[name], described[name]) for name in described if name in carried))
 
 
@@ -162,7 +107,7 @@ PLAIN_METADATA = {SHAPE_METADATA.decode(): "0,0,0", LARGE_TEXT_METADATA.decode()
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     """The columns as an Arrow schema: all nullable; Salesforce type, marks of large texts and hashes as metadata."""
     return pa.schema(
-        pa.field(column.name, ARROW_TYPES[column.type], nullable=True, metadata=_metadata(column)) for column in columns
+        pa.field(column.name, FORMS[column.type].arrow, nullable=True, metadata=_metadata(column)) for column in columns
     )
 
 
@@ -176,8 +121,8 @@ def columns_of_arrow_schema(schema: pa.Schema) -> tuple[Column, ...]:
 
 def _column_of_arrow_field(field: pa.Field) -> Column:
     metadata = field.metadata or {}
-    for column_type, arrow_type in ARROW_TYPES.items():
-        if field.type == arrow_type or (column_type is ColumnType.STRING and pa.types.is_large_string(field.type)):
+    for column_type, forms in FORMS.items():
+        if field.type == forms.arrow or (column_type is ColumnType.STRING and pa.types.is_large_string(field.type)):
             key = HashKey(metadata[HASHED_METADATA].decode()) if HASHED_METADATA in metadata else None
             shape = metadata.get(SHAPE_METADATA)
             kept_from = metadata.get(KEPT_FROM_METADATA)
@@ -195,10 +140,9 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
 
 
-def _may_be_listed(described: Mapping[str, Any]) -> bool:
+def _may_be_listed(described: FieldDescription) -> bool:
     """A checkbox of Salesforce's own: custom ones have a field of the event for themselves, formulas none."""
-    is_custom = described["name"].endswith("__c")
-    return described["type"] == "boolean" and not is_custom and not described.get("calculated")
+    return described.type == "boolean" and not described.name.endswith("__c") and not described.calculated
 
 
 def _metadata(column: Column) -> dict[bytes, bytes]:
@@ -221,19 +165,17 @@ def _shape(shape_text: str) -> tuple[int, int, int] | None:
     return (length, precision, scale) if length or precision or scale else None
 
 
-def _column(name: str, leaf: SchemaField, described: Mapping[str, Any] | None) -> Column:
-    large_text = leaf.doc_type in _LARGE_TEXT_DOCS
-    shape = None
+def _column(name: str, leaf: SchemaField, described: FieldDescription | None) -> Column:
+    large_text = leaf.doc_type in LARGE_TEXT_DOCS
     if described is None:
-        salesforce_type = _DESCRIBE_TYPE_OF_DOC.get(leaf.doc_type) or _DESCRIBE_TYPE_OF_AVRO.get(
-            leaf.scalar or "", "string"
-        )
-    else:
-        salesforce_type = described["type"]
-        length = described.get("length") or 0
-        large_text = large_text or (salesforce_type == "textarea" and length >= LARGE_TEXT_LENGTH)
-        shape_text = (length, described.get("precision") or 0, described.get("scale") or 0)
-        shape = shape_text if any(shape_text) else None
+        plain = field_type_of_event(leaf.doc_type, leaf.scalar)
+        return Column(name, plain.column, large_text, plain.name)
+    large_text = large_text or (described.type == "textarea" and described.length >= LARGE_TEXT_LENGTH)
+    shape = (described.length, described.precision, described.scale)
     return Column(
-        name, _FROM_DESCRIBE.get(salesforce_type, ColumnType.STRING), large_text, salesforce_type, shape=shape
+        name,
+        field_type(described.type).column,
+        large_text,
+        described.type,
+        shape=shape if any(shape) else None,
     )

@@ -7,14 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import ARROW_TYPES, Column, ColumnType
-from sfcdc_assets.change_events.value_text import value_text
-
-_AS_CELLS = {ColumnType.DATE: pa.int32(), ColumnType.TIMESTAMP: pa.int64()}
+from sfcdc_assets.change_events.column_types import FORMS, value_text
+from sfcdc_assets.change_events.columns import Column
 
 
 def hashed_cell(column: Column, value: Any) -> str | None:
-    """The hash of a cell's value of the column's plain type (see `value_text`)."""
+    """The hash of a cell's value of the column's plain type (see `column_types.value_text`)."""
     if value is None or value == "":
         return None
     assert column.hash_key is not None
@@ -35,12 +33,11 @@ def hashing(column: Column, convert: Callable[[Any], Any]) -> Callable[[Any], st
 
 def hashed_array(column: Column, values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Hashes of values of the column's plain type."""
-    cells = values.cast(ARROW_TYPES[column.plain_type])
-    as_cells = _AS_CELLS.get(column.plain_type)
-    listed = (cells.cast(as_cells) if as_cells else cells).to_pylist()
+    forms = FORMS[column.plain_type]
+    listed = values.cast(forms.arrow).cast(forms.cell).to_pylist()
     return pa.array([hashed_cell(column, value) for value in listed], pa.string())
 
 
 def plain_arrow_type(column: Column) -> pa.DataType:
     """What the column's values are read as before any is hashed."""
-    return ARROW_TYPES[column.plain_type]
+    return FORMS[column.plain_type].arrow

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from sfcdc_assets.change_events.columns import ColumnType
-from sfcdc_assets.change_events.value_text import value_text
+from sfcdc_assets.change_events.column_types import ColumnType, value_text
 
 CellValue = str | int | float | bool | None
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sfcdc_assets.change_events.cell_value import Converter, converter
 from sfcdc_assets.change_events.checkboxes import Checkboxes, checkboxes_of, is_list, stem
-from sfcdc_assets.change_events.columns import ID_COLUMN, Column, ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import SchemaField
 

@@ -10,7 +10,7 @@ on for ever.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import pyarrow.compute as pc
 
@@ -30,7 +30,7 @@ class Checkpoint:
     """Number of the last batch."""
     snapshot: int = 0
     """Number of the last snapshot in the rows."""
-    read_back: int = 0
+    read_back: int = field(default=0, metadata={"stored_as": "refetch"})
     """Number of the last read-back in the rows."""
     doubted: int = 0
     """Position of the last doubt about the whole entity for which the rows were marked."""
@@ -45,12 +45,12 @@ class Checkpoint:
     @classmethod
     def of(cls, table: Table, channel: str) -> Checkpoint:
         """What a handle on `current_state` has."""
-        numbers = {name: table.transaction_version(name) or 0 for name in _NUMBERS}
+        numbers = {name: table.transaction_version(stored) or 0 for name, stored in _NUMBERS.items()}
         return cls(position=table.transaction_version(channel) or 0, **numbers)
 
     def versions(self, channel: str) -> dict[str, int]:
         """As transaction versions."""
-        return {channel: self.position} | {name: getattr(self, name) for name in _NUMBERS}
+        return {channel: self.position} | {stored: getattr(self, name) for name, stored in _NUMBERS.items()}
 
     def part(self, position: str) -> str:
         """The condition under which a row of `history` or `text_fields` is part of the tables. `position` is the column
@@ -71,4 +71,7 @@ class Checkpoint:
         return f"_batch > {self.batch}{went_back}"
 
 
-_NUMBERS = tuple(field.name for field in fields(Checkpoint) if field.name != "position")
+_NUMBERS = {
+    each.name: each.metadata.get("stored_as", each.name) for each in fields(Checkpoint) if each.name != "position"
+}
+"""The fields with the names of their transaction versions."""

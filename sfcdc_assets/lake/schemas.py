@@ -16,6 +16,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.raw_event_rows import UTC_TIMESTAMP
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.salesforce.object_description import ObjectDescription
 
 NAME = "schemas"
 
@@ -44,9 +45,9 @@ class EventSchema:
     describe_json: str | None
 
     @property
-    def describe(self) -> Mapping[str, Any] | None:
-        """The describe result as a mapping with `fields`."""
-        return json.loads(self.describe_json) if self.describe_json else None
+    def describe(self) -> ObjectDescription | None:
+        """What describe said, if it did."""
+        return ObjectDescription.from_json(json.loads(self.describe_json)) if self.describe_json else None
 
 
 class Schemas:

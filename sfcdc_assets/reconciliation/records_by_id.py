@@ -4,13 +4,14 @@ others cannot be read."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import FORMS, ColumnType
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.hashed_value import hashed_array, plain_arrow_type
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.salesforce.recycle_bin import deleted_records
@@ -121,19 +122,9 @@ def _typed(column: Column, value: Any) -> Any:
         return None
     if column.salesforce_type == "time":
         return str(value).removesuffix("Z")
-    return _FROM_JSON[column.plain_type](value)
+    return FORMS[column.plain_type].from_json(value)
 
 
 def _timestamp(value: Any) -> dt.datetime | None:
     """`2024-01-02T03:04:05.000+0000`."""
     return None if value is None else dt.datetime.fromisoformat(str(value))
-
-
-_FROM_JSON: dict[ColumnType, Callable[[Any], Any]] = {
-    ColumnType.BOOLEAN: bool,
-    ColumnType.INT: int,
-    ColumnType.DOUBLE: float,
-    ColumnType.DATE: lambda value: dt.date.fromisoformat(str(value)),
-    ColumnType.TIMESTAMP: _timestamp,
-    ColumnType.STRING: str,
-}

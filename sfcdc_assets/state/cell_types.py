@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
+import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import ColumnType
+from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 
-FROM_MEMBER: dict[ColumnType, tuple[str, pl.DataType]] = {
-    ColumnType.STRING: ("s", pl.String()),
-    ColumnType.DOUBLE: ("d", pl.Float64()),
-    ColumnType.INT: ("l", pl.Int32()),
-    ColumnType.BOOLEAN: ("l", pl.Boolean()),
-    ColumnType.DATE: ("l", pl.Date()),
-    ColumnType.TIMESTAMP: ("l", pl.Datetime("us", "UTC")),
+FROM_MEMBER: Mapping[ColumnType, tuple[str, pl.DataType]] = {
+    column_type: (forms.member, pl.DataFrame(pa.table({"_": pa.array([], forms.arrow)})).schema["_"])
+    for column_type, forms in FORMS.items()
 }
 """Column type -> member of `changes.CELL`, polars type."""

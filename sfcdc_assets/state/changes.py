@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import FORMS
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.decode import Cell, DecodedEvent, EventDecoder
 from sfcdc_assets.change_events.errors import ChangeEventError
 from sfcdc_assets.change_events.retyping import Retyping
@@ -62,14 +63,8 @@ RAW_COLUMNS = (
 )
 """What decoding needs of `raw_events`."""
 
-_MEMBER = {
-    ColumnType.STRING: 0,
-    ColumnType.DOUBLE: 1,
-    ColumnType.INT: 2,
-    ColumnType.BOOLEAN: 2,
-    ColumnType.DATE: 2,
-    ColumnType.TIMESTAMP: 2,
-}
+_MEMBERS = "sdl"
+"""Members of a cell, in the order of `CELL`."""
 
 
 class ChangeReader:
@@ -82,7 +77,7 @@ class ChangeReader:
         out (they were published twice)."""
         self._skipped = frozenset(skipped)
         self._schemas = schemas
-        self._members = tuple(_MEMBER[column.type] for column in columns)
+        self._members = tuple(_MEMBERS.index(FORMS[column.type].member) for column in columns)
         self._retyped_at = sorted({column.kept_until for column in columns if column.kept_from})
         self._retypings = [Retyping(columns, position) for position in (-1, *self._retyped_at)]
         self._decoders: dict[tuple[str, int], EventDecoder] = {}

@@ -11,7 +11,8 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.retyping import Step, follow, kept_columns, steps
 from sfcdc_assets.state.key_ranges import write_table
 

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.change_events import Column, ColumnType, EventDecoder, columns
-from sfcdc_assets_tests.change_events.written_event import bitmap_of, event_schema, header, optional, payload
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets_tests.change_events.written_event import (
+    bitmap_of,
+    described_object,
+    event_schema,
+    header,
+    optional,
+    payload,
+)
 
 LIST = {"type": "array", "items": "string"}
 SCHEMA = event_schema(
@@ -31,9 +39,10 @@ EMAIL, USER = NAMES[:2], NAMES[2:]
 BOTH = ("UserPreferences", "UserPreferences2")
 
 
-def describe(*booleans: str) -> dict[str, Any]:
+def describe(*booleans: str, formula: Mapping[str, Any] | None = None) -> ObjectDescription:
     fields = [{"name": "Id", "type": "id"}, {"name": "Username", "type": "string"}]
-    return {"fields": [*fields, *({"name": name, "type": "boolean"} for name in ("IsActive", *booleans))]}
+    fields += [{"name": name, "type": "boolean"} for name in ("IsActive", *booleans)]
+    return described_object([*fields, *([formula] if formula else [])])
 
 
 COLUMNS = columns(SCHEMA, describe(*NAMES))
@@ -113,7 +122,7 @@ def test_a_list_without_checkboxes_is_dropped() -> None:
 
 def test_lists_whose_beginnings_overlap_share_their_checkboxes() -> None:
     schema = event_schema(optional("Prefs", LIST), optional("PrefsMail", LIST), entity="User")
-    made = columns(schema, {"fields": [{"name": name, "type": "boolean"} for name in ("PrefsA", "PrefsMailB")]})
+    made = columns(schema, described_object([{"name": name, "type": "boolean"} for name in ("PrefsA", "PrefsMailB")]))
     decoder = EventDecoder(json.dumps(schema), made)
     for touched, cells in ((["Prefs"], []), (["PrefsMail"], []), (["Prefs", "PrefsMail"], [(1, False), (2, False)])):
         decoded = decoder.decode(payload(schema, header(changedFields=bitmap_of(schema, *touched)), {}))
@@ -122,6 +131,5 @@ def test_lists_whose_beginnings_overlap_share_their_checkboxes() -> None:
 
 @pytest.mark.parametrize("more", [{"calculated": True}, {"name": "EmailPreferencesFormula__c"}])
 def test_a_formula_that_is_named_like_a_preference_is_none(more: dict[str, Any]) -> None:
-    described = describe(*EMAIL)
-    described["fields"].append({"name": "EmailPreferencesFormula", "type": "boolean", **more})
+    described = describe(*EMAIL, formula={"name": "EmailPreferencesFormula", "type": "boolean", **more})
     assert [column.name for column in columns(SCHEMA, described)][3:] == list(EMAIL)

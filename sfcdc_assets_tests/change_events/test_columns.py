@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sfcdc_assets.change_events import Column, ColumnType, arrow_schema, columns, columns_of_arrow_schema
-from sfcdc_assets_tests.change_events.written_event import event_schema, optional, record, texts
+from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, optional, record, texts
 
 SCHEMA = event_schema(
     optional("Name", "string", record("Switchable_PersonName", *texts("FirstName", "LastName"))),
@@ -52,9 +52,8 @@ def test_without_describe_types_come_from_the_schemas_docs() -> None:
 
 
 def test_describe_gives_order_and_types_and_hides_what_it_lacks() -> None:
-    describe = {
-        "name": "Account",
-        "fields": [
+    describe = described_object(
+        [
             described("Id", "id", 18),
             described("IsDeleted", "boolean"),
             described("Description", "textarea", 32_000),
@@ -64,8 +63,8 @@ def test_describe_gives_order_and_types_and_hides_what_it_lacks() -> None:
             described("AnnualRevenue", "currency"),
             described("SystemModstamp", "datetime"),
             described("ParentId", "reference", 18),
-        ],
-    }
+        ]
+    )
     assert [column.name for column in columns(SCHEMA, describe)] == [
         "Id",
         "Description",
@@ -97,14 +96,14 @@ def test_describe_gives_order_and_types_and_hides_what_it_lacks() -> None:
 )
 def test_describe_decides_the_type(salesforce_type: str, column_type: ColumnType) -> None:
     schema = event_schema(optional("Field__c", "double", doc="Data:Double:00NDp000009Rr9S"))
-    (_, column) = columns(schema, {"fields": [described("Field__c", salesforce_type)]})
+    (_, column) = columns(schema, described_object([described("Field__c", salesforce_type)]))
     assert column == Column("Field__c", column_type, False, salesforce_type)
 
 
 @pytest.mark.parametrize(("length", "large"), [(999, False), (1000, True)])
 def test_a_long_text_area_may_come_as_a_diff(length: int, large: bool) -> None:
     schema = event_schema(optional("Field__c", "string"))
-    (_, column) = columns(schema, {"fields": [described("Field__c", "textarea", length)]})
+    (_, column) = columns(schema, described_object([described("Field__c", "textarea", length)]))
     assert column.large_text is large
 
 

@@ -32,7 +32,7 @@ from sfcdc_assets.reconciliation.records_by_id import rest_array
 from sfcdc_assets.salesforce.bulk_csv import read_page
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.snapshot.page_table import csv_schema, page_table
-from sfcdc_assets_tests.change_events.written_event import event_schema, header, optional, payload
+from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, header, optional, payload
 
 SECRET = "a key for the tests"
 KEY = HashKey.of(SECRET)
@@ -72,9 +72,9 @@ DEFINITION = object_definition(
     "this test",
 )
 CODEC = EventCodec(DEFINITION)
-DESCRIBE = {
-    "fields": [{"name": field.name, "type": field.type, "length": field.length} for field in DEFINITION.stored_fields]
-}
+DESCRIBE = described_object(
+    [{"name": field.name, "type": field.type, "length": field.length} for field in DEFINITION.stored_fields]
+)
 COLUMNS = tuple(column if column.name == "Id" else column.hashed(KEY) for column in columns(CODEC.schema, DESCRIBE))
 DECODER = EventDecoder(CODEC.schema_json, COLUMNS)
 RECORD_ID = "a0T000000000001AAA"

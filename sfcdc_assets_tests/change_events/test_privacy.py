@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sfcdc_assets.change_events.columns import Column, ColumnType, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.change_events.hash_key import HashKey
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, FieldPattern, Privacy, PrivacyConflict
 from sfcdc_assets.config import Settings, load_settings

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from sfcdc_assets.change_events.columns import ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.type_conversion import convert, widens
 
 LAST_DAY = 2_932_896  # 9999-12-31

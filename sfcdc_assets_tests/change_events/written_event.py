@@ -8,6 +8,8 @@ from typing import Any
 
 import fastavro
 
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+
 SYMBOLS = [
     "CREATE",
     "UPDATE",
@@ -53,6 +55,11 @@ def optional(name: str, *types: Any, doc: str | None = None) -> dict[str, Any]:
 
 def record(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def described_object(fields: Sequence[Mapping[str, Any]]) -> ObjectDescription:
+    """What describe says of an object with these fields (`name`, `type` and what else there is to say)."""
+    return ObjectDescription.from_json({"name": "Object__c", "fields": list(fields)})
 
 
 def texts(*names: str) -> list[dict[str, Any]]:

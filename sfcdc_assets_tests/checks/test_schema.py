@@ -12,7 +12,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from sfcdc_assets.change_events.columns import Column, ColumnType, columns
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column, columns
 from sfcdc_assets.checks.schema import schema_follows_the_org
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.org import EmulatedOrg

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.change_events.columns import ID_COLUMN, Column, ColumnType, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import ID_COLUMN, Column, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.schemas.evolve import fit, may_lose

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members, entity_of_change_event
-from sfcdc_assets.salesforce.describe import ObjectDescription, describe
+from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import (
     EntityNotReadable,
     OrgUnavailable,
@@ -16,6 +16,7 @@ from sfcdc_assets.salesforce.errors import (
     UnexpectedAnswer,
 )
 from sfcdc_assets.salesforce.limits import limits
+from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.query import count, query_rows
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 from sfcdc_assets.salesforce.retrieve import retrieve

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import EmulatedOrg

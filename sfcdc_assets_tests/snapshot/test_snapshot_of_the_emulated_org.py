@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.change_events.columns import Column, ColumnType, columns
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column, columns
 from sfcdc_assets.config import Settings
 from sfcdc_assets.emulator.avro.event_schema import event_schema
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -67,7 +68,7 @@ def new_session(server, monkeypatch):
 
 def columns_of(org: EmulatedOrg, session: OrgSession, entity: str) -> tuple[Column, ...]:
     schema = event_schema(org.definitions[entity])
-    return columns(json.loads(schema) if isinstance(schema, str) else schema, describe(session, entity).to_json())
+    return columns(json.loads(schema) if isinstance(schema, str) else schema, describe(session, entity))
 
 
 def truth(org: EmulatedOrg, entity: str, wanted: tuple[Column, ...]) -> dict[str, dict[str, object]]:

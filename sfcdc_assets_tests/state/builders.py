@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.changes import CHANGES, UNDECODABLE
 from sfcdc_assets.state.frames import arrow_frame, empty_rows
 from sfcdc_assets.state.read_rows import read_schema

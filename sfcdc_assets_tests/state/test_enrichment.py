@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.timeline import Timeline
 from sfcdc_assets_tests.state import builders
 from sfcdc_assets_tests.state.builders import doubts, follow, row, timeline

@@ -7,7 +7,8 @@ import datetime as dt
 import polars as pl
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, ColumnType
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.frames import empty_rows
 from sfcdc_assets.state.implied_change import FLAG, POINTER, dated, not_in_step, silently_changed

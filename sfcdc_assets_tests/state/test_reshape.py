@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import assume, given
 
 from sfcdc_assets.change_events.change_type import ChangeType
-from sfcdc_assets.change_events.columns import ID_COLUMN, Column, ColumnType, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import ID_COLUMN, Column, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.change_events.decode import DecodedEvent
 from sfcdc_assets.change_events.header import ChangeEventHeader
 from sfcdc_assets.change_events.retyping import Retyping, kept_name

@@ -317,9 +317,9 @@ def landed(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[OrgRead, p
             values = everything(f"n{position}", Count=position)
         changes.append(change(record, position, kind, **values))
     org_reads = [reading(draw, 0, snapshot=1)]
-    numbers = {"snapshot": 1, "refetch": 0}
+    numbers = {"snapshot": 1, "read_back": 0}
     for watermark in sorted(draw(st.sets(st.integers(1, LAST), max_size=4))):
-        kind = draw(st.sampled_from(("snapshot", "refetch", "refetch")))
+        kind = draw(st.sampled_from(("snapshot", "read_back", "read_back")))
         numbers[kind] += 1
         org_reads.append(reading(draw, watermark, **{kind: numbers[kind]}))
     return changes, org_reads

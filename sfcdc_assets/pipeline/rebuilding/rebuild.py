@@ -126,7 +126,7 @@ def _let_nobody_else_commit(state: Table, built: Checkpoint, channel: str) -> No
     """Have the commits of runs that opened `current_state` before refused, so that they cannot move it on after the
     layers before it were replaced. Raises `ConcurrentCommit` when it has moved on already."""
     present = Checkpoint.of(state, channel)
-    if any(getattr(present, name) > getattr(built, name) for name in ("position", "snapshot", "refetch")):
+    if any(getattr(present, name) > getattr(built, name) for name in ("position", "snapshot", "read_back")):
         raise ConcurrentCommit(state.name, "it has newer events or readings than what was built")
     state.append(state.schema.empty_table(), {BATCH: present.batch}, {})
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.columns import PLAIN_METADATA, Column, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.field_types import of_one_family
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.change_events.retyping import kept_columns, kept_name
 from sfcdc_assets.change_events.type_conversion import widens
@@ -29,9 +30,6 @@ from sfcdc_assets.pipeline.schemas.schema_changes import NOT_RETIRED, is_retired
 from sfcdc_assets.pipeline.schemas.table_columns import RETIRED, entity_columns, retired_columns
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.reshape import reshape_files, reshape_of
-
-_NUMBERS = frozenset({"int", "double", "currency", "percent"})
-_TEXTS = frozenset({"string", "textarea", "picklist", "combobox", "phone", "email", "url"})
 
 
 @dataclass(frozen=True)
@@ -154,8 +152,7 @@ def _news(present: Sequence[Column], wanted: Sequence[Column], came_back: frozen
 def may_lose(old: Column, new: Column) -> bool:
     """Whether values may have changed when a field became `new`: other than by a wider text or number
     (docs/salesforce-streams.md, "Field type conversions")."""
-    types = {old.salesforce_type, new.salesforce_type}
-    if old.type is not new.type or not (len(types) == 1 or types <= _NUMBERS or types <= _TEXTS):
+    if old.type is not new.type or not of_one_family(old.salesforce_type, new.salesforce_type):
         return True
     then, now = old.shape or (0, 0, 0), new.shape or (0, 0, 0)
     narrower = any(after < before for before, after in zip(then, now, strict=True))

@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Column, ColumnType, columns, columns_of_arrow_schema
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow_schema
 from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import schema_fields
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy, PrivacyConflict
@@ -19,6 +19,7 @@ from sfcdc_assets.lake import current_state, history, snapshots
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.salesforce.object_description import ObjectDescription
 
 
 class SchemaMissing(SfcdcError):
@@ -55,7 +56,7 @@ def retired_columns(schemas: Schemas, entity: str, table: Sequence[Column]) -> f
     describe = _newest_describe(schemas.of_entity(entity))
     if describe is None:
         return frozenset()
-    fields = {field["name"] for field in describe["fields"]}
+    fields = describe.field_names
     return frozenset(column.name for column in table if column.name not in fields and column.name != "Id")
 
 
@@ -72,7 +73,7 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
     describe = _newest_describe(known)
     found = {column.name: column for schema in known for column in columns(json.loads(schema.schema_json), describe)}
     if describe is not None:
-        order = {field["name"]: number for number, field in enumerate(describe["fields"])}
+        order = {field.name: number for number, field in enumerate(describe.fields)}
         order["Id"] = -1
         found = dict(sorted(found.items(), key=lambda item: order[item[0]]))
     present = {column.name: column for column in (columns_of_arrow_schema(table) if table is not None else ())}
@@ -151,11 +152,11 @@ def _compounds(known: Sequence[EventSchema]) -> Compounds:
             for name, _, child in leaf_columns(field):
                 if child is not None:
                     found.setdefault(name, set()).add(field.name)
-        for described in (schema.describe or {"fields": ()})["fields"]:
-            if described.get("compoundFieldName"):
-                found.setdefault(described["name"], set()).add(described["compoundFieldName"])
+        for described in schema.describe.fields if schema.describe else ():
+            if described.compound_field_name:
+                found.setdefault(described.name, set()).add(described.compound_field_name)
     return found
 
 
-def _newest_describe(known: Sequence[EventSchema]) -> Mapping[str, Any] | None:
+def _newest_describe(known: Sequence[EventSchema]) -> ObjectDescription | None:
     return next((schema.describe for schema in reversed(known) if schema.describe_json), None)

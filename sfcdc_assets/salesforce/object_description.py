@@ -1,0 +1,91 @@
+"""An object's describe: the attributes that columns are made from, and nothing else (docs/salesforce-streams.md,
+"Describe")."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FieldDescription:
+    """One field, under its API name. Attributes are named as in the describe, in snake_case."""
+
+    name: str
+    label: str
+    type: str
+    length: int
+    precision: int
+    scale: int
+    digits: int
+    nillable: bool
+    calculated: bool
+    custom: bool
+    auto_number: bool
+    compound_field_name: str | None
+    extra_type_info: str | None
+    relationship_name: str | None
+    reference_to: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ObjectDescription:
+    """One entity. `to_json` is the form that is stored with the schemas; `from_json` reads it or a raw describe."""
+
+    name: str
+    label: str
+    key_prefix: str | None
+    custom: bool
+    queryable: bool
+    fields: tuple[FieldDescription, ...]
+
+    @property
+    def field_names(self) -> frozenset[str]:
+        """API names of all fields the user may read."""
+        return frozenset(field.name for field in self.fields)
+
+    def to_json(self) -> dict[str, Any]:
+        """The raw describe's own shape and names (`compoundFieldName` ...), reduced to these attributes."""
+        described = {_camel_case(name): value for name, value in asdict(self).items() if name != "fields"}
+        described["fields"] = [
+            {_camel_case(name): list(value) if isinstance(value, tuple) else value for name, value in asdict(f).items()}
+            for f in self.fields
+        ]
+        return described
+
+    @staticmethod
+    def from_json(described: dict[str, Any]) -> ObjectDescription:
+        """Raises `KeyError` when an attribute without a natural default (name, type) is missing."""
+        return ObjectDescription(
+            name=described["name"],
+            label=described.get("label") or described["name"],
+            key_prefix=described.get("keyPrefix"),
+            custom=bool(described.get("custom")),
+            queryable=bool(described.get("queryable", True)),
+            fields=tuple(_field(field) for field in described["fields"]),
+        )
+
+
+def _field(described: dict[str, Any]) -> FieldDescription:
+    return FieldDescription(
+        name=described["name"],
+        label=described.get("label") or described["name"],
+        type=described["type"],
+        length=int(described.get("length") or 0),
+        precision=int(described.get("precision") or 0),
+        scale=int(described.get("scale") or 0),
+        digits=int(described.get("digits") or 0),
+        nillable=bool(described.get("nillable", True)),
+        calculated=bool(described.get("calculated")),
+        custom=bool(described.get("custom")),
+        auto_number=bool(described.get("autoNumber")),
+        compound_field_name=described.get("compoundFieldName"),
+        extra_type_info=described.get("extraTypeInfo"),
+        relationship_name=described.get("relationshipName"),
+        reference_to=tuple(described.get("referenceTo") or ()),
+    )
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)
