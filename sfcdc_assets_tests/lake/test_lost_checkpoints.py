@@ -59,7 +59,7 @@ def test_a_crash_before_the_order_is_broken_repeats_all_and_notes_it_once(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(RawEvents, "lose_place", die)
+        patch.setattr(RawEvents, "lose_checkpoint", die)
         with pytest.raises(Killed):
             lose(warehouse, "expired")
     assert RawEvents.open(warehouse).checkpoint(CHANNEL).position == 2
