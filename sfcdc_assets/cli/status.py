@@ -14,6 +14,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
+from sfcdc_assets.pipeline.status_report import EntityStatus, LostCheckpointStatus, PrivacyStatus, WarehouseStatus
 
 LOST_CHECKPOINTS_SHOWN = 5
 
@@ -24,103 +25,97 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     Exit code 1 when a table is damaged: each is named, with the command that mends it.
     """
     settings = load_settings()
-    status = status_of(Warehouse(settings.warehouse), settings)
+    found = status_of(Warehouse(settings.warehouse), settings)
     if as_json:
-        typer.echo(json.dumps(status))
+        typer.echo(json.dumps(found.to_json()))
     else:
-        _show(status)
-    if status["damaged"]:
+        _show(found)
+    if found.damaged:
         raise typer.Exit(1)
 
 
-def _show(status: dict) -> None:
+def _show(status: WarehouseStatus) -> None:
     console = Console()
     channels = Table("channel", "position", "complete", "last landed (UTC)", title="Channels", title_justify="left")
-    for channel in status["channels"]:
+    for channel in status.channels:
         channels.add_row(
-            channel["channel"],
-            str(channel["position"]),
-            str(channel["complete_position"]),
-            channel["landed_at"] or "never",
+            channel.channel, str(channel.position), str(channel.complete_position), channel.landed_at or "never"
         )
     columns = ("entity", "channel", "rows", "deleted", "in doubt", "applied", "state")
     entities = Table(*columns, title="Tables", title_justify="left")
-    for entity in status["entities"]:
+    for entity in status.entities:
         entities.add_row(
-            entity["entity"],
-            (entity.get("channel") or "-").removeprefix("/data/"),
-            f"{entity['rows']:,}",
-            f"{entity['deleted']:,}",
-            f"{entity['in_doubt']:,}",
-            "-" if entity["applied"] is None else str(entity["applied"]),
-            _state(entity) + (", a read is not applied" if entity["entity"] in status["refused_reads"] else ""),
+            entity.entity,
+            (entity.channel or "-").removeprefix("/data/"),
+            f"{entity.rows:,}",
+            f"{entity.deleted:,}",
+            f"{entity.in_doubt:,}",
+            "-" if entity.applied is None else str(entity.applied),
+            _state(entity) + (", a read is not applied" if entity.entity in status.refused_reads else ""),
         )
     console.print(channels, entities)
-    for channel in status["channels"]:
-        for lost in channel["lost_checkpoints"][:LOST_CHECKPOINTS_SHOWN]:
-            console.print(
-                f"{channel['channel']}: {_lost_checkpoint(lost)}", markup=False, highlight=False, soft_wrap=True
-            )
-        if len(channel["lost_checkpoints"]) > LOST_CHECKPOINTS_SHOWN:
-            console.print(
-                f"{channel['channel']}: --json lists all {len(channel['lost_checkpoints'])} lost checkpoints."
-            )
-    for damage in status["damaged"]:
-        console.print(damage["message"], markup=False, highlight=False, soft_wrap=True)
-    for line in sentences(status["refused_reads"]):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for entity in status["entities"]:
-        if entity.get("filter_expression"):
-            console.print(_filtered(entity), markup=False, highlight=False, soft_wrap=True)
-    for line in _privacy(status["privacy"]):
+    for line in _remarks(status):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
-        f"{status['quarantined']} events in quarantine. Warehouse: {status['warehouse']}, a copy of "
-        f"{status['organization'] or 'no organization yet'}."
+        f"{status.quarantined} events in quarantine. Warehouse: {status.warehouse}, a copy of "
+        f"{status.organization or 'no organization yet'}."
     )
 
 
-def _filtered(entity: dict) -> str:
-    audited = f"last audited {entity['last_audit']}" if entity["last_audit"] else "never audited"
+def _remarks(status: WarehouseStatus) -> Iterator[str]:
+    for channel in status.channels:
+        for lost in channel.lost_checkpoints[:LOST_CHECKPOINTS_SHOWN]:
+            yield f"{channel.channel}: {_lost_checkpoint(lost)}"
+        if len(channel.lost_checkpoints) > LOST_CHECKPOINTS_SHOWN:
+            yield f"{channel.channel}: --json lists all {len(channel.lost_checkpoints)} lost checkpoints."
+    for damage in status.damaged:
+        yield damage.message
+    yield from sentences(status.refused_reads)
+    for entity in status.entities:
+        if entity.filter_expression:
+            yield _filtered(entity)
+    yield from _privacy(status.privacy)
+
+
+def _filtered(entity: EntityStatus) -> str:
+    audited = f"last audited {entity.last_audit}" if entity.last_audit else "never audited"
     return (
-        f"{entity['entity']}: {entity['channel']} filters its events ({entity['filter_expression']}); changes outside "
-        f"the filter are found by the audit only, {audited}."
+        f"{entity.entity}: {entity.channel} filters its events ({entity.filter_expression}); changes outside the "
+        f"filter are found by the audit only, {audited}."
     )
 
 
-def _lost_checkpoint(lost: dict) -> str:
-    waiting = ", ".join(lost["waiting"])
-    said = f"the checkpoint was lost at position {lost['position']} ({lost['reason'].rstrip('.')}); what happened from "
-    said += f"{lost['bridged_from'] or 'the beginning'} to {lost['bridged_to']} "
-    if lost["bridged"]:
-        return f"{said}is bridged: every entity was read again since."
-    return f"{said}is not bridged yet: {waiting} will be read again by the next `sfcdc sync` or tick."
+def _lost_checkpoint(lost: LostCheckpointStatus) -> str:
+    what = (
+        f"the checkpoint was lost at position {lost.position} ({lost.reason.rstrip('.')}); what happened from "
+        f"{lost.bridged_from or 'the beginning'} to {lost.bridged_to} "
+    )
+    if lost.bridged:
+        return f"{what}is bridged: every entity was read again since."
+    return f"{what}is not bridged yet: {', '.join(lost.waiting)} will be read again by the next `sfcdc sync` or tick."
 
 
-def _privacy(status: dict) -> Iterator[str]:
-    for entity in sorted({*status["left_out"], *status["hashed"]}):
+def _privacy(status: PrivacyStatus) -> Iterator[str]:
+    for entity in sorted({*status.left_out, *status.hashed}):
         parts = [
-            f"{len(status[how].get(entity, ()))} columns {words}"
-            for how, words in (("left_out", "left out"), ("hashed", "hashed"))
-            if status[how].get(entity)
+            f"{len(of_entities[entity])} columns {words}"
+            for of_entities, words in ((status.left_out, "left out"), (status.hashed, "hashed"))
+            if of_entities.get(entity)
         ]
         yield f"{entity}: {', '.join(parts)} for privacy; --json names them."
-    for entity, tables in status["conflicts"].items():
+    for entity, tables in status.conflicts.items():
         yield f"{entity}: {', '.join(tables)} were written with other settings of SFCDC_EXCLUDE, SFCDC_HASH or its key."
-    for rule in status["rules_without_column"]:
+    for rule in status.rules_without_column:
         yield f"SFCDC_EXCLUDE or SFCDC_HASH: {rule} names no column of an entity that is known."
 
 
-def _state(entity: dict) -> str:
-    if entity["damaged"]:
+def _state(entity: EntityStatus) -> str:
+    if entity.damaged:
         return "damaged"
-    snapshot = entity["snapshot"]
-    if snapshot is not None and not snapshot["complete"]:
-        return f"snapshot {snapshot['number']} at {snapshot['rows']:,} rows"
-    if entity["applied"] is None and snapshot is None:
-        return "not copied yet"
-    if entity["applied"] is None:
-        return "snapshot taken, not built yet"
-    if entity["new_channel"]:
-        return f"to be read again for {entity['new_channel']}"
-    return "up to date" if entity["up_to_date"] else "events waiting"
+    if entity.snapshot is not None and not entity.snapshot.complete:
+        return f"snapshot {entity.snapshot.number} at {entity.snapshot.rows:,} rows"
+    if entity.applied is None:
+        return "not copied yet" if entity.snapshot is None else "snapshot taken, not built yet"
+    if entity.new_channel:
+        return f"to be read again for {entity.new_channel}"
+    return "up to date" if entity.up_to_date else "events waiting"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow.compute as pc
 
@@ -26,41 +27,48 @@ from sfcdc_assets.pipeline.landing.lost_checkpoint import KnownLoss, known_losse
 from sfcdc_assets.pipeline.landing.same_organization import owner_of
 from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads
 from sfcdc_assets.pipeline.schemas.table_columns import conflicts_of_entity, private_columns
+from sfcdc_assets.pipeline.status_report import (
+    ChannelStatus,
+    DamageStatus,
+    EntityStatus,
+    LostCheckpointStatus,
+    PrivacyStatus,
+    SnapshotStatus,
+    WarehouseStatus,
+)
 
 Found = TypeVar("Found")
-NO_PRIVACY: Mapping[str, Any] = {"left_out": {}, "hashed": {}, "rules_without_column": [], "conflicts": {}}
+LAYERS = ("current_state", "snapshot", "gap_reconciliation")
+"""Their folders name the entities."""
 
 
-def status_of(warehouse: Warehouse, settings: Settings) -> dict[str, Any]:
-    """`channels`, `entities`, `privacy` and `quarantined`, as JSON-able values; times are ISO 8601 in UTC.
+def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
+    """How far the channels and tables are.
 
-    Asks nothing of the org and creates no table. A table that is damaged is named in `damaged`, with what mends it, and
-    does not keep from telling of the others.
+    Makes no API calls and creates no table. A damaged table is named in `damaged`, with what mends it, and does not
+    keep the others from being reported.
     """
     damaged: list[TableDamaged] = []
     raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
     events = RawEvents(raw) if raw else None
     landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
-    layers = ("current_state", "snapshot", "gap_reconciliation")
-    names = sorted({name for layer in layers for name in warehouse.entities(layer)})
+    names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
     filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in settings.channels}) or {}
     audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
     of_entities = {name: damage_of(warehouse, name) for name in names}
     entities = [_entity_or_damage(warehouse, landed, name, of_entities[name]) for name in names]
     sound = [name for name in names if not of_entities[name]]
     damaged += [each for found in of_entities.values() for each in found if str(each) not in map(str, damaged)]
-    return {
-        "warehouse": warehouse.root,
-        "organization": owner_of(warehouse),
-        "channels": [_channel(warehouse, events, channel, damaged) for channel in settings.channels],
-        "entities": [_and_filter(each, filters, audits) for each in entities],
-        "privacy": _unless_damaged(damaged, lambda: _privacy(warehouse, Privacy.of(settings), sound)) or NO_PRIVACY,
-        "refused_reads": _unless_damaged(damaged, lambda: _refused(warehouse, settings, sound)) or {},
-        "quarantined": _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
-        "damaged": [
-            {"table": each.table, "entity": each.entity, "file": each.file, "message": str(each)} for each in damaged
-        ],
-    }
+    return WarehouseStatus(
+        warehouse.root,
+        owner_of(warehouse),
+        tuple(_channel(warehouse, events, channel, damaged) for channel in settings.channels),
+        tuple(_with_filter_and_audit(each, filters, audits) for each in entities),
+        _unless_damaged(damaged, lambda: _privacy(warehouse, Privacy.of(settings), sound)) or PrivacyStatus(),
+        _unless_damaged(damaged, lambda: _refused(warehouse, settings, sound)) or {},
+        _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
+        tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
+    )
 
 
 def _unless_damaged(damaged: list[TableDamaged], look: Callable[[], Found]) -> Found | None:
@@ -77,125 +85,105 @@ def _quarantined(warehouse: Warehouse) -> int:
     return quarantine.count() if quarantine else 0
 
 
-def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> dict[str, Any]:
+def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> PrivacyStatus:
     """What the settings hide of each entity, what its tables still have, and the rules that name no column."""
     schemas = Schemas(warehouse)
     known = {entity: private_columns(schemas, entity, privacy) for entity in entities if schemas.of_entity(entity)}
     conflicts = {entity: conflicts_of_entity(warehouse, schemas, entity, privacy) for entity in known}
-    return {
-        "left_out": {entity: list(columns.left_out) for entity, columns in known.items() if columns.left_out},
-        "hashed": {entity: list(columns.hashed) for entity, columns in known.items() if columns.hashed},
-        "rules_without_column": list(privacy.unmatched({entity: each.names for entity, each in known.items()})),
-        "conflicts": {
-            entity: {table: [str(each) for each in found] for table, found in of_tables.items()}
+    return PrivacyStatus(
+        {entity: columns.left_out for entity, columns in known.items() if columns.left_out},
+        {entity: columns.hashed for entity, columns in known.items() if columns.hashed},
+        tuple(privacy.unmatched({entity: each.names for entity, each in known.items()})),
+        {
+            entity: {table: tuple(str(each) for each in found) for table, found in of_tables.items()}
             for entity, of_tables in conflicts.items()
             if of_tables
         },
-    }
+    )
 
 
 def _channel(
     warehouse: Warehouse, events: RawEvents | None, channel: str, damaged: list[TableDamaged]
-) -> dict[str, Any]:
+) -> ChannelStatus:
     losses = _unless_damaged(damaged, lambda: known_losses(warehouse, channel)) or []
-    status = {
-        "lost_checkpoint": _lost_checkpoint(losses[0]) if losses else None,
-        "lost_checkpoints": [*map(_lost_checkpoint, losses)],
-    }
+    lost = tuple(map(_lost_checkpoint, losses))
+    status = ChannelStatus(channel, lost_checkpoint=lost[0] if lost else None, lost_checkpoints=lost)
     if events is None:
-        return {
-            "channel": channel,
-            "position": 0,
-            "complete_position": 0,
-            "replay_id": None,
-            "landed_at": None,
-            **status,
-        }
-    checkpoint = events.checkpoint(channel)
-    landed = events.landed_at_ms(channel)
-    return {
-        "channel": channel,
-        "position": checkpoint.position,
-        "complete_position": checkpoint.complete_position,
-        "replay_id": checkpoint.resume.replay_id.hex() if checkpoint.resume.replay_id else None,
-        "landed_at": _iso(landed) if landed else None,
-        **status,
-    }
+        return status
+    checkpoint, landed = events.checkpoint(channel), events.landed_at_ms(channel)
+    return replace(
+        status,
+        position=checkpoint.position,
+        complete_position=checkpoint.complete_position,
+        replay_id=checkpoint.resume.replay_id.hex() if checkpoint.resume.replay_id else None,
+        landed_at=_iso(landed) if landed else None,
+    )
 
 
-def _lost_checkpoint(loss: KnownLoss) -> dict[str, Any]:
-    """A break of the channel's order, the span of time that reading the org bridges, and who was not read again yet."""
+def _lost_checkpoint(loss: KnownLoss) -> LostCheckpointStatus:
     landed = loss.checkpoint.last_landed_at
-    return {
-        "reason": loss.checkpoint.reason,
-        "position": loss.checkpoint.position,
-        "bridged_from": landed.isoformat(timespec="seconds") if landed else None,
-        "bridged_to": loss.checkpoint.lost_at.isoformat(timespec="seconds"),
-        "bridged": loss.is_bridged,
-        "waiting": list(loss.waiting),
-    }
+    return LostCheckpointStatus(
+        loss.checkpoint.reason,
+        loss.checkpoint.position,
+        landed.isoformat(timespec="seconds") if landed else None,
+        loss.checkpoint.lost_at.isoformat(timespec="seconds"),
+        loss.is_bridged,
+        loss.waiting,
+    )
 
 
 def _entity_or_damage(
     warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str, found: list[TableDamaged]
-) -> dict[str, Any]:
+) -> EntityStatus:
     """`found`: its damage that is known; what is met besides is added."""
     met: list[TableDamaged] = []
-    status = _unless_damaged(met, lambda: _entity(warehouse, landed, entity))
+    status = _unless_damaged(met, lambda: _entity(warehouse, landed, entity)) or EntityStatus(entity)
     found += [each for each in met if each.table not in {known.table for known in found}]
-    if status is None:
-        nothing = {"rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
-        status = {"entity": entity, "snapshot": None, **nothing}
-    return {**status, "damaged": [str(each) for each in found]}
+    return replace(status, damaged=tuple(str(each) for each in found))
 
 
-def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str) -> dict[str, Any]:
-    """`landed`: configured channel, in their order -> entity -> last position. `channel` is the one that the entity's
-    tables rest on, `new_channel` one that comes before it by now."""
+def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str) -> EntityStatus:
+    """`landed`: configured channel, in their order -> entity -> last position."""
     table = CurrentState.open(warehouse, entity)
     snapshots = Snapshots.open(warehouse, entity)
     ledger = Ledger.open(warehouse, entity)
     progress = snapshots.progress() if snapshots else None
-    status: dict[str, Any] = {
-        "entity": entity,
-        "snapshot": None
-        if progress is None
-        else {"number": progress.snapshot_number, "rows": progress.rows_done, "complete": progress.complete},
-    }
+    copied = SnapshotStatus(progress.snapshot_number, progress.rows_done, progress.complete) if progress else None
     if table is None:
-        return {**status, "rows": 0, "deleted": 0, "in_doubt": 0, "applied": None, "waiting": None, "version": None}
+        return EntityStatus(entity, copied)
     rows = table.table.scan(["_is_deleted", "_in_doubt"])
     channel = next((name for name in landed if snapshots and snapshots.has_watermark_on(name)), None)
     applied = table.applied(channel) if channel else None
     carrying = next((name for name in landed if name == channel or entity in landed[name]), None)
-    return {
-        **status,
-        "rows": rows.num_rows,
-        "deleted": pc.sum(rows["_is_deleted"]).as_py() or 0,
-        "in_doubt": pc.sum(rows["_in_doubt"]).as_py() or 0,
-        "channel": channel,
-        "applied": applied,
-        "up_to_date": carrying == channel and landed.get(channel or "", {}).get(entity, 0) <= (applied or 0),
-        "new_channel": carrying if carrying != channel else None,
-        "version": table.table.version,
-        "open_doubts": ledger.counts() if ledger else {},
-    }
+    return EntityStatus(
+        entity,
+        copied,
+        rows=rows.num_rows,
+        deleted=pc.sum(rows["_is_deleted"]).as_py() or 0,
+        in_doubt=pc.sum(rows["_in_doubt"]).as_py() or 0,
+        channel=channel,
+        applied=applied,
+        up_to_date=carrying == channel and landed.get(channel or "", {}).get(entity, 0) <= (applied or 0),
+        new_channel=carrying if carrying != channel else None,
+        version=table.table.version,
+        open_doubts=ledger.counts() if ledger else {},
+    )
 
 
 def _refused(warehouse: Warehouse, settings: Settings, sound: list[str]) -> dict[str, str]:
     return refused_reads(warehouse, [name for name in sound if not settings.entities or name in settings.entities])
 
 
-def _and_filter(
-    status: dict[str, Any], filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
-) -> dict[str, Any]:
+def _with_filter_and_audit(
+    status: EntityStatus, filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
+) -> EntityStatus:
     """With the filter of the events that feed the entity, None for none, and when its table was last compared whole."""
-    audited = audits.get(status["entity"])
-    return {
-        **status,
-        "filter_expression": filters.get(status.get("channel") or "", {}).get(status["entity"]),
-        "last_audit": audited.isoformat(timespec="seconds") if audited else None,
-    }
+    audited = audits.get(status.entity)
+    return replace(
+        status,
+        filter_expression=filters.get(status.channel or "", {}).get(status.entity),
+        last_audit=audited.isoformat(timespec="seconds") if audited else None,
+    )
 
 
 def _iso(ms: int) -> str:

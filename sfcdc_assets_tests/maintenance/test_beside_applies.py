@@ -60,7 +60,7 @@ def test_tables_are_the_org_after_every_night_and_can_be_built_again(life: Quiet
     life.rebuild()
     life.assert_equal()
     status = status_of(life.warehouse, load_settings())
-    assert (status["damaged"], [each["up_to_date"] for each in status["entities"]]) == ([], [True])
+    assert (status.damaged, [each.up_to_date for each in status.entities]) == ((), [True])
 
 
 def test_an_apply_commits_although_a_night_came_between_its_plan_and_its_commits(

@@ -81,7 +81,8 @@ def events_of(pipeline: EmulatedPipeline, entity: str, channel: str) -> list[dic
 def standing() -> dict[str, Any]:
     """`sfcdc status --json`, by entity."""
     settings = load_settings()
-    return {each["entity"]: each for each in status_of(Warehouse(settings.warehouse), settings)["entities"]}
+    found = status_of(Warehouse(settings.warehouse), settings).to_json()
+    return {each["entity"]: each for each in found["entities"]}
 
 
 def values_in_history(pipeline: EmulatedPipeline, record_id: str, field: str) -> list[str]:
