@@ -13,22 +13,24 @@ from sfcdc_assets.cli.emulator_extra import PACKAGES as EMULATOR_PACKAGES
 PACKAGE = Path(sfcdc_assets.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "proto" not in path.parts)
 
-STAGES = ["pubsub", "salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"]
+STAGES = ["streams", "pubsub", "salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"]
 """Packages that do the work on values and DataFrames, in the order of the flow."""
 
 ROOT = {"clock", "errors", "config", "setting_names"}
 
 MAY_IMPORT = {
-    "pubsub": {"pubsub"},
+    "streams": {"streams"},
+    "pubsub": {"streams", "pubsub"},
     "salesforce": {"salesforce"},
-    "change_events": {"pubsub", "salesforce", "change_events"},
+    "change_events": {"streams", "salesforce", "change_events"},
     "text_diff": {"text_diff"},
     "snapshot": {"salesforce", "change_events", "snapshot"},
     "state": {"change_events", "text_diff", "state"},
     "reconciliation": {"salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"},
     "spark": {"spark"},
-    "lake": {"pubsub", "salesforce", "change_events", "snapshot", "state", "lake"},
+    "lake": {"streams", "salesforce", "change_events", "snapshot", "state", "lake"},
     "emulator": {"emulator", "pubsub.proto"},
+    "transports": {"streams", "pubsub", "salesforce"},
 }
 
 
@@ -94,3 +96,13 @@ def test_the_stages_know_neither_dagster_nor_the_tables():
             for name in imports(path):
                 assert name.split(".")[0] not in {"dagster", "deltalake"}, path
                 assert not name.startswith("sfcdc_assets.lake"), path
+
+
+def test_one_module_makes_the_transport_and_the_rest_knows_no_protocol():
+    knows = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        if package_of(path) not in {"pubsub", "emulator"}
+        and any(name.startswith("sfcdc_assets.pubsub") for name in imports(path))
+    }
+    assert knows == {"transports.py"}

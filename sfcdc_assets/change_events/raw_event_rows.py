@@ -1,7 +1,7 @@
 """Delivered events -> rows of `raw_events`, each with its checkpoint in the channel's order.
 
 Pure: what was landed before (`StreamCheckpoint`) and what was delivered give the rows and the new place. Events are
-landed as soon as they are taken; where the stream is resumed is the subscription's matter (`pubsub.place`).
+landed as soon as they are taken; where the stream is resumed is the subscription's matter (`streams.resume`).
 
 The protocol has no end marker: a transaction is complete when an event with another key follows, or when the caller
 knows that nothing does (`complete`).
@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from sfcdc_assets.change_events.header import ChangeEventHeader, HeaderError, read_header
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.resume import ResumePoint
 
 EARLIEST, LATEST = "EARLIEST", "LATEST"
 """Where a stream is begun that nothing is known of."""

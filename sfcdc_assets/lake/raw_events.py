@@ -23,7 +23,8 @@ from sfcdc_assets.change_events.raw_event_rows import EARLIEST, RAW_EVENTS, Stre
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.table import DataFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.resume import ResumePoint
 
 NAME = "raw_events"
 

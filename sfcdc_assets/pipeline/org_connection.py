@@ -1,17 +1,16 @@
-"""The org as the pipeline uses it: one REST session and one Pub/Sub connection with the same token."""
+"""The org as the pipeline uses it: one REST session and one transport of its streams, with the same token."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
-from sfcdc_assets.pubsub.channel import Credentials, PubSubConnection
 from sfcdc_assets.reconciliation.vanish import VanishLimits
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
 from sfcdc_assets.salesforce.describe import describe, object_names
@@ -20,6 +19,8 @@ from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.view_all import ViewAll
+from sfcdc_assets.streams.transport import Transport
+from sfcdc_assets.transports import new_transport
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class OrgConnection:
     """An open session with an org. Nothing is asked of it before the first use."""
 
     session: OrgSession
-    pubsub: PubSubConnection
+    transport: Transport
     privacy: Privacy
     """What of it may be kept."""
     view_all: ViewAll
@@ -36,8 +37,8 @@ class OrgConnection:
     """How much of it may be gone at once."""
     instance_name: Callable[[], str | None]
     """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
-    new_pubsub: Callable[[], PubSubConnection]
-    """Another connection like `pubsub`, for a subscription of its own; whoever makes one closes it."""
+    new_transport: Callable[[], Transport]
+    """Another one like `transport`, for a subscription of its own; whoever makes one closes it."""
 
     def members(self, channel: str) -> ChannelMembers | None:
         """Entities of a channel, and their filters, as the org's setup lists them; None when it does not tell."""
@@ -67,16 +68,11 @@ class OrgConnection:
     def newest_schema(self, entity: str, now_ms: int) -> EventSchema:
         """The schema that the entity's next event will have, with a fresh describe.
 
-        Raises `EntityNotReadable` when the object may not be read, and the topic's refusals.
+        Raises `EntityNotReadable` when the object may not be read, and what the transport refuses.
         """
         described = json.dumps(describe(self.session, entity).to_json())
-        schema_id = self.pubsub.get_topic(event_topic(entity)).schema_id
-        return EventSchema(schema_id, self.pubsub.get_schema(schema_id), entity, now_ms, described)
-
-
-def event_topic(entity: str) -> str:
-    """The single-entity topic: `Account` -> `/data/AccountChangeEvent`, `Foo__c` -> `/data/Foo__ChangeEvent`."""
-    return f"/data/{entity.removesuffix('c') if entity.endswith('__c') else entity}ChangeEvent"
+        schema_id = self.transport.newest_schema_id(entity)
+        return EventSchema(schema_id, self.transport.schema(schema_id), entity, now_ms, described)
 
 
 @contextmanager
@@ -84,13 +80,10 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
     """Open the org of the settings; closed at the end, whatever happens. `sleep` makes the pauses between tries."""
     with OrgSession(settings, sleep=sleep) as session:
 
-        def credentials(refresh: bool) -> Credentials:
-            return Credentials(session.token(refresh), session.instance_url, session.organization_id)
+        def another() -> Transport:
+            return new_transport(settings, session, sleep)
 
-        def new_pubsub() -> PubSubConnection:
-            return PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep)
-
-        with new_pubsub() as pubsub:
+        with closing(another()) as transport:
             limits = VanishLimits(settings.vanish_percent, settings.vanish_rows)
             privacy, view_all, instance = Privacy.of(settings), ViewAll(session), InstanceName(session)
-            yield OrgConnection(session, pubsub, privacy, view_all, limits, instance, new_pubsub)
+            yield OrgConnection(session, transport, privacy, view_all, limits, instance, another)

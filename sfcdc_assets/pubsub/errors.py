@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.streams import errors as streams
 
 ERROR_CODE_PREFIX = "sfdc.platform.eventbus.grpc."
 _DETAILS_SHOWN = 300
@@ -34,7 +34,7 @@ class Refusal:
     """The replay id the call started after, in hex; empty when it started from none."""
 
 
-class PubSubError(SfcdcError):
+class PubSubError(streams.TransportError):
     """A call of the Pub/Sub API failed. `refusal` has the facts."""
 
     problem = "The Pub/Sub API refused {rpc} of {subject}"
@@ -48,7 +48,7 @@ class PubSubError(SfcdcError):
         super().__init__(f"{self.problem.format(**facts)} ({': '.join(said)}{trace}). {self.remedy}")
 
 
-class PubSubUnavailable(PubSubError):
+class PubSubUnavailable(PubSubError, streams.TransportUnavailable):
     """The service or the way to it is down; raised after the retries, the last refusal in it."""
 
     problem = "The Pub/Sub API did not answer {rpc} of {subject}, retries included"
@@ -58,7 +58,7 @@ class PubSubUnavailable(PubSubError):
     )
 
 
-class AuthenticationRefused(PubSubError):
+class AuthenticationRefused(PubSubError, streams.AuthenticationRefused):
     """The token is not accepted."""
 
     problem = "The Pub/Sub API does not accept the access token for {rpc} of {subject}"
@@ -72,7 +72,7 @@ class TokenExpired(AuthenticationRefused):
     """The token is not accepted, and a new one may be: this is tried once before `AuthenticationRefused` is final."""
 
 
-class TopicNotFound(PubSubError):
+class TopicNotFound(PubSubError, streams.ChannelNotFound):
     """There is no such channel in the org."""
 
     problem = "The org has no channel {subject}"
@@ -82,7 +82,7 @@ class TopicNotFound(PubSubError):
     )
 
 
-class TopicNotPermitted(PubSubError):
+class TopicNotPermitted(PubSubError, streams.ChannelNotPermitted):
     """The user may not subscribe to the channel, or the org has no licence for it."""
 
     problem = "The user may not read {subject}"
@@ -92,7 +92,7 @@ class TopicNotPermitted(PubSubError):
     )
 
 
-class ReplayIdRefused(PubSubError):
+class ReplayIdRefused(PubSubError, streams.ReplayIdRefused):
     """The place in the stream is lost: the replay id is older than the retention of 72 hours, or the org was moved."""
 
     problem = "The place in {subject} is lost: replay id {replay_id} is no longer accepted"
@@ -102,14 +102,14 @@ class ReplayIdRefused(PubSubError):
     )
 
 
-class DeliveryLimitReached(PubSubError):
+class DeliveryLimitReached(PubSubError, streams.DeliveryLimitReached):
     """The org's events of the last 24 hours are used up."""
 
     problem = "The org's daily event delivery allowance is used up; {subject} was not read"
     remedy = "Wait: the allowance is per 24 hours, and events are kept for 72. Do not retry at once."
 
 
-class SchemaNotFound(PubSubError):
+class SchemaNotFound(PubSubError, streams.SchemaNotFound):
     """The org does not give out this schema."""
 
     problem = "The org has no event schema {subject}"

@@ -18,11 +18,17 @@ from sfcdc_assets.clock import Clock
 from sfcdc_assets.pubsub.channel import PubSubConnection
 from sfcdc_assets.pubsub.errors import PubSubError, ended, refused
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.replay import ReplayStart
+from sfcdc_assets.streams.replay import ReplayPreset, ReplayStart
 
 BYTES_WAITING = 16 * 1024 * 1024
 """Bytes of responses that wait to be taken, beside the last one, which has 3 MB at most."""
 _CLOSE_SECONDS = 10.0
+
+_PRESETS = {
+    ReplayPreset.LATEST: pb.LATEST,
+    ReplayPreset.EARLIEST: pb.EARLIEST,
+    ReplayPreset.CUSTOM: pb.CUSTOM,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,13 @@ class Arrival:
     response: pb.FetchResponse
     at: float
     at_ms: int
+
+
+def first_request(topic: str, start: ReplayStart, number: int) -> pb.FetchRequest:
+    """The first request of a call; it alone decides on topic and start."""
+    return pb.FetchRequest(
+        topic_name=topic, replay_preset=_PRESETS[start.preset], replay_id=start.replay_id, num_requested=number
+    )
 
 
 class FetchStream:
@@ -57,7 +70,7 @@ class FetchStream:
         self._closed = False
         # gRPC takes requests from this iterator until it ends; ending it early would half-close the call.
         self._requests: SimpleQueue[pb.FetchRequest | None] = SimpleQueue()
-        self._requests.put(start.fetch_request(topic, number))
+        self._requests.put(first_request(topic, start, number))
         self._call, self._secret = connection.subscribe(iter(self._requests.get, None))
         self._reader = threading.Thread(target=self._read, name=f"subscribe {topic}", daemon=True)
         self._reader.start()

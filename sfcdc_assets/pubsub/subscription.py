@@ -11,7 +11,6 @@ and only of a call that has answered: what follows from it is the caller's to sa
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from sfcdc_assets import clock
 from sfcdc_assets.pubsub.channel import UNARY_DEADLINE_SECONDS, PubSubConnection
@@ -24,18 +23,14 @@ from sfcdc_assets.pubsub.errors import (
     TopicNotPermitted,
 )
 from sfcdc_assets.pubsub.fetch_stream import Arrival, FetchStream
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumeTracker
-
-__all__ = ["MOST_OUTSTANDING", "SILENCE_SECONDS", "DeliveredEvent", "Received", "Subscription"]
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
+from sfcdc_assets.streams.transport import SILENCE_SECONDS, Received
 
 log = logging.getLogger(__name__)
 
 MOST_OUTSTANDING = 100
 """The service's cap on the events asked for and not yet delivered, over all requests of a call."""
-
-SILENCE_SECONDS = 300.0
-"""A stream with requests outstanding sends an empty response within 270 s (Pub/Sub API guide, Pull Subscription and
-Flow Control); one that is silent for longer is dead, whatever its connection says."""
 
 MEND_SECONDS = 5.0
 """How long a `take` that wants to be quick may pause for a broken call to be begun again."""
@@ -44,27 +39,17 @@ _SHORT_LIFE_SECONDS = 10.0
 """A call that answered and lived longer than this is begun again without a pause."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """One response: its events that were not taken before, in stream order; `nothing_more` if it was an empty one,
-    which says that the stream had no event after the last one delivered; when it arrived (epoch ms, UTC)."""
-
-    events: tuple[DeliveredEvent, ...]
-    nothing_more: bool
-    at_ms: int
-
-
-class Subscription:
-    """The subscription to one topic from `place` on. For one thread at a time; close it when it is no longer read.
+class PubSubSubscription:
+    """The subscription to one topic, from where `progress` is on (see `streams.transport.Subscription`).
 
     The first `take` begins the call. No more than `batch` events (at most 100) are asked for and not yet taken: every
     delivered event counts against the org's allowance.
     """
 
     def __init__(
-        self, connection: PubSubConnection, topic: str, tracker: ResumeTracker, *, batch: int = MOST_OUTSTANDING
+        self, connection: PubSubConnection, topic: str, progress: StreamProgress, *, batch: int = MOST_OUTSTANDING
     ) -> None:
-        self.tracker = tracker
+        self._progress = progress
         self._connection = connection
         self._topic = topic
         self._batch = max(1, min(batch, MOST_OUTSTANDING))
@@ -109,12 +94,18 @@ class Subscription:
                 self.close()
                 raise
 
-    def top_up(self, at_least: int = 1) -> None:
-        """Ask for as many events as may be outstanding, if those are `at_least` so many more than there are.
+    @property
+    def resume_point(self) -> ResumePoint:
+        """Where to resume after all that was taken."""
+        return self._progress.point
+
+    def top_up(self, *, sparingly: bool = False) -> None:
+        """Ask for as many events as may be outstanding; `sparingly`: once no more than half of those are.
 
         Without it the service closes the call once all are served; too many requests are refused.
         """
-        if self._stream is not None and self._batch - self._stream.outstanding >= at_least:
+        at_least = self._batch // 2 if sparingly else 1
+        if self._stream is not None and self._batch - self._stream.outstanding >= max(1, at_least):
             self._stream.request(self._batch - self._stream.outstanding)
 
     @property
@@ -163,7 +154,7 @@ class Subscription:
             raise TopicNotPermitted(Refusal("Subscribe", self._topic, "OK", "", "can_subscribe is false", "", ""))
         self._begun_at = self._clock.monotonic()
         self._answered_at, self._last_events_at = None, self._begun_at
-        self._stream = FetchStream(self._connection, self._topic, self.tracker.resume(), self._batch, self._clock)
+        self._stream = FetchStream(self._connection, self._topic, self._progress.resume(), self._batch, self._clock)
         return self._stream
 
     def _received(self, arrival: Arrival) -> Received:
@@ -177,14 +168,14 @@ class Subscription:
             # With nothing requested an empty response would say nothing.
             nothing_more = response.pending_num_requested > 0
             if nothing_more:
-                self.tracker.nothing_more(response.latest_replay_id, arrival.at_ms)
+                self._progress.nothing_more(response.latest_replay_id, arrival.at_ms)
             return Received((), nothing_more, arrival.at_ms)
         self._last_events_at = arrival.at
         events = (
             DeliveredEvent(each.event.id, each.event.schema_id, each.event.payload, each.replay_id, arrival.at_ms)
             for each in response.events
         )
-        return Received(tuple(filter(self.tracker.admit, events)), False, arrival.at_ms)
+        return Received(tuple(filter(self._progress.admit, events)), False, arrival.at_ms)
 
     def _check_signs_of_life(self, stream: FetchStream) -> None:
         silent = self._clock.monotonic() - stream.last_sign

@@ -6,7 +6,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, StreamCheckpoint, land
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
 
 CHANNEL = "/data/ChangeEvents"

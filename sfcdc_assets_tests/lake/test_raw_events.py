@@ -12,7 +12,8 @@ from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS, StreamCheckpoi
 from sfcdc_assets.lake.errors import ConcurrentCommit, WarehouseNotWritable
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.resume import ResumePoint
 
 CHANNEL = "/data/ChangeEvents"
 

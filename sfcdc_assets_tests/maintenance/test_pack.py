@@ -23,9 +23,9 @@ from sfcdc_assets.maintenance.pack import Packed, Packing, pack
 from sfcdc_assets.maintenance.packed_file import RowsMissing
 from sfcdc_assets.maintenance.tables import LAYERS, maintained_tables
 from sfcdc_assets.pipeline.landing.payload_retention import drop_payloads
-from sfcdc_assets.pubsub.resume import ResumePoint
 from sfcdc_assets.state.apply import RAW_COLUMNS
 from sfcdc_assets.state.text_values import TEXT_FIELDS
+from sfcdc_assets.streams.resume import ResumePoint
 
 SALES, ALL = "/data/Sales__chn", "/data/ChangeEvents"
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)

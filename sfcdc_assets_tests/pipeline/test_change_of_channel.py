@@ -16,9 +16,9 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import entity_channels, entity_states
 from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
-from sfcdc_assets.pubsub.resume import ResumePoint
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.lake.test_raw_events import events
 
 ALL, SALES = "/data/ChangeEvents", "/data/Sales__chn"

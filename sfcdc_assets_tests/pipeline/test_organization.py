@@ -27,8 +27,8 @@ from sfcdc_assets.pipeline.landing.same_organization import (
     follow_instance,
     owner_of,
 )
-from sfcdc_assets.pubsub.resume import ResumePoint
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.lake.test_raw_events import events
 
 OURS, THEIRS = "00D000000000001EAA", "00D000000000002EAA"

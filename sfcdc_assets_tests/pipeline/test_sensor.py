@@ -20,10 +20,10 @@ from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
-from sfcdc_assets.pubsub.subscription import SILENCE_SECONDS
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
 from sfcdc_assets.sensors.channel import LOOK_SECONDS, OPEN_CHANNELS
 from sfcdc_assets.sensors.open_channels import FORGOTTEN_SECONDS
+from sfcdc_assets.streams.transport import SILENCE_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 SEED = 3

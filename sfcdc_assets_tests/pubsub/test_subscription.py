@@ -22,9 +22,11 @@ from sfcdc_assets.pubsub.errors import (
     TopicNotPermitted,
 )
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.replay import ReplayStart
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint, ResumeTracker
-from sfcdc_assets.pubsub.subscription import Subscription
+from sfcdc_assets.pubsub.subscription import PubSubSubscription
+from sfcdc_assets.pubsub.transport import PubSubTransport
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.replay import ReplayStart
+from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.pubsub.conftest import TENANT, Client
 from sfcdc_assets_tests.pubsub.scripted_service import (
     BOUND_SECONDS,
@@ -57,17 +59,20 @@ class OrgRead:
         return [event.event_id for event in self.events]
 
 
+def subscribe(client: Client, start: ReplayStart = ReplayStart.EARLIEST) -> PubSubSubscription:
+    return PubSubTransport(client.connection).subscribe(TOPIC, start, ResumePoint())
+
+
 def read(client: Client, start: ReplayStart = ReplayStart.EARLIEST, seconds: float = 5.0) -> OrgRead:
     """Read until the service says that there is nothing more, or says nothing for `seconds`."""
-    tracker = ResumeTracker(start)
     events: list[DeliveredEvent] = []
-    with closing(Subscription(client.connection, TOPIC, tracker)) as subscription:
+    with closing(subscribe(client, start)) as subscription:
         while (received := subscription.take(seconds)) is not None:
             events += received.events
             if received.nothing_more:
-                return OrgRead(events, True, tracker.point)
-            subscription.top_up(at_least=50)
-        return OrgRead(events, False, tracker.point)
+                return OrgRead(events, True, subscription.resume_point)
+            subscription.top_up(sparingly=True)
+        return OrgRead(events, False, subscription.resume_point)
 
 
 def numbered(first: int, last: int) -> list[pb.ConsumerEvent]:
@@ -90,9 +95,7 @@ def test_an_empty_response_says_that_there_is_nothing_more_and_its_id_is_a_resum
 
 
 @pytest.mark.parametrize("latest", [replay(50), replay(2)])
-def test_silence_after_events_leaves_the_resume_point_before_the_last_replay_id(
-    connect: Connect, latest: bytes
-) -> None:
+def test_silence_after_events_leaves_the_resume_point_before_the_last_id(connect: Connect, latest: bytes) -> None:
     client = connect([Events(numbered(1, 2), latest=latest), Silence()])
     reading = read(client, seconds=0.3)
     assert not reading.nothing_more
@@ -101,7 +104,7 @@ def test_silence_after_events_leaves_the_resume_point_before_the_last_replay_id(
 
 def test_a_stream_that_has_not_answered_is_not_quiet_however_long_it_is_silent(connect: Connect) -> None:
     client = connect([Silence()])
-    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.after(replay(5))))) as subscription:
+    with closing(subscribe(client, ReplayStart.after(replay(5)))) as subscription:
         assert subscription.take(0.3) is None
         assert not subscription.has_answered
         assert subscription.quiet_for() is None
@@ -111,7 +114,7 @@ def test_a_stream_that_has_not_answered_is_not_quiet_however_long_it_is_silent(c
 
 def test_a_quiet_stream_tells_how_long_it_brought_no_event(connect: Connect) -> None:
     client = connect([Events(numbered(1, 1)), Silence()])
-    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription:
+    with closing(subscribe(client)) as subscription:
         assert subscription.take(5.0) is not None
         assert subscription.take(0.4) is None
         assert 0.4 <= (subscription.quiet_for() or 0.0) < 5.0
@@ -128,10 +131,7 @@ def test_a_stream_without_a_sign_of_life_for_300_s_is_begun_again(connect: Conne
     clock = SimulatedClock()
     client = connect([Events(numbered(1, 2)), Silence()], [Events(numbered(2, 3)), Keepalive(replay(3))])
     client.connection.sleep = clock.sleep
-    with (
-        using(clock),
-        closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription,
-    ):
+    with using(clock), closing(subscribe(client)) as subscription:
         assert taken(subscription) == ["event-1", "event-2"]
         clock.advance(299_000)
         assert subscription.take(0) is None
@@ -141,7 +141,7 @@ def test_a_stream_without_a_sign_of_life_for_300_s_is_begun_again(connect: Conne
     assert starts(client)[1] == (pb.CUSTOM, replay(1))
 
 
-def taken(subscription: Subscription) -> list[str]:
+def taken(subscription: PubSubSubscription) -> list[str]:
     """The next events, waited for by the machine's clock."""
     deadline = time.monotonic() + BOUND_SECONDS
     while time.monotonic() < deadline:
@@ -210,9 +210,9 @@ def test_siblings_of_one_replay_id_are_neither_lost_nor_doubled(connect: Connect
     assert starts(client)[1:] == [(pb.CUSTOM, replay(1))] * 2
 
 
-def test_an_empty_response_is_a_resume_point(connect: Connect) -> None:
+def test_the_stream_is_resumed_after_the_id_of_an_empty_response(connect: Connect) -> None:
     client = connect([Events(numbered(1, 1)), Keepalive(replay(7)), CUT], [Keepalive(replay(8))])
-    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription:
+    with closing(subscribe(client)) as subscription:
         said = [subscription.take(5.0) for _ in range(3)]
     assert [each is not None and each.nothing_more for each in said] == [False, True, True]
     assert starts(client)[1] == (pb.CUSTOM, replay(7))
@@ -274,7 +274,7 @@ def test_a_refused_replay_id_is_raised_and_never_answered_with_latest(connect: C
 )
 def test_what_time_does_not_mend_is_raised_at_once(connect: Connect, error_code: str, error: type[Exception]) -> None:
     client = connect([Events(numbered(1, 1)), Abort(error_code)])
-    subscription = Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))
+    subscription = subscribe(client)
     first = subscription.take(5.0)
     assert first is not None
     assert first.events[0].event_id == "event-1"
@@ -309,7 +309,7 @@ def test_a_response_resets_the_backoff(connect: Connect) -> None:
 
 def test_closing_cancels_the_call_on_the_service(connect: Connect) -> None:
     client = connect([Events(numbered(1, 3)), Silence()])
-    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription:
+    with closing(subscribe(client)) as subscription:
         subscription.take(5.0)
         assert not client.service.calls[0].over.is_set()
     assert client.service.calls[0].over.wait(BOUND_SECONDS)
@@ -320,10 +320,7 @@ def test_an_outage_that_outlasts_a_quick_reader_is_reported_each_time_and_mended
     client = connect([Events(numbered(1, 2)), CUT], [CUT], [Events(numbered(2, 3)), Keepalive(replay(3))])
     client.connection.backoff = Backoff(attempts=5, first=100.0, longest=100.0, random=lambda: 1.0)
     client.connection.sleep = clock.sleep
-    with (
-        using(clock),
-        closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription,
-    ):
+    with using(clock), closing(subscribe(client)) as subscription:
         assert taken(subscription) == ["event-1", "event-2"]
         with pytest.raises(PubSubUnavailable, match="RST_STREAM"):
             taken(subscription)
@@ -342,10 +339,7 @@ def test_a_call_that_served_for_a_while_is_begun_again_without_a_pause(connect: 
     clock = SimulatedClock()
     client = connect([Events(numbered(1, 2)), Asked(102), CUT], [Events(numbered(2, 3)), Keepalive(replay(3))])
     client.connection.sleep = clock.sleep
-    with (
-        using(clock),
-        closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription,
-    ):
+    with using(clock), closing(subscribe(client)) as subscription:
         assert taken(subscription) == ["event-1", "event-2"]
         clock.advance(11_000)
         before = clock()
@@ -362,7 +356,7 @@ def test_events_far_beyond_grpcs_default_size_are_received(connect: Connect) -> 
 
 def test_a_slow_reader_bounds_what_is_asked_for(connect: Connect) -> None:
     client = connect([*(Events(numbered(5 * n + 1, 5 * n + 5)) for n in range(20)), Silence()])
-    with closing(Subscription(client.connection, TOPIC, ResumeTracker(ReplayStart.EARLIEST))) as subscription:
+    with closing(subscribe(client)) as subscription:
         assert taken(subscription)
         call = client.service.calls[0]
         assert call.asked == 100  # 95 events are unread: no more is asked for, however many have arrived

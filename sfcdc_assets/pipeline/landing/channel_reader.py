@@ -24,10 +24,10 @@ from sfcdc_assets.pipeline.landing.lost_checkpoint import lose_checkpoint
 from sfcdc_assets.pipeline.landing.patience import ANSWER_SECONDS, Patience
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse, follow_instance
 from sfcdc_assets.pipeline.org_connection import OrgConnection
-from sfcdc_assets.pubsub.errors import PubSubError, ReplayIdRefused
-from sfcdc_assets.pubsub.replay import ReplayStart
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumeTracker
-from sfcdc_assets.pubsub.subscription import MOST_OUTSTANDING, SILENCE_SECONDS, Subscription
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.errors import ReplayIdRefused, TransportError
+from sfcdc_assets.streams.replay import ReplayStart
+from sfcdc_assets.streams.transport import SILENCE_SECONDS, Subscription
 
 LEAST_ALLOWANCE = 0.2
 """Share of the day's delivered events that must be left for a start at EARLIEST, which brings up to three days' events
@@ -58,7 +58,7 @@ class ChannelReader:
         self._channel = channel
         self._settle_seconds = settle_seconds
         self._landing = Landing(warehouse, org, channel)
-        self._connection = org.new_pubsub()
+        self._transport = org.new_transport()
         self._subscription: Subscription | None = None
         self._checkpoint = StreamCheckpoint(channel)
         self._instance: str | None = None
@@ -79,7 +79,7 @@ class ChannelReader:
         with self._lock:
             try:
                 return self._land(patience)
-            except PubSubError:
+            except TransportError:
                 raise  # the subscription mends itself with the next call
             except BaseException:
                 self._close()
@@ -103,13 +103,13 @@ class ChannelReader:
                 self._finish()
             finally:
                 self._close()
-                self._connection.close()
+                self._transport.close()
 
     def drop(self) -> None:
         """End the subscription at once; what was not landed comes again."""
         with self._lock:
             self._close()
-            self._connection.close()
+            self._transport.close()
 
     @retry_on_conflict
     def _land(self, patience: Patience) -> LandingReport:
@@ -140,7 +140,7 @@ class ChannelReader:
             left = max(0.0, deadline - clock.current().monotonic())
             try:
                 received = subscription.take(min(left, self._wait(subscription, patience)))
-            except PubSubError:
+            except TransportError:
                 self._commit(waiting, False, report)
                 raise
             if received is None:
@@ -158,7 +158,7 @@ class ChannelReader:
                 continue
             if not patience.goes_on and _is_committed_after(received.events, began):
                 break
-            subscription.top_up(MOST_OUTSTANDING // 2)
+            subscription.top_up(sparingly=True)
             if is_enough(waiting, payload_bytes):
                 self._commit(waiting, False, report)
                 waiting, payload_bytes = [], 0
@@ -203,7 +203,7 @@ class ChannelReader:
     def _commit(self, events: Sequence[DeliveredEvent], complete: bool, report: LandingReport) -> None:
         """Commit what is new: events, a transaction's end, or a resume point that has not been noted for long."""
         assert self._subscription is not None
-        checkpoint, resume = self._checkpoint, self._subscription.tracker.point
+        checkpoint, resume = self._checkpoint, self._subscription.resume_point
         is_completed = complete and checkpoint.complete_position < checkpoint.position
         is_due = resume.replay_id != checkpoint.resume.replay_id and (
             checkpoint.resume.replay_id is None or clock.now_ms() - (self._committed_ms or 0) > IDLE_COMMIT_MS
@@ -233,9 +233,7 @@ class ChannelReader:
             self._checkpoint = self._landing.begin(self._checkpoint, self._first_start())
         begun = ReplayStart.LATEST if self._checkpoint.begun == LATEST else ReplayStart.EARLIEST
         self._looked_at = clock.current().monotonic()
-        self._subscription = Subscription(
-            self._connection, self._channel, ResumeTracker(begun, self._checkpoint.resume)
-        )
+        self._subscription = self._transport.subscribe(self._channel, begun, self._checkpoint.resume)
         return self._subscription
 
     def _follow_instance(self) -> str | None:
@@ -281,7 +279,7 @@ class ChannelReader:
             return
         deadline = clock.current().monotonic() + _CLOSING_SECONDS
         taken: list[DeliveredEvent] = []
-        with contextlib.suppress(PubSubError):
+        with contextlib.suppress(TransportError):
             while subscription.outstanding and clock.current().monotonic() < deadline:
                 received = subscription.take(_IN_FLIGHT_SECONDS)
                 if received is None:

@@ -26,10 +26,11 @@ from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
 from sfcdc_assets.pipeline.org_connection import OrgConnection
-from sfcdc_assets.pubsub.errors import SchemaNotFound
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint
 from sfcdc_assets.salesforce.channel_members import entity_of_change_event
 from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.errors import SchemaNotFound
+from sfcdc_assets.streams.resume import ResumePoint
 
 COMMIT_EVENTS = 10_000
 COMMIT_BYTES = 16 * 1024 * 1024
@@ -186,7 +187,7 @@ class Landing:
         if self._schemas.get(schema_id) is not None:
             return
         try:
-            schema_json = self._org.pubsub.get_schema(schema_id)
+            schema_json = self._org.transport.schema(schema_id)
         except SchemaNotFound:
             return
         entity = entity_of_change_event(json.loads(schema_json)["name"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sfcdc_assets.pubsub.subscription import SILENCE_SECONDS
+from sfcdc_assets.streams.transport import SILENCE_SECONDS
 
 
 @dataclass(frozen=True)

@@ -10,30 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
-from sfcdc_assets.pubsub.replay import ReplayStart
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveredEvent:
-    """One event as received; `received_at_ms` is epoch ms UTC, the rest is the service's."""
-
-    event_id: str
-    schema_id: str
-    payload: bytes
-    replay_id: bytes
-    received_at_ms: int
-
-    @property
-    def mark(self) -> str:
-        """Tells the events of one replay id apart: siblings may share their event id, and differ in their payload."""
-        return blake2b(self.event_id.encode() + b"\0" + self.payload, digest_size=16).hexdigest()
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.replay import ReplayStart
 
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """What has to be remembered of a checkpoint in a stream.
+    """What has to be remembered of how far a stream was read.
 
     `replay_id`: everything up to it was taken; None while no id is known to be complete, so the stream is begun again
     where it was begun. `known_at_ms`: when it was taken or told, by our clock (epoch ms, UTC); ids are good for 72 h.
@@ -46,8 +30,8 @@ class ResumePoint:
     open_marks: tuple[str, ...] = ()
 
 
-class ResumeTracker:
-    """The place of one reader in one stream. Each event is admitted once, over any number of interrupted calls."""
+class StreamProgress:
+    """How far one reader has come in one stream. Each event is admitted once, over any number of interrupted calls."""
 
     def __init__(self, begun: ReplayStart, point: ResumePoint | None = None) -> None:
         """`begun`: where the stream was begun when nothing was known of it."""
@@ -80,7 +64,7 @@ class ResumeTracker:
         return True
 
     def nothing_more(self, latest_replay_id: bytes, now_ms: int) -> None:
-        """An empty response: the open group is whole, and the response's id is a place to resume from."""
+        """An empty response: the open group is whole, and the stream can be resumed after the response's id."""
         complete = latest_replay_id or self._point.open_id or self._point.replay_id
         self._point = ResumePoint(complete or None, now_ms)
         self._open_marks, self._again = [], Counter()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.pubsub.backoff import Backoff
-from sfcdc_assets.pubsub.replay import ReplayStart
-from sfcdc_assets.pubsub.resume import DeliveredEvent, ResumePoint, ResumeTracker
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.replay import ReplayStart
+from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 
 
 def delivered(replay_id: bytes, number: int) -> DeliveredEvent:
@@ -21,43 +21,43 @@ def test_any_cuts_lose_nothing_and_double_nothing(siblings: list[int], data: st.
     stream = [
         delivered(bytes([200 - group]), number) for group, count in enumerate(siblings) for number in range(count)
     ]
-    tracker, received = ResumeTracker(ReplayStart.EARLIEST), []
+    progress, received = StreamProgress(ReplayStart.EARLIEST), []
     for _ in range(data.draw(st.integers(0, 6))):
-        rest = after(stream, tracker.resume())
-        received += [event for event in rest[: data.draw(st.integers(0, len(rest)))] if tracker.admit(event)]
+        rest = after(stream, progress.resume())
+        received += [event for event in rest[: data.draw(st.integers(0, len(rest)))] if progress.admit(event)]
         if data.draw(st.booleans()):
             # Another process goes on from what was remembered.
-            tracker = ResumeTracker(ReplayStart.EARLIEST, tracker.point)
-    received += [event for event in after(stream, tracker.resume()) if tracker.admit(event)]
+            progress = StreamProgress(ReplayStart.EARLIEST, progress.point)
+    received += [event for event in after(stream, progress.resume()) if progress.admit(event)]
     assert received == stream
     last = stream[-1].replay_id
-    assert tracker.point.open_id == last
-    assert tracker.point.replay_id != last
-    tracker.nothing_more(b"", 7)
-    assert tracker.point == ResumePoint(last, 7)
+    assert progress.point.open_id == last
+    assert progress.point.replay_id != last
+    progress.nothing_more(b"", 7)
+    assert progress.point == ResumePoint(last, 7)
 
 
 def test_however_long_the_silence_the_resume_point_stays_before_a_group_that_may_be_unfinished() -> None:
-    tracker = ResumeTracker(ReplayStart.after(b"1"), ResumePoint(b"1"))
+    progress = StreamProgress(ReplayStart.after(b"1"), ResumePoint(b"1"))
     for number in range(4):
-        tracker.admit(delivered(b"2", number))
-    assert tracker.resume() == ReplayStart.after(b"1")
-    again = [tracker.admit(delivered(b"2", number)) for number in range(8)]
+        progress.admit(delivered(b"2", number))
+    assert progress.resume() == ReplayStart.after(b"1")
+    again = [progress.admit(delivered(b"2", number)) for number in range(8)]
     assert again == [False] * 4 + [True] * 4
 
 
 def test_after_a_start_at_latest_the_first_replay_id_is_a_resume_point() -> None:
-    tracker = ResumeTracker(ReplayStart.LATEST)
-    assert tracker.resume() == ReplayStart.LATEST
-    tracker.admit(delivered(b"9", 1))
-    assert tracker.resume() == ReplayStart.after(b"9")
+    progress = StreamProgress(ReplayStart.LATEST)
+    assert progress.resume() == ReplayStart.LATEST
+    progress.admit(delivered(b"9", 1))
+    assert progress.resume() == ReplayStart.after(b"9")
 
 
 def test_a_group_that_changed_while_nobody_read_is_a_group_like_any_other() -> None:
-    tracker = ResumeTracker(ReplayStart.EARLIEST, ResumePoint(b"1", 5, b"2", (delivered(b"2", 0).mark,)))
-    tracker.resume()
-    assert tracker.admit(delivered(b"3", 0))
-    assert (tracker.point.replay_id, tracker.point.known_at_ms) == (b"2", 5)
+    progress = StreamProgress(ReplayStart.EARLIEST, ResumePoint(b"1", 5, b"2", (delivered(b"2", 0).mark,)))
+    progress.resume()
+    assert progress.admit(delivered(b"3", 0))
+    assert (progress.point.replay_id, progress.point.known_at_ms) == (b"2", 5)
 
 
 def after(stream: list[DeliveredEvent], start: ReplayStart) -> list[DeliveredEvent]:
@@ -71,9 +71,3 @@ def after(stream: list[DeliveredEvent], start: ReplayStart) -> list[DeliveredEve
 def test_an_empty_replay_id_is_no_resume_point() -> None:
     with pytest.raises(ValueError, match="EARLIEST"):
         ReplayStart.after(b"")
-
-
-@given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
-def test_pauses_grow_to_a_bound(failures: int, jitter: float) -> None:
-    backoff = Backoff(first=0.5, longest=20.0, random=lambda: jitter)
-    assert 0.25 <= backoff.pause(failures) <= backoff.pause(failures + 1) <= 20.0

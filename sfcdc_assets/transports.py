@@ -1,0 +1,22 @@
+"""How the org's streams are read: the one module that knows the transports, and makes one from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sfcdc_assets.config import Settings
+from sfcdc_assets.pubsub.channel import PubSubConnection
+from sfcdc_assets.pubsub.credentials import Credentials
+from sfcdc_assets.pubsub.transport import PubSubTransport
+from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.streams.transport import Transport
+
+
+def new_transport(settings: Settings, session: OrgSession, sleep: Callable[[float], None]) -> Transport:
+    """A transport for the session's org, with the session's token; whoever makes one closes it. Nothing is connected
+    yet. `sleep` makes the pauses between tries."""
+
+    def credentials(refresh: bool) -> Credentials:
+        return Credentials(session.token(refresh), session.instance_url, session.organization_id)
+
+    return PubSubTransport(PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep))
