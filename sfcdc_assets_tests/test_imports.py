@@ -80,6 +80,7 @@ def test_a_package_imports_only_what_lies_left_of_it(package):
         ),
         ("pyspark", {"spark", "state", "reconciliation", "pipeline", "resources"}),
         ("grpc", {"pubsub", "emulator"}),
+        ("fastavro", {"change_events", "emulator"}),
         ("simple_salesforce", {"salesforce"}),
         *((library, {"emulator"}) for library in EMULATOR_PACKAGES),
     ],
@@ -106,3 +107,10 @@ def test_one_module_makes_the_transport_and_the_rest_knows_no_protocol():
         and any(name.startswith("sfcdc_assets.pubsub") for name in imports(path))
     }
     assert knows == {"transports.py"}
+
+
+@pytest.mark.parametrize("module", ["decode", "header", "bitmap"])
+def test_avro_is_one_form_of_payload_that_nothing_after_decoding_knows(module):
+    for path in MODULES:
+        if package_of(path) not in {"change_events", "emulator"}:
+            assert f"sfcdc_assets.change_events.{module}" not in imports(path), path

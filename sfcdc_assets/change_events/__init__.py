@@ -1,4 +1,4 @@
-"""Change events: from the bytes of the Pub/Sub API to headers, columns and cells.
+"""Change events: from the bytes of a transport to headers, columns and cells.
 
 Guarantees: what a payload does not say is not made up (an unchanged field is never a null), a wrong schema is noticed
 (bits beyond it, bytes left over), and one bad event raises one `ChangeEventError`.
@@ -7,10 +7,11 @@ Guarantees: what a payload does not say is not made up (an unchanged field is ne
 from __future__ import annotations
 
 from sfcdc_assets.change_events.bitmap import decode_field_bitmap
+from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEvent
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column, arrow_schema, columns, columns_of_arrow_schema
-from sfcdc_assets.change_events.decode import DecodedEvent, EventDecoder
+from sfcdc_assets.change_events.decode import EventDecoder
 from sfcdc_assets.change_events.errors import (
     BitmapError,
     ChangeEventError,
@@ -18,7 +19,7 @@ from sfcdc_assets.change_events.errors import (
     HeaderError,
     PayloadError,
 )
-from sfcdc_assets.change_events.header import ChangeEventHeader, read_header
+from sfcdc_assets.change_events.header import read_header
 
 __all__ = [
     "BitmapError",

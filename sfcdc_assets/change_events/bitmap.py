@@ -10,16 +10,13 @@ then. The parent's own bit alone stands for the whole compound field.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sfcdc_assets.change_events.errors import BitmapError
-from sfcdc_assets.change_events.event_schema import SchemaField, schema_fields
+from sfcdc_assets.change_events.event_schema import FieldBit, SchemaField, schema_fields
 
 _ELEMENT = re.compile(r"(?:([0-9]+)-)?0[xX]([0-9A-Fa-f]+)")
-
-FieldBit = tuple[int, int | None]
-"""A field's position, and the position of its child or None for the field itself."""
 
 
 def decode_field_bitmap(bitmap: list[str], schema: dict[str, Any]) -> list[str]:
@@ -61,11 +58,6 @@ def field_bits(bitmap: Sequence[str], fields: Sequence[SchemaField]) -> list[Fie
             count = number.bit_length() if children is None else len(children)
             bits.update((position, bit) for bit in _set_bits(number, count, element))
     return sorted(bits, key=_schema_order)
-
-
-def covers(bits: Mapping[FieldBit, object], bit: FieldBit) -> bool:
-    """Whether `bits` name this field or, for a child, the whole compound field it belongs to."""
-    return bit in bits or (bit[0], None) in bits
 
 
 def _position(digits: str, count: int, element: str) -> int:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from sfcdc_assets.change_events.bitmap import FieldBit
-from sfcdc_assets.change_events.event_schema import HEADER_FIELD, SchemaField
+from sfcdc_assets.change_events.event_schema import HEADER_FIELD, FieldBit, SchemaField
 from sfcdc_assets.change_events.type_conversion import CellValue
 from sfcdc_assets.change_events.wanted_field import Leaf, WantedField
 

@@ -18,6 +18,10 @@ from sfcdc_assets.change_events.errors import EventSchemaError
 
 HEADER_FIELD = "ChangeEventHeader"
 
+FieldBit = tuple[int, int | None]
+"""A field's position in the schema, and the position of its child or None for the field itself. So a decoder says which
+fields a header names, whether it names them by bitmaps or by their names."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
@@ -44,12 +48,22 @@ def parse_event_schema(schema_json: str) -> dict[str, Any]:
     return schema
 
 
+def entity_of_schema(schema: Mapping[str, Any]) -> str:
+    """The entity's name for messages: `Account` of `AccountChangeEvent`, `Foo` of `Foo__ChangeEvent`."""
+    return str(schema.get("name", "")).removesuffix("ChangeEvent").removesuffix("__")
+
+
 def compile_avro(schema: Mapping[str, Any]) -> Any:
     """The schema in the form fastavro reads with. Raises `EventSchemaError`."""
     try:
         return fastavro.parse_schema(dict(schema))
     except (fastavro.schema.SchemaParseException, ValueError, LookupError, TypeError, AttributeError) as error:
         raise EventSchemaError(f"fastavro refuses it ({type(error).__name__}: {error})") from None
+
+
+def covers(bits: Mapping[FieldBit, object], bit: FieldBit) -> bool:
+    """Whether `bits` name this field or, for a child, the whole compound field it belongs to."""
+    return bit in bits or (bit[0], None) in bits
 
 
 def schema_fields(schema: Mapping[str, Any]) -> tuple[SchemaField, ...]:

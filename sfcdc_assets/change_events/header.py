@@ -1,4 +1,4 @@
-"""The header at the front of every change event, read on its own so that a broken body does not matter.
+"""The header at the front of every change event in Avro, read on its own so that a broken body does not matter.
 
 The header's schema is taken from the event's schema: its `changeType` enum has grown once already (`SNAPSHOT`,
 docs/salesforce-streams.md, "Change event schema"), and an enum travels as an index that means something in the writer's
@@ -10,22 +10,18 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import fastavro
 
-from sfcdc_assets.change_events.change_type import CHANGE_TYPE_SYMBOLS, ChangeType
+from sfcdc_assets.change_events.change_event import ChangeEventHeader, header_of
+from sfcdc_assets.change_events.change_type import CHANGE_TYPE_SYMBOLS
 from sfcdc_assets.change_events.errors import EventSchemaError, HeaderError
 from sfcdc_assets.change_events.event_schema import compile_avro, header_schema
 
 AVRO_READ_ERRORS = (EOFError, LookupError, ValueError, OverflowError, MemoryError)
 """What fastavro raises for bytes that do not fit the schema (UnicodeDecodeError is a ValueError)."""
-
-
-_END_OF_TIME_MS = 253_402_300_800_000
-"""The year 10000: a later commit timestamp comes from broken bytes and would not fit a table's timestamp."""
 
 _TEXTS = {"type": "array", "items": "string"}
 _DEFAULT_HEADER: dict[str, Any] = {
@@ -47,33 +43,6 @@ _DEFAULT_HEADER: dict[str, Any] = {
     ],
 }
 _FIELDS = tuple(field["name"] for field in _DEFAULT_HEADER["fields"])
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeEventHeader:
-    """The header's fields under their own names, in snake_case; `commit_timestamp` is epoch ms UTC.
-
-    The three bitmaps are as received: `nulled_fields`, `diff_fields` and `changed_fields` hold for the event's own
-    schema only (see `decode_field_bitmap`).
-    """
-
-    entity_name: str
-    record_ids: tuple[str, ...]
-    change_type: ChangeType
-    change_origin: str
-    transaction_key: str
-    sequence_number: int
-    commit_timestamp: int
-    commit_number: int
-    commit_user: str
-    nulled_fields: tuple[str, ...]
-    diff_fields: tuple[str, ...]
-    changed_fields: tuple[str, ...]
-
-    @property
-    def is_gap(self) -> bool:
-        """Whether this is a gap or overflow event: no field values, the records have to be read back."""
-        return self.change_type.is_gap
 
 
 def read_header(payload: bytes, schema: Mapping[str, Any] | None = None) -> ChangeEventHeader:
@@ -122,28 +91,7 @@ def header_from_values(values: Mapping[str, Any], symbols: Sequence[str]) -> Cha
     index = values["changeType"]
     if not 0 <= index < len(symbols):
         raise HeaderError(f"changeType {index} is not one of the schema's {len(symbols)} symbols")
-    symbol = symbols[index]
-    if not 0 <= values["commitTimestamp"] < _END_OF_TIME_MS or not -(2**31) <= values["sequenceNumber"] < 2**31:
-        raise HeaderError(
-            f"commitTimestamp {values['commitTimestamp']} or sequenceNumber {values['sequenceNumber']} is no such thing"
-        )
-    return ChangeEventHeader(
-        values["entityName"],
-        tuple(values["recordIds"]),
-        _CHANGE_TYPES.get(symbol, ChangeType.UNKNOWN),
-        values["changeOrigin"],
-        values["transactionKey"],
-        values["sequenceNumber"],
-        values["commitTimestamp"],
-        values["commitNumber"],
-        values["commitUser"],
-        tuple(values["nulledFields"]),
-        tuple(values["diffFields"]),
-        tuple(values["changedFields"]),
-    )
-
-
-_CHANGE_TYPES: dict[str, ChangeType] = {member.value: member for member in ChangeType}
+    return header_of(values, symbols[index])
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.header import ChangeEventHeader, HeaderError, read_header
+from sfcdc_assets.change_events.change_event import ChangeEventHeader
+from sfcdc_assets.change_events.errors import HeaderError
+from sfcdc_assets.change_events.payload_form import header_of_payload
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 
@@ -103,10 +105,10 @@ def land(
 ) -> Landed:
     """Give each event its position and header columns.
 
-    `schema_of` maps a schema id to its Avro schema, None when it is not known: the header is then read with the form
-    Salesforce publishes. `resume` is where the stream goes on after `events`. `complete`: nothing follows that belongs
-    to the last transaction. An event without a readable header goes to quarantine with a position of its own, so that
-    the stream goes on and nothing is lost.
+    `schema_of` maps a schema id to its Avro schema, None when it is not known: a header in Avro is then read with the
+    form Salesforce publishes. `resume` is where the stream goes on after `events`. `complete`: nothing follows that
+    belongs to the last transaction. An event without a readable header goes to quarantine with a position of its own,
+    so that the stream goes on and nothing is lost.
     """
     rows: list[dict[str, object]] = []
     quarantined: list[dict[str, object]] = []
@@ -114,7 +116,7 @@ def land(
         position = checkpoint.position + 1
         completed, key = checkpoint.complete_position, checkpoint.transaction_key
         try:
-            header = read_header(event.payload, schema_of(event.schema_id))
+            header = header_of_payload(event.payload, schema_of(event.schema_id))
         except HeaderError as error:
             quarantined.append(
                 {

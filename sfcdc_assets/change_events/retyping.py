@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sfcdc_assets.change_events.change_event import Cell, DecodedEvent
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.change_events.decode import Cell, DecodedEvent
 from sfcdc_assets.change_events.type_conversion import CellValue, convert
 
 

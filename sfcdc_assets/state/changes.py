@@ -13,10 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfcdc_assets.change_events.change_event import Cell, DecodedEvent
 from sfcdc_assets.change_events.column_types import FORMS
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.change_events.decode import Cell, DecodedEvent, EventDecoder
 from sfcdc_assets.change_events.errors import ChangeEventError
+from sfcdc_assets.change_events.payload_form import Decoder, form_of
 from sfcdc_assets.change_events.retyping import Retyping
 
 CELL = pa.struct([("column", pa.int32()), ("s", pa.string()), ("d", pa.float64()), ("l", pa.int64())])
@@ -68,7 +69,7 @@ _MEMBERS = "sdl"
 
 
 class ChangeReader:
-    """Decodes rows of `raw_events` into changes, each event with its own schema; compiled decoders are kept."""
+    """Decodes rows of `raw_events` into changes, each event in its own form and with its own schema; keeps decoders."""
 
     def __init__(
         self, schemas: Mapping[str, str], columns: Sequence[Column], skipped: Collection[int] = frozenset()
@@ -80,7 +81,7 @@ class ChangeReader:
         self._members = tuple(_MEMBERS.index(FORMS[column.type].member) for column in columns)
         self._retyped_at = sorted({column.kept_until for column in columns if column.kept_from})
         self._retypings = [Retyping(columns, position) for position in (-1, *self._retyped_at)]
-        self._decoders: dict[tuple[str, int], EventDecoder] = {}
+        self._decoders: dict[tuple[str, str, int], Decoder] = {}
 
     def read(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         """One change for each record id of each row, `key_range` unset. A body that cannot be decoded is a change of
@@ -102,12 +103,14 @@ class ChangeReader:
     def _decode(self, schema_id: str, payload: bytes, position: int) -> DecodedEvent:
         types = bisect_right(self._retyped_at, position)
         retyping = self._retypings[types]
-        decoder = self._decoders.get((schema_id, types))
+        form = form_of(payload)
+        key = (form.name, schema_id, types)
+        decoder = self._decoders.get(key)
         if decoder is None:
             schema_json = self._schemas.get(schema_id)
             if schema_json is None:
                 raise UnknownSchema(schema_id)
-            decoder = self._decoders[schema_id, types] = EventDecoder(schema_json, retyping.columns)
+            decoder = self._decoders[key] = form.decoder(schema_json, retyping.columns)
         return retyping.today(decoder.decode(payload))
 
 

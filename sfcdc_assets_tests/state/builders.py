@@ -116,6 +116,13 @@ def timeline(*changes: Mapping[str, object], columns: Sequence[Column] = COLUMNS
     return made
 
 
+def timeline_of(changes: pa.RecordBatch, columns: Sequence[Column]) -> Timeline:
+    """One that has followed changes (`CHANGES`) of one key range from nothing."""
+    made = new_timeline(columns, 1)
+    made.follow(arrow_frame(pa.Table.from_batches([changes])))
+    return made
+
+
 def follow(rows: pl.DataFrame, *changes: Mapping[str, object], columns: Sequence[Column] = COLUMNS) -> Timeline:
     """The next batch: one that has followed these changes from a table's rows."""
     made = Timeline(columns, rows, 2)

@@ -8,11 +8,10 @@ import hypothesis.strategies as st
 import pyarrow as pa
 from hypothesis import assume, given
 
+from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEvent
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column, arrow_schema, columns_of_arrow_schema
-from sfcdc_assets.change_events.decode import DecodedEvent
-from sfcdc_assets.change_events.header import ChangeEventHeader
 from sfcdc_assets.change_events.retyping import Retyping, kept_name
 from sfcdc_assets.change_events.type_conversion import convert, widens
 from sfcdc_assets.state.reshape import reshape_of
@@ -57,7 +56,7 @@ def became_a_text_by_way_of_a_time(types):
 
 def event(cells):
     """A create that sets these cells."""
-    header = ChangeEventHeader("X", ("x",), ChangeType.CREATE, "", "t", 1, 0, 0, "u", (), (), ())
+    header = ChangeEventHeader("X", ("x",), ChangeType.CREATE, "", "t", 1, 0, 0, "u")
     return DecodedEvent(header, cells, frozenset())
 
 

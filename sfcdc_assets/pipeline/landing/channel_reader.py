@@ -13,7 +13,8 @@ import threading
 from collections.abc import Sequence
 
 from sfcdc_assets import clock
-from sfcdc_assets.change_events.header import HeaderError, read_header
+from sfcdc_assets.change_events.errors import HeaderError
+from sfcdc_assets.change_events.payload_form import header_of_payload
 from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, StreamCheckpoint
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -301,6 +302,6 @@ def _is_committed_after(events: Sequence[DeliveredEvent], moment_ms: int) -> boo
     if not events:
         return False
     try:
-        return read_header(events[-1].payload).commit_timestamp >= moment_ms
+        return header_of_payload(events[-1].payload).commit_timestamp >= moment_ms
     except HeaderError:
         return False

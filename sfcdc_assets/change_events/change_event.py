@@ -1,0 +1,79 @@
+"""A change event as the pipeline knows it, whatever it was written in: its header, and the cells it sets.
+
+Avro's decoder (`decode`) makes it from bytes and bitmaps. Nothing after it knows of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfcdc_assets.change_events.change_type import ChangeType
+from sfcdc_assets.change_events.errors import HeaderError
+from sfcdc_assets.change_events.type_conversion import CellValue
+
+Cell = tuple[int, CellValue]
+"""A column's index and its value; None is an explicit null."""
+
+_CHANGE_TYPES: dict[str, ChangeType] = {member.value: member for member in ChangeType}
+_END_OF_TIME_MS = 253_402_300_800_000
+"""The year 10000: a later commit timestamp comes from broken bytes and would not fit a table's timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeEventHeader:
+    """What the header says of the change, under Salesforce's names in snake_case; `commit_timestamp` is epoch ms UTC.
+
+    Which fields the event changed is in the header too. Each form of payload has its own way to say it, so its decoder
+    reads it, and what it comes to is the event's cells.
+    """
+
+    entity_name: str
+    record_ids: tuple[str, ...]
+    change_type: ChangeType
+    change_origin: str
+    transaction_key: str
+    sequence_number: int
+    commit_timestamp: int
+    commit_number: int
+    commit_user: str
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether this is a gap or overflow event: no field values, the records have to be read back."""
+        return self.change_type.is_gap
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedEvent:
+    """One event: its header, the cells it sets (each column at most once), which of them hold a diff, its enriched
+    values."""
+
+    header: ChangeEventHeader
+    cells: list[Cell]
+    diff_columns: frozenset[int]
+    """Columns whose cell is not the value but a diff to the value before (large text)."""
+    missing: str | None = None
+    """What the event changed without telling the value, in words; only reading the record back does."""
+    enriched: Sequence[Cell] = ()
+    """Columns that the event did not change, and what it says is in them (see `enriched`). Never null, never a diff."""
+
+
+def header_of(values: Mapping[str, Any], change_type: str) -> ChangeEventHeader:
+    """The header from its fields under Salesforce's own names, all of them present. Raises `HeaderError`."""
+    if not 0 <= values["commitTimestamp"] < _END_OF_TIME_MS or not -(2**31) <= values["sequenceNumber"] < 2**31:
+        raise HeaderError(
+            f"commitTimestamp {values['commitTimestamp']} or sequenceNumber {values['sequenceNumber']} is no such thing"
+        )
+    return ChangeEventHeader(
+        values["entityName"],
+        tuple(values["recordIds"]),
+        _CHANGE_TYPES.get(change_type, ChangeType.UNKNOWN),
+        values["changeOrigin"],
+        values["transactionKey"],
+        values["sequenceNumber"],
+        values["commitTimestamp"],
+        values["commitNumber"],
+        values["commitUser"],
+    )

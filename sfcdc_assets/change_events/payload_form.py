@@ -1,0 +1,54 @@
+"""In which form a payload is written, and what landing and decoding ask of a form.
+
+A payload shows its form by its first byte, so no table has to say it and no transport is asked: Avro is what Pub/Sub
+sends, JSON what CometD sends, and one channel may have brought both. A change event in Avro begins with the length of
+the entity's name, a zig-zag number, which is even for any length. The first byte of JSON, `{`, is odd.
+
+In every form an event names a schema, which is the same for all of them: `schema_json` as the org gives it for that id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEvent
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.decode import EventDecoder
+from sfcdc_assets.change_events.header import read_header
+
+
+class Decoder(Protocol):
+    """Decodes the payloads of one form and schema to the cells of one entity's columns."""
+
+    def decode(self, payload: bytes) -> DecodedEvent:
+        """The event. Raises `ChangeEventError`."""
+
+
+@dataclass(frozen=True)
+class PayloadForm:
+    """One way to write a change event."""
+
+    name: str
+    read_header: Callable[[bytes, Mapping[str, Any] | None], ChangeEventHeader]
+    """The header alone, from a payload and its schema if that is known: a broken body does not matter to it. Raises
+    `HeaderError`."""
+    decoder: Callable[[str, Sequence[Column]], Decoder]
+    """A decoder for a schema's JSON and the columns. Raises `EventSchemaError`."""
+
+
+AVRO = PayloadForm("Avro", read_header, EventDecoder)
+
+BY_FIRST_BYTE: dict[bytes, PayloadForm] = {}
+"""The forms besides Avro, each under the odd byte that its payloads begin with."""
+
+
+def form_of(payload: bytes) -> PayloadForm:
+    """The form of a payload, damaged ones included: what is not known by its first byte is read as Avro."""
+    return BY_FIRST_BYTE.get(payload[:1], AVRO)
+
+
+def header_of_payload(payload: bytes, schema: Mapping[str, Any] | None = None) -> ChangeEventHeader:
+    """The header of an event in any form; `schema` is the event's, if it is known. Raises `HeaderError`."""
+    return form_of(payload).read_header(payload, schema)
