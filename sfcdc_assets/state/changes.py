@@ -121,11 +121,12 @@ def names_one_record(record_id: str) -> bool:
 
 
 class UnknownSchema(ChangeEventError):
-    """An event names a schema that the org would not give out."""
+    """An event names a schema that the org would not give out, or none."""
 
     def __init__(self, schema_id: str) -> None:
         self.schema_id = schema_id
-        super().__init__(f"Schema {schema_id} is not known, and without it the event cannot be read.")
+        problem = f"Schema {schema_id} is not known" if schema_id else "The event names no schema"
+        super().__init__(f"{problem}, and without it the event cannot be read.")
 
 
 class PayloadDropped(ChangeEventError):

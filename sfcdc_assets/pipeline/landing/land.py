@@ -171,9 +171,10 @@ class Landing:
         changed, also back to one it had before (a field that was added and dropped).
 
         A schema that the org does not give out stays unknown: its events keep their bytes and are in doubt until it is.
+        An event that names none has none to be asked for.
         """
         latest: dict[str, EventSchema] = {}
-        for schema_id in dict.fromkeys(schema_ids):
+        for schema_id in filter(None, dict.fromkeys(schema_ids)):
             self._fetch(schema_id)
             schema = self._schemas.get(schema_id)
             if schema is not None:

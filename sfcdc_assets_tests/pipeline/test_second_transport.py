@@ -1,0 +1,172 @@
+"""Another protocol and another form of payload land, and are applied, by the same code (see `JsonTransport`)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from sfcdc_assets.change_events.payload_form import BY_FIRST_BYTE
+from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline import org_connection as connected_org
+from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.landing.patience import TICK
+from sfcdc_assets.streams.replay import ReplayPreset, ReplayStart
+from sfcdc_assets_tests.change_events.json_form import JSON
+from sfcdc_assets_tests.pipeline import lives
+from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_gives_the_same_rows
+from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.lives_plan import plan_of
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
+from sfcdc_assets_tests.streams.json_transport import MOST, JsonTransport
+
+OF_THE_WIRE = ("payload", "replay_id", "received_at")
+HISTORIES = (1, 4, 11)
+
+
+@pytest.fixture(autouse=True)
+def with_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BY_FIRST_BYTE, b"{", JSON)
+
+
+@pytest.fixture
+def org(tmp_path: Path) -> Iterator[Stream]:
+    with stream(tmp_path, records=MOST + 10) as opened:
+        yield opened
+
+
+def over_json(org: Stream, warehouse: str, *breaks: int) -> tuple[ChannelReader, JsonTransport]:
+    """A reader of the same channel over the other protocol."""
+    transport = JsonTransport(org.org, org.server.bus, breaks)
+    connected = replace(org.connected, transport=transport, new_transport=lambda: transport)
+    return ChannelReader(Warehouse(warehouse), connected, CHANNEL, SETTLE), transport
+
+
+def landed(warehouse: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = RawEvents.open(Warehouse(warehouse)).table.scan().to_pylist()
+    return sorted(rows, key=lambda row: row["position"])
+
+
+def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name not in names} for row in rows]
+
+
+def test_what_is_landed_is_the_same_but_for_the_wire(org: Stream, tmp_path: Path) -> None:
+    elsewhere = str(tmp_path / "json")
+    org.update(*range(MOST + 10))  # one event of many records
+    org.siblings(3, 4, 5)  # three events with one replay id
+    org.update(6, Site=None, BillingCity="Köln")
+    org.poll_until_settled()
+    reader, transport = over_json(org, elsewhere, 1)
+    reader.land(TICK)
+    reader.close()
+    pubsub, json_rows = landed(str(org.root)), landed(elsewhere)
+    assert without(json_rows, *OF_THE_WIRE) == without(pubsub, *OF_THE_WIRE)
+    assert all(row["payload"].startswith(b"{") and row["replay_id"].isdigit() for row in json_rows)
+    assert transport.begun[0] == ReplayStart.EARLIEST
+
+
+def test_a_transaction_of_several_responses_between_which_the_call_breaks_is_whole_or_not_complete(
+    org: Stream, tmp_path: Path
+) -> None:
+    warehouse = str(tmp_path / "json")
+    with org.org.transaction() as work:
+        for number, account in enumerate(org.accounts):
+            work.update("Account", account, {"Phone": str(number)})
+    org.update(1, Site="another transaction")
+    reader, transport = over_json(org, warehouse, 1)
+    checkpoints = []
+    for _ in range(4):
+        # A transaction that goes on with the next response is landed and not complete.
+        reader.land(replace(TICK, quiet=0.0, budget=0.0))
+        checkpoints.append(RawEvents.open(Warehouse(warehouse)).checkpoint(CHANNEL))
+    keys = [row["transaction_key"] for row in landed(warehouse)]
+    one = keys.count(keys[0])
+    assert one > MOST
+    assert len(keys) == one + 1
+    assert all(checkpoint.complete_position == 0 for checkpoint in checkpoints if checkpoint.position <= one)
+    assert any(0 < checkpoint.position < one for checkpoint in checkpoints)
+    assert checkpoints[-1].complete_position == checkpoints[-1].position == one + 1
+    # Begun again before the last replay id that was taken, whose events came again and were not landed twice.
+    first, second = transport.begun
+    assert (first.preset, second.preset) == (ReplayPreset.EARLIEST, ReplayPreset.CUSTOM)
+    assert transport.delivered > one + 1
+    assert [row["position"] for row in landed(warehouse)] == list(range(1, one + 2))
+
+
+def test_a_refused_replay_id_of_any_protocol_is_answered_with_snapshots_and_never_with_latest(
+    org: Stream, tmp_path: Path
+) -> None:
+    warehouse = str(tmp_path / "json")
+    org.update(1)
+    reader, _ = over_json(org, warehouse)
+    reader.land(TICK)
+    reader.drop()
+    org.server.bus.expire()
+    org.update(2)
+    reader, transport = over_json(org, warehouse)
+    report = reader.land(TICK)
+    assert "you provided was invalid" in (report.lost_checkpoint or "")
+    assert [start.preset for start in transport.begun] == [ReplayPreset.CUSTOM, ReplayPreset.EARLIEST]
+    assert [row["position"] for row in landed(warehouse)] == [1, 3]
+
+
+def test_an_event_that_names_no_schema_is_landed_and_no_schema_is_asked_for(org: Stream, tmp_path: Path) -> None:
+    warehouse = str(tmp_path / "json")
+    org.update(1)
+    reader, transport = over_json(org, warehouse)
+    asked: list[str] = []
+
+    def schema(schema_id: str) -> str:
+        asked.append(schema_id)
+        raise AssertionError(schema_id)
+
+    transport.schema = schema  # type: ignore[method-assign]
+    transport.names_schemas = False
+    reader.land(TICK)
+    assert asked == []
+    assert [(row["schema_id"], row["entity_name"]) for row in landed(warehouse)] == [("", "Account")]
+
+
+@pytest.mark.parametrize("seed", HISTORIES)
+def test_a_simulated_org_history_over_json_gives_the_tables_that_the_org_says(
+    seed: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snapshots, gaps, large texts, broken payloads, schema changes and read-backs included."""
+    transports: list[JsonTransport] = []
+    served: list[tuple[EmulatedOrg, EmulatorServer]] = []
+
+    class Server(EmulatorServer):
+        def __init__(self, org: EmulatedOrg, **options: Any) -> None:
+            super().__init__(org, **options)
+            served.append((org, self))
+
+    def new_transport(*_: object) -> JsonTransport:
+        org, server = served[-1]
+        transports.append(JsonTransport(org, server.bus, breaks=(2, 3, 5, 8, 13)))
+        return transports[-1]
+
+    monkeypatch.setattr(lives, "EmulatorServer", Server)
+    monkeypatch.setattr(connected_org, "new_transport", new_transport)
+    with_roots_read_once(monkeypatch)
+    without_spark(monkeypatch, Random(seed))
+    memory = Path("/dev/shm")
+    folder = (memory if memory.is_dir() else tmp_path) / f"json-{tmp_path.parent.parent.name}-{tmp_path.name}"
+    try:
+        with lives.opened(plan_of(seed), folder, tmp_path_factory.mktemp("authority")) as history:
+            history.live()
+            Checks(history).all()
+            assert_rebuilding_gives_the_same_rows(history)
+            first = {row["payload"][:1] for row in landed(str(folder)) if row["payload"] is not None}
+            assert first == {b"{"}
+        assert sum(transport.delivered for transport in transports) > 20
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
