@@ -74,7 +74,7 @@ class Settings(BaseSettings):
     """How old the last event must be, on a stream that stayed open and had answered, before its transaction counts as
     complete without a following one."""
     visibility_seconds: float = Field(default=VISIBILITY_SECONDS, ge=0)
-    """How late the org's REST side usually shows a commit that the stream has brought; reads of the org are pinned that
+    """How late the org's REST side usually shows a commit that the stream has brought; watermarks of reads lie that
     far back. For sixty times as long a read that contradicts an event is not believed."""
 
     describe_seconds: float = Field(default=900.0, ge=0)

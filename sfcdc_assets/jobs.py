@@ -72,7 +72,7 @@ def drop_old_payloads(context: dg.OpExecutionContext, lake: LakeResource) -> Non
 DROP_PAYLOADS = dg.GraphDefinition(
     name="drop_payloads",
     node_defs=[drop_old_payloads],
-    description="Give up payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
+    description="Delete payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
     "in the tables stands for. Headers and positions stay.",
 ).to_job(tags=LONG)
 

@@ -57,7 +57,7 @@ def audit_filtered_every_night() -> dg.RunRequest | dg.SkipReason:
     filtered = sorted({entity for channel in settings.channels for entity in filters_of(warehouse, channel)})
     wanted = [entity for entity in filtered if not settings.entities or entity in settings.entities]
     if not wanted:
-        return dg.SkipReason("No channel filters its events: they tell of every change.")
+        return dg.SkipReason("No channel filters its events: every change raises one.")
     return dg.RunRequest(run_config={"ops": {AUDIT_STEP: {"config": {"entities": wanted}}}})
 
 
@@ -66,7 +66,7 @@ def audit_filtered_every_night() -> dg.RunRequest | dg.SkipReason:
     job=DROP_PAYLOADS,
     cron_schedule="30 3 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Gives up payloads past SFCDC_PAYLOAD_RETENTION_DAYS, at half past three (UTC), if that is set.",
+    description="Deletes payloads past SFCDC_PAYLOAD_RETENTION_DAYS, at half past three (UTC), if that is set.",
 )
 def drop_payloads_every_night() -> dg.RunRequest | dg.SkipReason:
     """The setting alone switches it on."""

@@ -131,6 +131,6 @@ class _Progress:
 def _described(report: SnapshotReport) -> str:
     how = "went on with" if report.resumed else "read"
     return (
-        f"{report.entity}: {how} snapshot {report.number}, {report.rows} rows in {report.pages} pages, pinned to "
+        f"{report.entity}: {how} snapshot {report.number}, {report.rows} rows in {report.pages} pages, watermark at "
         f"position {report.position} of {report.channel}, {report.calls} API requests, {report.seconds:.1f} s"
     )

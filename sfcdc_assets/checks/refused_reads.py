@@ -15,7 +15,7 @@ NAME = "reads_are_applied"
     asset=CURRENT_STATE_KEY,
     name=NAME,
     description="Fails for entities that the user may not see whole, and for those of which a read is not believed "
-    "because too many rows would be deleted by it; says what to do. Reads the doubt ledgers only.",
+    "because too many rows would be deleted by it; says what to do. Reads the reconciliation ledgers only.",
 )
 def reads_are_applied(lake: LakeResource) -> dg.AssetCheckResult:
     """Passed when no read was refused."""

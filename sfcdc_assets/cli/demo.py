@@ -18,8 +18,8 @@ from sfcdc_assets.cli.emulator_extra import require_emulator
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.spark.java import check_java
 
-# The demo's org shows each commit at once, so reads of it can be pinned close to the stream's tip, and its stream does
-# not pause between two events, so the end of a round's last transaction need not be waited for long.
+# The demo's org shows each commit at once, so reads of it can have a watermark close to the stream's tip, and its
+# stream does not pause between two events, so the end of a round's last transaction need not be waited for long.
 NEVER_LATE = {"SFCDC_VISIBILITY_SECONDS": "0.5", "SFCDC_SETTLE_SECONDS": "1"}
 
 

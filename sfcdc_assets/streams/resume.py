@@ -76,7 +76,7 @@ class StreamProgress:
             point = ResumePoint(point.open_id, known_at)
         elif point.replay_id is None and self._begun == ReplayStart.LATEST:
             # Nothing before the first event has an id. Beginning at LATEST again would lose all since then; after the
-            # first group only siblings can be missed, and reads of the org that are pinned later show what they did.
+            # first group only siblings can be missed, and reads of the org with a later watermark show what they did.
             point = ResumePoint(event.replay_id, event.received_at_ms)
         self._point = replace(point, open_id=event.replay_id)
         self._open_marks, self._again = [], Counter()

@@ -33,7 +33,7 @@ POLL = Patience(first_answer=ANSWER_SECONDS, quiet=2.0, budget=600.0)
 """One reading of what there is. The first response of a quiet channel may take 270 s."""
 
 WATERMARK = Patience(first_answer=5.0, quiet=0.5, budget=600.0)
-"""For a read of the org that is to be pinned: any position that is landed will do, a higher one spares work."""
+"""For the watermark of a read of the org: any position that is landed will do, a higher one spares work."""
 
 
 def until_settled(settle_seconds: float) -> Patience:

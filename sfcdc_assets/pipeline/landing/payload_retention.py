@@ -1,4 +1,4 @@
-"""Give up payloads of `raw_events` that are past their retention and that nothing will read again.
+"""Delete payloads of `raw_events` that are past their retention and that nothing will read again.
 
 Every layer can be rebuilt from the newest complete snapshot and the events after its watermark (guarantee 10), and
 nothing reads a payload at or before it: a batch, a repeated batch, a rebuild and a reading of records in doubt all

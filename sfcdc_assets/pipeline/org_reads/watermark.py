@@ -66,7 +66,7 @@ class Watermarks:
         if self._landed.get(channel, -1) < at_least:
             report = self._lander.land(channel, WATERMARK)
             if not report.has_checkpoint:
-                raise NoWatermark(channel, report.position, "no keepalive has told where LATEST is")
+                raise NoWatermark(channel, report.position, "no keepalive has come since it was begun at LATEST")
             self._landed[channel] = report.position
         for _ in range(WAITS):
             position = self._visible(channel)

@@ -127,7 +127,7 @@ def _let_nobody_else_commit(state: Table, built: Checkpoint, channel: str) -> No
     layers before it were replaced. Raises `ConcurrentCommit` when it has moved on already."""
     present = Checkpoint.of(state, channel)
     if any(getattr(present, name) > getattr(built, name) for name in ("position", "snapshot", "read_back")):
-        raise ConcurrentCommit(state.name, "it has newer events or readings than what was built")
+        raise ConcurrentCommit(state.name, "it has newer events or reads of the org than what was built")
     state.append(state.schema.empty_table(), {BATCH: present.batch}, {})
 
 
