@@ -67,12 +67,12 @@ def take_snapshot(
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
     Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
     doubt instead of being believed. `watermark` gives the position that a read begun now stands for, which must be
-    `at_least` so far along (an unfinished snapshot with an earlier watermark is given up). A doubt about the entity that
-    is newer than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that doubt to the
-    next one, or doubts that come faster than a large object can be read would starve it. Only where columns have changed it is
-    begun again. `spark` is asked for where a field's type was changed and what was read before has to be rewritten. The
-    snapshots and read-backs of a new table are `numbered_after` these. `on_page` is told the progress. A job that the
-    org has forgotten (results are kept for 7 days) is begun again with a new watermark.
+    `at_least` so far along (an unfinished snapshot with an earlier watermark is given up). A doubt about the entity
+    that is newer than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that doubt to
+    the next one, or doubts that come faster than a large object can be read would starve it. Only where columns have
+    changed it is begun again. `spark` is asked for where a field's type was changed and what was read before has to be
+    rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is told the progress. A
+    job that the org has forgotten (results are kept for 7 days) is begun again with a new watermark.
 
     Raises `ViewAllMissing` before anything is read, `RowsVanished` where the snapshot is not believed (the
     reconciliation ledger has both then, and they pause the next attempt), `EntityNotReadable`, `BulkJobFailed`,
