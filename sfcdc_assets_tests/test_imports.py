@@ -16,7 +16,7 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "proto" not in path.p
 STAGES = ["streams", "pubsub", "salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"]
 """Packages that do the work on values and DataFrames, in the order of the flow."""
 
-ROOT = {"clock", "errors", "config", "setting_names"}
+ROOT = {"clock", "errors", "config", "setting_names", "outcome"}
 
 MAY_IMPORT = {
     "streams": {"streams"},

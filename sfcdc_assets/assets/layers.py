@@ -5,7 +5,7 @@ whole when its upstream did not yield for every key, and a failed entity must no
 materialized together because one reading of a record's row and its changes gives them all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import dagster as dg
@@ -38,9 +38,8 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Lander
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -239,12 +238,14 @@ class LayerRun(ApplyListener):
         metadata = consistent_cuts_metadata(self._warehouse, cut)
         self._context.log_event(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
 
-    def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
+    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
         spark, run_id, privacy = self._spark.spark_session, self._context.run.run_id, self._org.privacy
-        report = apply_entity(self._warehouse, spark, privacy, state.entity, state.channel, run_id, up_to)
-        self._context.log.info(_described(report))
-        self._schemas_before.setdefault(state.entity, report.schema_before)
-        return report
+        found = apply_entities(self._warehouse, spark, privacy, wanted, run_id)
+        for report in found.values():
+            if isinstance(report, ApplyReport):
+                self._context.log.info(_described(report))
+                self._schemas_before.setdefault(report.entity, report.schema_before)
+        return found
 
 
 def _described(report: ApplyReport) -> str:

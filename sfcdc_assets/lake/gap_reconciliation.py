@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.state.doubt_behaviour import BEHAVIOUR, NOT_BLOCKING, NOTED_AGAIN, OF_A_SNAPSHOT, REFUSED_READS
 
 LAYER = "gap_reconciliation"
@@ -153,31 +152,31 @@ class Ledger:
 
     def note(
         self,
-        doubts: Sequence[Mapping[str, Any]],
+        doubts: Sequence[NewDoubt],
         channel: str,
         up_to: int,
         now_ms: int,
         versions: Mapping[str, int] | None = None,
-    ) -> list[Mapping[str, Any]]:
-        """Open doubts (`record_id`, `reason`, `position`, `detail`); returns those that are new.
+    ) -> list[NewDoubt]:
+        """Open doubts; returns those that are new.
 
         `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
         already, from an earlier attempt of the same batch or an earlier audit, is not opened twice; nor is one that an
         event or a snapshot raised and that was healed, when it is applied again by a rebuild. `versions` of other
         sources that the doubts come from are kept even when there are none.
         """
-        doubts = list({(each["record_id"], each["position"], each["reason"]): each for each in doubts}.values())
+        doubts = list({_key(each): each for each in doubts}.values())
         known = self._known(doubts)
-        new = [each for each in doubts if (each["record_id"], each["position"], each["reason"]) not in known]
+        new = [each for each in doubts if _key(each) not in known]
         rows = [
             {
-                "record_id": doubt["record_id"],
-                "reason": doubt["reason"],
-                "opened_position": doubt["position"],
+                "record_id": doubt.record_id,
+                "reason": doubt.reason.value,
+                "opened_position": doubt.position,
                 "opened_at": _time(now_ms),
                 "status": "open",
                 "channel": channel,
-                "detail": doubt["detail"],
+                "detail": doubt.detail,
                 "attempts": 0,
             }
             for doubt in new
@@ -187,12 +186,12 @@ class Ledger:
             self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), transactions, {})
         return new
 
-    def _known(self, doubts: Sequence[Mapping[str, Any]]) -> set[tuple[str, int, str]]:
+    def _known(self, doubts: Sequence[NewDoubt]) -> set[tuple[str, int, str]]:
         """Which of these doubts are open (those about records for whatever reason), or were raised by an event before
         and are healed."""
         if not doubts:
             return set()
-        positions = [doubt["position"] for doubt in doubts]
+        positions = [doubt.position for doubt in doubts]
         columns = ["record_id", "opened_position", "reason", "status", "detail"]
         rows = self.table.scan(columns, f"opened_position >= {min(positions)} and opened_position <= {max(positions)}")
         opened = {(row["record_id"], row["opened_position"]) for row in rows.to_pylist() if row["status"] == "open"}
@@ -203,8 +202,8 @@ class Ledger:
         return {
             key
             for doubt in doubts
-            if ((key := (doubt["record_id"], doubt["position"], doubt["reason"]))[:2] in opened and key[0] != ENTITY)
-            or ((*key, _which(key[2], doubt["detail"])) in noted and key[2] not in NOTED_AGAIN)
+            if ((key := _key(doubt))[:2] in opened and key[0] != ENTITY)
+            or ((*key, _which(key[2], doubt.detail)) in noted and key[2] not in NOTED_AGAIN)
         }
 
     def holding_positions(self, channel: str) -> list[int]:
@@ -242,8 +241,7 @@ class Ledger:
         and when, which pauses the next."""
         found = [doubt for doubt in self.open_doubts() if doubt.record_id == ENTITY and doubt.reason == reason]
         if not found:
-            doubt = {"record_id": ENTITY, "reason": reason, "position": position, "detail": why}
-            self.note([doubt], channel, position, now_ms)
+            self.note([NewDoubt(ENTITY, reason, position, why)], channel, position, now_ms)
             found = [doubt for doubt in self.open_doubts() if doubt.record_id == ENTITY and doubt.reason == reason]
         if whole:
             self.failed(found, why, now_ms)
@@ -278,6 +276,10 @@ class Ledger:
         }
         schema = pa.schema([LEDGER.field(name) for name in (*keys, *values)])
         self.table.update_rows(pa.table({**keys, **values}, schema=schema), _KEYS, tuple(values))
+
+
+def _key(doubt: NewDoubt) -> tuple[str, int, str]:
+    return doubt.record_id, doubt.position, doubt.reason.value
 
 
 def _which(reason: str, detail: str | None) -> str | None:

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -102,6 +102,8 @@ class Table:
         self.name = name
         self._delta = delta
         self._held: Held | None = None
+        self._described: tuple[int, dict[object, Any]] = (-1, {})
+        """A version, and what this handle was asked of it before."""
 
     @classmethod
     def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
@@ -179,7 +181,8 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """Arrow schema, with the fields' metadata."""
-        return pa.schema(self._delta.schema().to_arrow())
+        found: pa.Schema = self._of_version("schema", lambda: pa.schema(self._delta.schema().to_arrow()))
+        return found
 
     def schema_at(self, moment: datetime) -> pa.Schema:
         """Arrow schema as it was at a time, or at the beginning if the table is younger."""
@@ -189,7 +192,20 @@ class Table:
 
     def transaction_version(self, application: str) -> int | None:
         """The highest version that `application` has committed as of this snapshot; None when it never has."""
-        return self._delta.transaction_version(application)
+        found: int | None = self._of_version(
+            ("transaction", application), lambda: self._delta.transaction_version(application)
+        )
+        return found
+
+    def _of_version(self, what: object, ask: Callable[[], Any]) -> Any:
+        """Ask the log once: a snapshot does not change, and each question reads through its actions."""
+        version = self._delta.version()
+        if self._described[0] != version:
+            self._described = (version, {})
+        known = self._described[1]
+        if what not in known:
+            known[what] = ask()
+        return known[what]
 
     def latest_metadata(self, key: str) -> str | None:
         """The newest commit's custom metadata under `key`, searching back through the log that is kept."""
@@ -207,7 +223,7 @@ class Table:
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan`: others may abort at exit (docs/storage-layout.md,
         "to_pyarrow_table at exit")."""
-        if not self._delta.get_add_actions().num_rows:
+        if not self._of_version("is filled", lambda: bool(self._delta.get_add_actions().num_rows)):
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         with self._reading():
@@ -246,6 +262,10 @@ class Table:
         """What the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column, `min.*`,
         `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files: thousands of
         them are no Python objects here. Raises `UnreadableTable` when files alone do not tell the rows."""
+        found: pl.DataFrame = self._of_version("files", self._file_statistics)
+        return found
+
+    def _file_statistics(self) -> pl.DataFrame:
         protocol, configuration = self._delta.protocol(), self._delta.metadata().configuration
         features = set(protocol.reader_features or ()) - {"timestampNtz"}
         mapped = configuration.get("delta.columnMapping.mode", "none") != "none"

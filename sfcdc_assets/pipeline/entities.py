@@ -6,21 +6,21 @@ was forgotten is found again by whoever looks next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
-from sfcdc_assets.lake import history, text_fields
+from sfcdc_assets.lake import current_state
 from sfcdc_assets.lake.channel_filters import note_filters
 from sfcdc_assets.lake.checkpoint import Checkpoint
-from sfcdc_assets.lake.current_state import LAYER, CurrentState
-from sfcdc_assets.lake.gap_reconciliation import Ledger, due, entity_doubts, holding_doubts
+from sfcdc_assets.lake.gap_reconciliation import due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.schemas.table_columns import conflicts_of_entity
+from sfcdc_assets.pipeline.applying.open_tables import OpenTables
+from sfcdc_assets.pipeline.schemas.evolve import layout_changed
+from sfcdc_assets.pipeline.schemas.table_columns import privacy_conflicts
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 
 
@@ -63,9 +63,7 @@ class EntityState:
     about records that may be read back now; and the positions of the last unanswered doubt about the entity, of the
     last one that events wait for, and of the last one that its rows were marked for.
 
-    Whether fields have changed is told by `layout.seen_by_layout`, whether tables were written with other settings of
-    privacy by `seen_by_privacy`, whether payloads past their
-    retention wait for a newer snapshot by `seen_by_retention`."""
+    Whether payloads past their retention wait for a newer snapshot is told by `seen_by_retention`."""
 
     entity: str
     channel: str
@@ -90,8 +88,14 @@ class EntityState:
     paused: bool = False
     """It is too early to read the entity again."""
     layout_changed: bool = False
+    """Describe says something of its fields that its columns do not follow yet."""
     privacy_changed: bool = False
+    """Its tables were written with other settings of privacy."""
     payloads_overdue: bool = False
+    read_at: int = 0
+    """When the newest of its rows that were read from the org were read (epoch ms)."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Table -> Delta version, of the tables that a consistent cut names."""
 
     @property
     def lacks_snapshot(self) -> bool:
@@ -125,41 +129,38 @@ class EntityState:
         return max(self.applied or 0, self.snapshot_position) < min(self.landed, position)
 
 
-def entity_states(warehouse: Warehouse, channels: dict[str, str], now_ms: int | None = None) -> list[EntityState]:
-    """The state of each entity of `entity_channels`; of rows only those of the doubt ledgers are read."""
+def entity_states(
+    warehouse: Warehouse, channels: Mapping[str, str], now_ms: int | None = None, privacy: Privacy | None = None
+) -> list[EntityState]:
+    """The state of each entity of `entity_channels`: all that a tick or a run must know of it, with each of its tables
+    opened once. Of rows only those of the doubt ledgers are read.
+
+    Given `privacy`, the settings of today, its columns are looked at too.
+    """
     now = clock.now_ms() if now_ms is None else now_ms
     raw_events = RawEvents.open(warehouse)
     landed = {channel: raw_events.last_positions(channel) for channel in set(channels.values())}
     complete = {channel: raw_events.complete_position(channel) for channel in landed}
-    return [
-        _state(warehouse, entity, channel, landed[channel].get(entity, 0), complete[channel], now)
-        for entity, channel in channels.items()
-    ]
+    schemas = Schemas(warehouse) if privacy is not None else None
+    found = []
+    for entity, channel in channels.items():
+        tables = OpenTables.open(warehouse, entity)
+        state = _state(tables, channel, landed[channel].get(entity, 0), complete[channel], now)
+        if privacy is not None and schemas is not None:
+            state = _with_columns(state, tables, schemas, privacy)
+        found.append(state)
+    return found
 
 
-def seen_by_privacy(warehouse: Warehouse, states: Sequence[EntityState], privacy: Privacy) -> list[EntityState]:
-    """The states with what the settings of privacy say of `current_state`; the entity's other tables are like it."""
-    schemas = Schemas(warehouse)
-    return [
-        replace(
-            state,
-            privacy_changed=bool(conflicts_of_entity(warehouse, schemas, state.entity, privacy, [LAYER])),
-        )
-        for state in states
-    ]
-
-
-def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
-    table = CurrentState.open(warehouse, entity)
+def _state(tables: OpenTables, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
+    table, taken, ledger = tables.current_state, tables.taken, tables.ledger
     checkpoint = table.checkpoint(channel) if table else Checkpoint()
-    taken = Snapshots.open(warehouse, entity)
-    ledger = Ledger.open(warehouse, entity)
     copied = (taken.table.transaction_version("complete") or 0) if taken else 0
     watermark = (taken.table.transaction_version("pin") or 0) if taken else 0
     doubts = ledger.open_doubts() if ledger else []
     refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
     return EntityState(
-        entity,
+        tables.entity,
         channel,
         landed=landed,
         complete=complete,
@@ -167,7 +168,7 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         snapshot_complete=copied,
         snapshot_position=watermark,
         channel_changed=taken is not None and copied > 0 and not taken.has_watermark_on(channel),
-        snapshot_applied=checkpoint.snapshot if table and _are_built(warehouse, entity) else 0,
+        snapshot_applied=checkpoint.snapshot if table and tables.are_built else 0,
         read_back_taken=(taken.table.transaction_version("refetch") or 0) if taken else 0,
         read_back_applied=checkpoint.read_back,
         doubts_open=len(doubts),
@@ -178,10 +179,19 @@ def _state(warehouse: Warehouse, entity: str, channel: str, landed: int, complet
         refused=refusals[-1].detail if refusals else None,
         snapshot_refused=any(doubt.attempts for doubt in refusals),
         paused=any(doubt.due_at > now_ms for doubt in refusals),
+        read_at=checkpoint.read_at,
+        versions=tables.versions,
     )
 
 
-def _are_built(warehouse: Warehouse, entity: str) -> bool:
-    """The tables beside `current_state` go with it."""
-    beside = (text_fields.open_if_there(warehouse, entity), history.open_if_there(warehouse, entity))
-    return all(each is not None and each.is_built for each in beside)
+def _with_columns(state: EntityState, tables: OpenTables, schemas: Schemas, privacy: Privacy) -> EntityState:
+    """The state with what describe and the settings of privacy say of the columns; tables beside `current_state` have
+    the same."""
+    name = current_state.name_of(state.entity)
+    table = {name: tables.current_state.schema} if tables.current_state else {}
+    return replace(
+        state,
+        layout_changed=tables.taken is not None
+        and layout_changed(schemas, state.entity, tables.taken.table.schema, privacy),
+        privacy_changed=bool(privacy_conflicts(schemas, state.entity, table, privacy)),
+    )

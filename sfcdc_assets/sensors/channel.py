@@ -26,14 +26,13 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.applying.note_cut import note_cut
-from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states, seen_by_privacy
+from sfcdc_assets.pipeline.applying.note_cut import note_cut_of
+from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import TICK, Patience
 from sfcdc_assets.pipeline.landing.payload_retention import seen_by_retention
 from sfcdc_assets.pipeline.landing.same_organization import WrongOrganization, claim_warehouse
 from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
-from sfcdc_assets.pipeline.schemas.evolve import seen_by_layout
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.errors import LoginRefused, OrganizationReplaced
@@ -116,9 +115,7 @@ def _look(
         looked.cut_owed = True
         reason = f"{_landed(report)}; run {busy[SYNC.name]} is at work on {channel}."
         return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added, asset_events=events)
-    privacy = opened.org.privacy
-    states = seen_by_layout(warehouse, entity_states(warehouse, mine), privacy)
-    states = seen_by_privacy(warehouse, states, privacy)
+    states = entity_states(warehouse, mine, privacy=opened.org.privacy)
     states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
     work = {SYNC.name: [state for state in states if state.has_work]}
     if not busy[SNAPSHOT.name] and report.has_checkpoint:
@@ -130,9 +127,8 @@ def _look(
     if work[SYNC.name]:
         looked.cut_owed = True
     elif looked.cut_owed:
-        noted = note_cut(
-            warehouse, known, channel, report.complete_position, report.complete_through_ms, clock.now_ms()
-        )
+        position, through_ms = report.complete_position, report.complete_through_ms
+        noted = note_cut_of(warehouse, states, channel, position, through_ms, clock.now_ms())
         looked.cut_owed = noted.rows_are_ahead
         if noted.cut is not None:
             metadata = consistent_cuts_metadata(warehouse, noted.cut)

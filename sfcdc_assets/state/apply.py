@@ -1,115 +1,179 @@
-"""Apply: a batch's events to the key ranges they touch, in Spark.
+"""Apply: the events of many entities to the key ranges they touch, in one Spark job.
 
-One job a batch: tasks read and decode their files of `raw_events`, the sparse changes (not the wide rows) are shuffled
-to their key range, and each key range's task follows its records, writes its new file and reports what it wrote. The
-driver commits. No row of the table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark
-tasks").
+Tasks read and decode the files of `raw_events`, the sparse changes (not the wide rows) are shuffled to their entity and
+key range, and each range's task follows its records, writes its new files and reports what it wrote. The driver
+commits. No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks").
+
+A job takes half a second whatever it does, so entities share one. What fails for one of them comes back as its result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import pickle
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-from pyarrow import fs
 from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
-from sfcdc_assets.state.changes import CHANGES, RAW_COLUMNS, ChangeReader
-from sfcdc_assets.state.key_range_task import APPLIED, KeyRangeTask
-from sfcdc_assets.state.key_ranges import KeyRange, range_numbers
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.outcome import outcome_of
+from sfcdc_assets.state.applied import APPLIED, Applied
+from sfcdc_assets.state.changes import CHANGES
+from sfcdc_assets.state.entity_batch import EntityBatch
 
-_FILES = pa.schema([("path", pa.string())])
-
-
-@dataclass(frozen=True)
-class EventRange:
-    """Events of one channel with after < position <= up_to, the files of `raw_events` that may hold them, and the
-    positions to leave out because their event was published twice."""
-
-    channel: str
-    after: int
-    up_to: int
-    files: tuple[str, ...]
-    filesystem: fs.FileSystem
-    schemas: Mapping[str, str]
-    """Schema id -> Avro JSON."""
-    duplicates: Collection[int] = frozenset()
+_ENTITY = pa.field("entity", pa.int32())
+_INPUT = pa.schema([_ENTITY, ("path", pa.string()), ("key_range", pa.int32())])
+"""A file of events to read, or a key range to visit whether or not an event names it. Entities go by their number in
+the job."""
+CHANGES_OF_ENTITIES = pa.schema([_ENTITY, *CHANGES])
+RESULTS = pa.schema([_ENTITY, *APPLIED, ("failure", pa.string())])
+_FAILED = -1
+"""The key range of a change that is none: `error` says why a file of events could not be read."""
 
 
-def apply_events(spark: SparkSession, events: EventRange, task: KeyRangeTask, visit: Collection[int]) -> pa.Table:
-    """Run the batch and return what was written, as `APPLIED`. Nothing is committed.
+class TaskFailed(SfcdcError):
+    """A task could not do its part for an entity. `trace`: the worker's traceback."""
 
-    Key ranges that events name are visited, and those in `visit` besides.
+    def __init__(self, entity: str, trace: str) -> None:
+        self.entity = entity
+        self.trace = trace
+        super().__init__(trace.strip().splitlines()[-1])
+
+
+Outcome = tuple[Applied, ...] | Exception
+"""What was written for an entity, one for each of its key ranges that was visited; or why nothing may be committed."""
+
+
+def apply_events(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
+    """Run the batches; the outcome of each. Nothing is committed.
+
+    Where the job itself is lost, to a worker that ran out of memory for instance, each entity gets one of its own.
     """
-    changes = read_changes(spark, events, task.columns, task.key_ranges)
-    if visit:
-        visits = pa.Table.from_batches([markers(sorted(visit))])
-        changes = changes.unionByName(spark.createDataFrame(visits, from_arrow_schema(CHANGES)))
-
-    def run(key_range: pa.Table) -> pa.Table:
-        # Not `task.run` itself: Spark counts a method's `self` as an argument and passes the group's key too.
-        return task.run(key_range)
-
-    results = spread(spark, changes, len(task.key_ranges)).applyInArrow(run, from_arrow_schema(APPLIED))
-    return results.toArrow().cast(APPLIED)
+    found = outcome_of(_job, spark, batches)
+    if not isinstance(found, Exception):
+        return found
+    if len(batches) == 1:
+        return [found]
+    return [outcome for batch in batches for outcome in apply_events(spark, [batch])]
 
 
-def spread(spark: SparkSession, changes: DataFrame, key_ranges: int) -> GroupedData:
-    """The changes grouped by their key range, in as many tasks as there are key ranges and shuffle partitions.
+def _job(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
+    packed = PackedBatches.of(batches)
+    inputs = spark.createDataFrame(pa.Table.from_batches([inputs_of(batches)]), from_arrow_schema(_INPUT))
+
+    def read(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return read_changes(packed, rows)
+
+    def apply(changes: pa.Table) -> pa.Table:
+        return apply_range(packed, changes)
+
+    changes = inputs.mapInArrow(read, from_arrow_schema(CHANGES_OF_ENTITIES))
+    ranges = sum(len(batch.task.key_ranges) for batch in batches)
+    results = spread(spark, changes, ranges).applyInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
+    return outcomes(batches, results)
+
+
+def inputs_of(batches: Sequence[EntityBatch]) -> pa.RecordBatch:
+    """What the first half of the job begins with."""
+    # Names of files are random, and so is their order then: Spark gives each task as many that follow one another.
+    found: list[tuple[str, int, str | None, int | None]] = sorted(
+        (path.rpartition("/")[2], number, path, None)
+        for number, batch in enumerate(batches)
+        for path in batch.events.files
+    )
+    found += [
+        ("", number, None, key_range) for number, batch in enumerate(batches) for key_range in sorted(batch.visit)
+    ]
+    rows = [{"entity": number, "path": path, "key_range": key_range} for _, number, path, key_range in found]
+    return pa.RecordBatch.from_pylist(rows, schema=_INPUT)
+
+
+def spread(spark: SparkSession, changes: DataFrame, ranges: int) -> GroupedData:
+    """The changes grouped by their entity and key range, in as many tasks as there are ranges and shuffle partitions.
 
     Without that number adaptive execution merges partitions, by the few bytes of the changes, into one task, while what
-    takes time is each key range's files (docs/storage-layout.md, "Spark settings").
+    takes time is each range's files (docs/storage-layout.md, "Spark settings").
     """
-    tasks = max(1, min(key_ranges, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
-    return changes.repartition(tasks, "key_range").groupBy("key_range")
+    tasks = max(1, min(ranges, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
+    return changes.repartition(tasks, "entity", "key_range").groupBy("entity", "key_range")
 
 
-def read_changes(
-    spark: SparkSession, events: EventRange, columns: Sequence[Column], key_ranges: Sequence[KeyRange]
-) -> DataFrame:
-    """The batch's changes (`CHANGES`) with the key range of each; lazy."""
-    if not events.files:
-        return spark.createDataFrame([], from_arrow_schema(CHANGES))
-    paths = spark.createDataFrame(pa.table({"path": list(events.files)}, schema=_FILES))
-    tasks = min(len(events.files), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
-    return paths.repartition(tasks).mapInArrow(event_reader(events, columns, key_ranges), from_arrow_schema(CHANGES))
+class PackedBatches:
+    """The batches on their way to the tasks, each on its own: a task unpacks those it meets.
+
+    They hold what opens the tables' files, and the key of hashed columns. Its repr tells none of it.
+    """
+
+    def __init__(self, packed: Sequence[bytes]) -> None:
+        self._packed = tuple(packed)
+        self._unpacked: dict[int, EntityBatch] = {}
+
+    @classmethod
+    def of(cls, batches: Sequence[EntityBatch]) -> PackedBatches:
+        """Ready to be sent."""
+        return cls([pickle.dumps(batch) for batch in batches])
+
+    def __getitem__(self, number: int) -> EntityBatch:
+        if number not in self._unpacked:
+            self._unpacked[number] = pickle.loads(self._packed[number])
+        return self._unpacked[number]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (PackedBatches, (self._packed,))
+
+    def __repr__(self) -> str:
+        return f"<{len(self._packed)} batches>"
 
 
-def event_reader(
-    events: EventRange, columns: Sequence[Column], key_ranges: Sequence[KeyRange]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does to the paths of `raw_events` files it is given: their changes, each with its key range."""
-    wanted = (
-        (pc.field("channel") == events.channel)
-        & (pc.field("position") > events.after)
-        & (pc.field("position") <= events.up_to)
-    )
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = ChangeReader(events.schemas, columns, events.duplicates)
-        for batch in batches:
-            for path in batch.column("path").to_pylist():
-                # Files that delta-rs wrote again (payloads given up, a compaction) come with view types of their own.
-                source = ds.dataset(path, schema=RAW_EVENTS, filesystem=events.filesystem, format="parquet")
-                for rows in source.to_batches(columns=list(RAW_COLUMNS), filter=wanted, batch_size=8192):
-                    if rows.num_rows:
-                        yield _with_key_range(reader.read(rows), key_ranges)
-
-    return read
+def read_changes(batches: PackedBatches, inputs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task of the first half does: the changes in the files it is given, each with its entity and range."""
+    for rows in inputs:
+        for row in rows.to_pylist():
+            number = row["entity"]
+            try:
+                if row["path"] is None:
+                    yield _of(number, _change_without_record(row["key_range"], None))
+                else:
+                    for changes in batches[number].changes(row["path"]):
+                        yield _of(number, changes)
+            except Exception:  # noqa: BLE001 - it is the entity's outcome
+                yield _of(number, _change_without_record(_FAILED, traceback.format_exc()))
 
 
-def _with_key_range(changes: pa.RecordBatch, key_ranges: Sequence[KeyRange]) -> pa.RecordBatch:
-    numbers = pa.array(range_numbers(key_ranges, changes.column("record_id").to_pylist()), pa.int32())
-    return pa.RecordBatch.from_arrays([numbers, *changes.columns[1:]], schema=CHANGES)
+def apply_range(batches: PackedBatches, changes: pa.Table) -> pa.Table:
+    """What a task of the second half does with the changes of one range: one row of results."""
+    number, key_range = changes.column("entity")[0].as_py(), changes.column("key_range")[0].as_py()
+    result: Mapping[str, object]
+    if key_range == _FAILED:
+        result = {"key_range": key_range, "failure": changes.column("error")[0].as_py()}
+    else:
+        try:
+            result = batches[number].task.run(changes.select(CHANGES.names)).to_row()
+        except Exception:  # noqa: BLE001 - it is the entity's outcome
+            result = {"key_range": key_range, "failure": traceback.format_exc()}
+    return pa.Table.from_pylist([{"entity": number, **result}], schema=RESULTS)
 
 
-def markers(numbers: Sequence[int]) -> pa.RecordBatch:
-    """A change without a record for each key range, so that key ranges without events are visited too."""
-    rest = [pa.nulls(len(numbers), field.type) for field in list(CHANGES)[1:]]
-    return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), *rest], schema=CHANGES)
+def outcomes(batches: Sequence[EntityBatch], results: pa.Table) -> list[Outcome]:
+    """Rows of results, in any order, as the batches' outcomes."""
+    applied: list[list[Applied]] = [[] for _ in batches]
+    failed: dict[int, TaskFailed] = {}
+    for row in results.sort_by([("entity", "ascending"), ("key_range", "ascending")]).to_pylist():
+        number, failure = row["entity"], row["failure"]
+        if failure is not None:
+            failed.setdefault(number, TaskFailed(batches[number].entity, failure))
+        else:
+            applied[number].append(Applied.of_row(row))
+    return [failed.get(number) or tuple(found) for number, found in enumerate(applied)]
+
+
+def _change_without_record(key_range: int, error: str | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"key_range": key_range, "error": error}], schema=CHANGES)
+
+
+def _of(entity: int, changes: pa.RecordBatch) -> pa.RecordBatch:
+    numbers = pa.repeat(pa.scalar(entity, pa.int32()), changes.num_rows)
+    return pa.RecordBatch.from_arrays([numbers, *changes.columns], schema=CHANGES_OF_ENTITIES)

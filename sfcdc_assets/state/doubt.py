@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import polars as pl
@@ -79,6 +80,17 @@ REASON_OF_CHANGE_TYPE: dict[str, Doubt] = {
     UNDECODABLE: Doubt.UNDECODABLE_PAYLOAD,
 }
 """Change types that say something happened but not what."""
+
+
+@dataclass(frozen=True)
+class NewDoubt:
+    """A record that came into doubt (`*`: the entity), why, and at which position."""
+
+    record_id: str
+    reason: Doubt
+    position: int
+    detail: str | None
+
 
 DOUBTS = pl.Schema(
     [

@@ -9,6 +9,7 @@ found by comparing the tables.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -21,10 +22,19 @@ POINTED_AT, FLAG = "Contact", "IsPersonAccount"
 """The flag is true where an account points at the record."""
 
 
+@dataclass(frozen=True)
+class SilentChange:
+    """A record of `POINTED_AT` that changed with the row of another one, and has no event of it."""
+
+    record_id: str
+    position: int
+    detail: str
+
+
 def silently_changed(
     before: pl.DataFrame, changes: pl.DataFrame, after: pl.DataFrame, columns: Sequence[Column]
-) -> list[dict[str, object]]:
-    """Records (`record_id`, `position`, `detail`) of `POINTED_AT` that changed with the rows, from `before` to `after`.
+) -> list[SilentChange]:
+    """Records of `POINTED_AT` that changed with the rows, from `before` to `after`.
 
     `changes`: those that were applied. A new row is compared with its create, which had a contact's own create beside
     it; one without a create was read from the org, and what it pointed at before is not known.
@@ -41,7 +51,8 @@ def silently_changed(
     )
     named = moved.unpivot(["was", "is"], index=["Id", "position"], value_name="record_id").drop_nulls("record_id")
     detail = pl.format("Account {} has another {}", "Id", pl.lit(POINTER))
-    return named.select("record_id", "position", detail.alias("detail")).to_dicts()
+    found = named.select("record_id", "position", detail.alias("detail"))
+    return [SilentChange(**each) for each in found.iter_rows(named=True)]
 
 
 def _created(changes: pl.DataFrame, index: int) -> pl.DataFrame:

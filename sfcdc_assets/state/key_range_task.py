@@ -6,7 +6,7 @@ It runs in a Spark worker and does its own file I/O; the driver commits what it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.state.applied import Applied
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.frames import arrow_frame, empty_rows
 from sfcdc_assets.state.key_ranges import KeyRange, write_files
@@ -22,40 +23,6 @@ from sfcdc_assets.state.read_rows import read_schema
 from sfcdc_assets.state.text_values import TEXT_FIELDS
 from sfcdc_assets.state.timeline import OrgRead, Timeline
 from sfcdc_assets.state.version_columns import current_state_schema, history_schema
-
-_FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
-_DOUBT = pa.struct(
-    [
-        ("record_id", pa.string()),
-        ("reason", pa.string()),
-        ("position", pa.int64()),
-        ("commit_timestamp", pa.timestamp("us", "UTC")),
-        ("detail", pa.string()),
-    ]
-)
-
-_SILENT = pa.struct([("record_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
-
-APPLIED = pa.schema(
-    [
-        ("key_range", pa.int32()),
-        ("rewritten", pa.bool_()),
-        ("files", pa.list_(_FILE)),
-        ("superseded", pa.list_(_FILE)),
-        ("texts", pa.list_(_FILE)),
-        ("doubts", pa.list_(_DOUBT)),
-        ("silent", pa.list_(_SILENT)),
-        ("inserted", pa.int64()),
-        ("updated", pa.int64()),
-        ("deleted", pa.int64()),
-        ("read_back", pa.int64()),
-        ("waiting", pa.int64()),
-        ("versions", pa.int64()),
-    ]
-)
-"""One row for each key range visited: whether its files are replaced and by what, the files of its superseded versions
-and of its text values, the doubts that opened, records of another entity that changed silently (see `silent_change`),
-and the counts of `timeline.Counts`."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +53,8 @@ class KeyRangeTask:
     all_in_doubt: bool = False
     """The whole entity is in doubt: every living row is marked."""
 
-    def run(self, table: pa.Table) -> pa.Table:
-        """Work on the key range that all of the table's changes (`CHANGES`) belong to; returns one row of `APPLIED`."""
+    def run(self, table: pa.Table) -> Applied:
+        """Work on the key range that all of the table's changes (`CHANGES`) belong to."""
         by_number = {key_range.number: key_range for key_range in self.key_ranges}
         key_range = by_number[table.column("key_range")[0].as_py()]
         changes = arrow_frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
@@ -108,7 +75,7 @@ class KeyRangeTask:
         timeline.follow(changes.filter(position.is_between(done, self.up_to, closed="right")))
         if self.all_in_doubt:
             timeline.doubt_all()
-        return pa.Table.from_pylist([self._written(key_range, timeline)], schema=APPLIED)
+        return self._written(key_range, timeline)
 
     def _org_reads(self, key_range: KeyRange) -> Iterator[tuple[OrgRead, pl.DataFrame]]:
         """Each reading that has rows in the key range, and every snapshot: what it does not show is gone."""
@@ -122,7 +89,7 @@ class KeyRangeTask:
             elif (org_read.read_back,) in read_backs:
                 yield org_read, read_backs[(org_read.read_back,)].drop("_refetch")
 
-    def _written(self, key_range: KeyRange, timeline: Timeline) -> dict[str, object]:
+    def _written(self, key_range: KeyRange, timeline: Timeline) -> Applied:
         # With a snapshot the key ranges are cut again, so every row moves to its new key range.
         rewritten = timeline.changed or any(org_read.snapshot for org_read in self.org_reads)
         schema = current_state_schema(self.columns)
@@ -130,16 +97,16 @@ class KeyRangeTask:
         superseded = timeline.superseded.sort("Id", "_position")
         versions = write_files(superseded, history_schema(self.columns), self.history)
         texts = write_files(timeline.new_texts.sort("record_id", "position"), TEXT_FIELDS, self.texts)
-        return {
-            "key_range": key_range.number,
-            "rewritten": rewritten,
-            "files": [vars(file) for file in files],
-            "superseded": [vars(file) for file in versions],
-            "texts": [vars(file) for file in texts],
-            "doubts": timeline.doubts,
-            "silent": timeline.silent,
-            **asdict(timeline.counts),
-        }
+        return Applied(
+            key_range.number,
+            rewritten,
+            tuple(files),
+            tuple(versions),
+            tuple(texts),
+            tuple(timeline.doubts),
+            tuple(timeline.silent),
+            timeline.counts,
+        )
 
 
 def read_rows(filesystem: fs.FileSystem, paths: Sequence[str], key_range: KeyRange, schema: pa.Schema) -> pl.DataFrame:

@@ -15,8 +15,9 @@ import polars as pl
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.distrust import believed, marked
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.state.frames import empty_rows
-from sfcdc_assets.state.implied_change import dated, silently_changed
+from sfcdc_assets.state.implied_change import SilentChange, dated, silently_changed
 from sfcdc_assets.state.large_text import REBUILT
 from sfcdc_assets.state.read_rows import missing_from, read_schema
 from sfcdc_assets.state.resolve import resolve
@@ -72,7 +73,7 @@ class Timeline:
         self._texts = [empty_rows(TEXT_FIELDS)]
         self._doubts: list[pl.DataFrame] = []
         self._blocked = empty_rows(CHANGES)
-        self.silent: list[dict[str, object]] = []
+        self.silent: list[SilentChange] = []
         self.rows = rows
         self.changed = False
         self.counts = Counts()
@@ -164,9 +165,15 @@ class Timeline:
         return pl.concat(self._texts).with_columns(pl.lit(self._batch, pl.Int64).alias("_batch"))
 
     @property
-    def doubts(self) -> list[dict[str, object]]:
+    def doubts(self) -> list[NewDoubt]:
         """What came into doubt, those that a later reading answered too."""
-        return [doubt for found in self._doubts for doubt in found.to_dicts()]
+        return [
+            NewDoubt(record_id, Doubt(reason), position, detail)
+            for found in self._doubts
+            for record_id, reason, position, detail in found.select(
+                "record_id", "reason", "position", "detail"
+            ).iter_rows()
+        ]
 
     def _extend(self, changes: pl.DataFrame, reads: pl.DataFrame) -> None:
         extended = extend(self.rows, changes, reads, self._columns, self._batch)

@@ -31,9 +31,11 @@ from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import LOG_HOURS, Retention, maintain
-from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
+from sfcdc_assets.pipeline.applying.entity_tables import evolve_tables
+from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import plan
 from sfcdc_assets.pipeline.entities import entity_states
 from sfcdc_assets.pipeline.status import status_of
@@ -83,7 +85,16 @@ def a_status(warehouse: Warehouse) -> None:
 def a_plan(warehouse: Warehouse) -> None:
     """An apply until its job begins: tables are opened and what is new is found."""
     spark: Any = None
-    tables = EntityTables.open(warehouse, spark, NOTHING_PRIVATE, ENTITY, CHANNEL, clock.now_ms)
+    tables = evolve_tables(
+        OpenTables.open(warehouse, ENTITY),
+        warehouse,
+        RawEvents.open(warehouse),
+        Schemas(warehouse),
+        NOTHING_PRIVATE,
+        CHANNEL,
+        spark=lambda: spark,
+        now_ms=clock.now_ms,
+    )
     planned = plan(tables, spark, None)
     tables.raw_events.files(ENTITY, CHANNEL, planned.batch.after, planned.batch.up_to)
 

@@ -6,7 +6,7 @@ they cost seconds. One clock, that the life itself moves, is everybody's: a life
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +25,7 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
 from sfcdc_assets.maintenance.tiers import SMALLEST_BYTES
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities, apply_entity
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
@@ -38,7 +38,7 @@ from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.pipeline.rebuilding.rebuild import rebuild_entity, remove_layers
-from sfcdc_assets_tests.pipeline.lives_plan import HistoryPlan
+from sfcdc_assets_tests.pipeline.lives_plan import BatchPlan
 from sfcdc_assets_tests.pipeline.outside_client import compact, tables, z_order
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -93,7 +93,7 @@ class Life(ApplyListener):
 
     def __init__(
         self,
-        plan: HistoryPlan,
+        plan: BatchPlan,
         org: EmulatedOrg,
         clock: SimulatedClock,
         server: EmulatorServer,
@@ -248,10 +248,8 @@ class Life(ApplyListener):
             describe_seconds=0.0,
         ).run()
 
-    def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
-        return apply_entity(
-            self.warehouse, self._session(), NOTHING_PRIVATE, state.entity, state.channel, "life", up_to
-        )
+    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
+        return apply_entities(self.warehouse, self._session(), NOTHING_PRIVATE, wanted, "life")
 
     def _apply_to(self, entity: str, tables: Warehouse) -> ApplyReport:
         return apply_entity(tables, self._session(), NOTHING_PRIVATE, entity, CHANNEL, "rebuild")
@@ -266,7 +264,7 @@ def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) ->
 
 
 @contextmanager
-def opened(plan: HistoryPlan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
+def opened(plan: BatchPlan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
     """A life that has not begun. `authority`: the folder of the servers' certificates."""
     clock = SimulatedClock(BEGUN)
     org = EmulatedOrg(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)

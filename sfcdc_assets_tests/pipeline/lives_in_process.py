@@ -6,7 +6,7 @@ A job of Spark costs a second, whatever it does; hundreds of lives have no use f
 from __future__ import annotations
 
 import ssl
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -20,9 +20,17 @@ from sfcdc_assets.pipeline.applying import apply_changes, plan
 from sfcdc_assets.pipeline.schemas import evolve
 from sfcdc_assets.salesforce import session
 from sfcdc_assets.salesforce.tls import trusted_roots
-from sfcdc_assets.state.apply import EventRange, event_reader, markers
-from sfcdc_assets.state.changes import CHANGES
-from sfcdc_assets.state.key_range_task import APPLIED, KeyRangeTask
+from sfcdc_assets.state.apply import (
+    CHANGES_OF_ENTITIES,
+    RESULTS,
+    Outcome,
+    PackedBatches,
+    apply_range,
+    inputs_of,
+    outcomes,
+    read_changes,
+)
+from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets.state.reshape import Reshape
 from sfcdc_assets.state.sample import sample_of_page
 
@@ -40,19 +48,19 @@ def with_roots_read_once(patch: pytest.MonkeyPatch) -> None:
 def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
     """Let batches be applied in this process. Rows reach the tasks in any order, as from a shuffle."""
 
-    def apply_events(_: object, events: EventRange, task: KeyRangeTask, visit: Collection[int]) -> pa.Table:
-        batches = []
-        if events.files:
-            paths = pa.RecordBatch.from_pydict({"path": list(events.files)})
-            batches += event_reader(events, task.columns, task.key_ranges)(iter([paths]))
-        if visit:
-            batches.append(markers(sorted(visit)))
-        changes = pa.Table.from_batches(batches, CHANGES)
+    def apply_events(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
+        packed = PackedBatches.of(batches)
+        changes = pa.Table.from_batches(read_changes(packed, iter([inputs_of(batches)])), CHANGES_OF_ENTITIES)
         changes = changes.take(dice.sample(range(len(changes)), len(changes)))
-        key_ranges = [
-            changes.filter(pc.equal(changes["key_range"], number)) for number in pc.unique(changes["key_range"])
+        ranges = changes.select(["entity", "key_range"]).group_by(["entity", "key_range"]).aggregate([]).to_pylist()
+        results = [
+            apply_range(
+                packed,
+                changes.filter((pc.field("entity") == of["entity"]) & (pc.field("key_range") == of["key_range"])),
+            )
+            for of in ranges
         ]
-        return pa.concat_tables([APPLIED.empty_table(), *map(task.run, key_ranges)])
+        return outcomes(batches, pa.concat_tables([RESULTS.empty_table(), *results]))
 
     def sample_ids(_: object, pages: Sequence[str], filesystem: fs.FileSystem) -> list[str]:
         return [record_id for page in pages for record_id in sample_of_page(page, filesystem)]

@@ -23,7 +23,7 @@ _KEPT = ("Id", "IsDeleted", "MasterRecordId", "Name", "AccountId", "Amount", "De
 
 
 @dataclass(frozen=True)
-class HistoryPlan:
+class BatchPlan:
     """`holes` is the share of transactions that meet one, `steps` those of each round, `visibility` seconds."""
 
     seed: int
@@ -36,7 +36,7 @@ class HistoryPlan:
     visibility: float
 
 
-def plan_of(seed: int) -> HistoryPlan:
+def plan_of(seed: int) -> BatchPlan:
     """The life of a seed."""
     dice = Random(f"plan:{seed}")
     is_family = dice.random() < 0.08
@@ -46,7 +46,7 @@ def plan_of(seed: int) -> HistoryPlan:
     if Random(f"late:{seed}").random() < LATE:
         delay = LATE_MS
     changes = dice.random() < 0.65
-    return HistoryPlan(
+    return BatchPlan(
         seed,
         objects,
         OrgSettings(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,7 +23,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
@@ -205,17 +205,8 @@ class Month(ApplyListener):
         else:
             self.figures.snapshots[state.entity] += 1
 
-    def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
-        none = None
-        return apply_entity(
-            self.stream.warehouse,
-            none,
-            NOTHING_PRIVATE,
-            state.entity,
-            state.channel,
-            "month",
-            up_to,  # type: ignore[arg-type]
-        )
+    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
+        return apply_entities(self.stream.warehouse, None, NOTHING_PRIVATE, wanted, "month")  # type: ignore[arg-type]
 
     # -- the org
 

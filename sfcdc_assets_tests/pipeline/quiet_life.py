@@ -3,7 +3,7 @@ sockets, client and tables, one simulated clock, and neither Spark nor Dagster."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.landing.lander import Poller
@@ -88,8 +88,8 @@ class QuietLife:
         remove_layers(self.warehouse, ENTITY)
         self.catch_up()
 
-    def _apply(self, state: EntityState, up_to: int) -> ApplyReport:
-        return apply_entity(self.warehouse, _no_spark, NOTHING_PRIVATE, state.entity, state.channel, "a test", up_to)
+    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
+        return apply_entities(self.warehouse, _no_spark, NOTHING_PRIVATE, wanted, "a test")  # type: ignore[arg-type]
 
     def ids(self) -> list[str]:
         """Ids of the live records."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.apply_changes import apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import ToApply, apply_entities
 from sfcdc_assets.pipeline.audits.audit import audit
 from sfcdc_assets.pipeline.audits.verify import VerifyReport, open_drift_doubts
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
@@ -70,8 +70,8 @@ class Copy:
         self.land()
         channels = {"Account": self.channel}
 
-        def apply(state: EntityState, up_to: int) -> Any:
-            return apply_entity(self.warehouse, None, self.org.privacy, "Account", self.channel, "run", up_to)  # type: ignore[arg-type]
+        def apply(wanted: Sequence[ToApply]) -> Any:
+            return apply_entities(self.warehouse, None, self.org.privacy, wanted, "run")  # type: ignore[arg-type]
 
         def each(states: Any, work: Callable[[EntityState], None]) -> None:
             for state in states:

@@ -17,6 +17,7 @@ from sfcdc_assets.pipeline.entities import entity_states
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 
@@ -44,7 +45,7 @@ def test_an_interrupted_answer_is_not_begun_again_because_events_have_landed(
         landed = change_and_land()
         assert take().number == 1
         landed = change_and_land()
-        doubt = {"record_id": ENTITY, "reason": "GAP_OVERFLOW", "position": landed, "detail": None}
+        doubt = NewDoubt(ENTITY, Doubt.GAP_OVERFLOW, landed, None)
         Ledger.open_or_create(warehouse, "Account").note([doubt], CHANNEL, landed, 1)
         pipeline.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/jobs/query", method="GET")
         with pytest.raises(SfcdcError):
@@ -69,7 +70,7 @@ def test_doubts_that_come_faster_than_the_object_is_read_do_not_starve_its_snaps
             with pipeline.org.transaction() as one:
                 one.update("Account", ids(pipeline.org, "Account")[0], {"Site": f"after {landed}"})
             position = poller.land(CHANNEL).position
-            noted = {"record_id": ENTITY, "reason": reason, "position": position, "detail": None}
+            noted = NewDoubt(ENTITY, Doubt(reason), position, None)
             Ledger.open_or_create(warehouse, "Account").note([noted], CHANNEL, position, 1)
             return position
 

@@ -150,7 +150,7 @@ def row(of: Timeline, record_id: str = "a") -> dict[str, Any]:
 
 def doubts(of: Timeline) -> dict[str, tuple[str, int]]:
     """Record id -> reason and position."""
-    return {str(each["record_id"]): (str(each["reason"]), int(str(each["position"]))) for each in of.doubts}
+    return {each.record_id: (each.reason, each.position) for each in of.doubts}
 
 
 def versions(*timelines: Timeline) -> list[dict[str, Any]]:

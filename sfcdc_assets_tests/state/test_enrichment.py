@@ -57,8 +57,8 @@ def test_the_change_itself_is_applied_and_the_detail_names_the_fields_but_no_val
     merged = run(base, change(2, values={"Text": "c"}, enriched={"Whole": 8_412, "Flag": False, "Number": 0.5}))
     assert (row(merged)["Text"], row(merged)["_position"]) == ("c", 2)
     (reported,) = merged.doubts
-    assert reported["detail"].startswith("Flag, Whole: ")
-    assert "8412" not in reported["detail"]
+    assert reported.detail.startswith("Flag, Whole: ")
+    assert "8412" not in reported.detail
     assert merged.counts.waiting == 0
 
 

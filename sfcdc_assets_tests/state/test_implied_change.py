@@ -46,7 +46,7 @@ def cell(column: int, value: str | None) -> dict[str, object]:
 
 def reported(before: pl.DataFrame, after: pl.DataFrame, *applied: tuple[str, str, int, str | None]) -> set[object]:
     found = silently_changed(before, changes(*applied), after, COLUMNS)
-    return {(each["record_id"], each["position"]) for each in found}
+    return {(each.record_id, each.position) for each in found}
 
 
 def test_a_contact_gained_or_lost_is_named_and_one_that_stays_is_not() -> None:

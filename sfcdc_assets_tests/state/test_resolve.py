@@ -64,7 +64,7 @@ def test_a_diff_to_a_text_of_which_only_the_hash_is_known_is_a_doubt_even_after_
         columns=columns,
     )
     assert doubts(after) == {"a": ("hashed_diff", 3)}
-    assert [each["detail"] for each in after.doubts] == ["Description: a diff cannot be applied to a hash"]
+    assert [each.detail for each in after.doubts] == ["Description: a diff cannot be applied to a hash"]
     assert (row(after)["Description"], row(after)["Name"]) == (key.digest("two"), "n")
     assert after.counts.waiting == 1
     assert not texts(after)

@@ -1,78 +1,59 @@
-"""Bring an entity's tables up to the last complete transaction.
+"""Bring entities' tables up to the last complete transaction.
 
-One Spark job gives everything; the tables are then committed in an order that a crash may cut anywhere: text values,
-doubts (of other entities' records too), quarantine, superseded versions, and last `current_state`, whose commit is the
-batch's commit point. What a batch left in the other tables before it crashed is removed by the next one (`checkpoint`);
-the ledger of doubts and the quarantine know what they have.
+What is new of each entity is found (`plan`), Spark's tasks write the files of all of them in one job, and each entity
+is committed on its own (`BatchCommit`). An entity that fails, at any of these, keeps no other from being brought up to
+date: its error is its result.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
-from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
 from sfcdc_assets.lake import current_state, history, raw_events, snapshots, text_fields
-from sfcdc_assets.lake.checkpoint import Checkpoint
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, OpenDoubt
-from sfcdc_assets.lake.quarantine import quarantine
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
-from sfcdc_assets.lake.snapshots import Snapshots
-from sfcdc_assets.lake.table import NewFile
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
+from sfcdc_assets.outcome import outcome_of
+from sfcdc_assets.pipeline.applying.batch_commit import ApplyReport, BatchCommit
+from sfcdc_assets.pipeline.applying.entity_tables import EntityTables, evolve_tables
 from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
-from sfcdc_assets.pipeline.applying.implied_doubts import compare_snapshots, doubt_others
+from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
-from sfcdc_assets.state.apply import EventRange, apply_events
-from sfcdc_assets.state.doubt import Doubt
-from sfcdc_assets.state.doubt_behaviour import UNMARKED
-from sfcdc_assets.state.key_range_task import APPLIED, KeyRangeTask
+from sfcdc_assets.state.apply import Outcome, apply_events
+from sfcdc_assets.state.entity_batch import EntityBatch, EventRange
+from sfcdc_assets.state.key_range_task import KeyRangeTask
+
+__all__ = ["ApplyReport", "Applying", "ToApply", "apply_entities", "apply_entity"]
+
+MOST_ENTITIES = 100
+"""Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
+LARGE_BYTES = 64_000_000
+"""An entity whose tasks read more has a job of its own, so that no other waits for it."""
 
 
 @dataclass(frozen=True)
-class ApplyReport:
-    """What a batch did to one entity's tables; counts are records but `events`, `duplicates` and `waiting` (events).
-
-    `version` is the Delta version of `current_state` after it; `doubts_opened` are those of this batch by reason,
-    `open_doubts` what the ledger holds after it.
-    """
+class ToApply:
+    """Events of the entity on its channel up to a position, by default to the last complete transaction that has
+    landed."""
 
     entity: str
     channel: str
-    from_position: int
-    to_position: int
-    events: int
-    duplicates: int
-    inserted: int
-    updated: int
-    deleted: int
-    waiting: int
-    read_back: int
-    texts: int
-    versions: int
-    doubts_opened: Mapping[str, int]
-    doubts_healed: int
-    open_doubts: Mapping[str, int]
-    key_ranges_written: int
-    bytes_written: int
-    rows: int
-    version: int
-    snapshot: int
-    seconds: float
-    schema_before: pa.Schema | None
-    schema: pa.Schema
+    up_to: int | None = None
 
 
-@retry_on_conflict
+Applying = ApplyReport | Exception
+"""What became of an entity."""
+
+
 def apply_entity(
     warehouse: Warehouse,
     spark: SparkSession,
@@ -82,29 +63,118 @@ def apply_entity(
     run_id: str,
     up_to: int | None = None,
 ) -> ApplyReport:
-    """Apply the channel's complete events, new snapshots and new read-backs, if any, to the entity's tables.
+    """Apply what one entity has. Raises `SnapshotMissing`, `OtherChannel`, `PrivacyChanged`, `TableDamaged`,
+    `TableNotWritten` and what else stops it."""
+    wanted = ToApply(entity, channel, up_to)
+    found = apply_entities(warehouse, spark, privacy, [wanted], run_id)[entity]
+    if isinstance(found, Exception):
+        raise found
+    return found
 
-    Events up to position `up_to` are applied, by default up to the last complete transaction that has landed.
 
-    Running it again changes nothing (guarantee 2): how far it came is read from, and moved by, the very commit that
-    swaps the files. When another writer was first, everything is retried. Raises `SnapshotMissing`,
-    `OtherChannel`, `PrivacyChanged`, `TableDamaged`, `TableNotWritten`.
+def apply_entities(
+    warehouse: Warehouse, spark: SparkSession, privacy: Privacy, wanted: Sequence[ToApply], run_id: str
+) -> Mapping[str, Applying]:
+    """Apply the complete events, new snapshots and new read-backs of each entity, if any, to its tables.
+
+    Running it again changes nothing (guarantee 2): how far an entity came is read from, and moved by, the very commit
+    that swaps its files. For those of which another writer was first, everything is retried.
     """
-    started = time.monotonic()
-    with report_file_damage(warehouse, entity):
-        tables = EntityTables.open(warehouse, spark, privacy, entity, channel, clock.now_ms)
-        tables.settle()
-        planned = plan(tables, spark, up_to)
-        written = _written(tables, spark, planned)
-    return _Commit(tables, planned, run_id).of(written, started)
+    outcomes: dict[str, Applying] = {}
+
+    @retry_on_conflict
+    def apply_the_rest() -> None:
+        rest = [each for each in wanted if isinstance(outcomes.get(each.entity), ConcurrentCommit | None)]
+        for entity, found in _Application(warehouse, spark, privacy, run_id).of(rest):
+            outcomes[entity] = found
+        for found in outcomes.values():
+            if isinstance(found, ConcurrentCommit):
+                raise found
+
+    with suppress(ConcurrentCommit):
+        apply_the_rest()
+    return outcomes
 
 
-def _written(tables: EntityTables, spark: SparkSession, planned: BatchPlan) -> pa.Table:
-    """Run the job; what its tasks wrote (`APPLIED`), which no commit names yet."""
+@dataclass(frozen=True)
+class _Planned:
+    """An entity on its way: its tables, what is new of it, and what tasks have to do, if anything."""
+
+    started: float
+    tables: EntityTables
+    plan: BatchPlan
+    batch: EntityBatch | None
+    bytes: int
+
+
+class _Application:
+    """One attempt: tables that entities share are opened once."""
+
+    def __init__(self, warehouse: Warehouse, spark: SparkSession, privacy: Privacy, run_id: str) -> None:
+        self._warehouse = warehouse
+        self._spark = spark
+        self._privacy = privacy
+        self._run_id = run_id
+        self._raw_events = RawEvents.open(warehouse)
+        self._schemas = Schemas(warehouse)
+
+    def of(self, wanted: Sequence[ToApply]) -> Iterator[tuple[str, Applying]]:
+        """Each entity with what became of it, as it is done."""
+        for start in range(0, len(wanted), MOST_ENTITIES):
+            planned: list[_Planned] = []
+            for each in wanted[start : start + MOST_ENTITIES]:
+                found = outcome_of(self._plan, each)
+                if isinstance(found, Exception):
+                    yield each.entity, found
+                else:
+                    planned.append(found)
+            for job in _jobs(planned):
+                yield from self._done(job)
+
+    def _done(self, job: Sequence[_Planned]) -> Iterator[tuple[str, Applying]]:
+        batches = [each.batch for each in job if each.batch is not None]
+        written = iter(apply_events(self._spark, batches) if batches else ())
+        for each in job:
+            outcome = next(written) if each.batch is not None else ()
+            yield each.tables.entity, outcome_of(self._commit, each, outcome)
+
+    def _plan(self, wanted: ToApply) -> _Planned:
+        started = time.monotonic()
+        with report_file_damage(self._warehouse, wanted.entity):
+            tables = evolve_tables(
+                OpenTables.open(self._warehouse, wanted.entity),
+                self._warehouse,
+                self._raw_events,
+                self._schemas,
+                self._privacy,
+                wanted.channel,
+                spark=lambda: self._spark,
+                now_ms=clock.now_ms,
+            )
+            tables.settle()
+            planned = plan(tables, self._spark, wanted.up_to)
+            return _Planned(started, tables, planned, *_batch_of(tables, planned))
+
+    def _commit(self, planned: _Planned, outcome: Outcome) -> ApplyReport:
+        with report_file_damage(self._warehouse, planned.tables.entity):
+            if isinstance(outcome, Exception):
+                raise outcome
+        return BatchCommit(planned.tables, planned.plan, self._run_id).of(outcome, planned.started)
+
+
+def _jobs(planned: Sequence[_Planned]) -> list[list[_Planned]]:
+    """Who shares a job; the large ones come last."""
+    small = [each for each in planned if each.bytes <= LARGE_BYTES]
+    large = [[each] for each in planned if each.bytes > LARGE_BYTES]
+    return [small, *large] if small else large
+
+
+def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | None, int]:
+    """What tasks are to do, if anything, and how many bytes they read at most."""
     batch, warehouse = planned.batch, tables.warehouse
     event_files = tables.raw_events.files(tables.entity, tables.channel, batch.after, batch.read_to)
     if not planned.visit and not (batch.events and event_files):
-        return APPLIED.empty_table()
+        return None, 0
     events = EventRange(
         tables.channel,
         batch.after,
@@ -128,148 +198,6 @@ def _written(tables: EntityTables, spark: SparkSession, planned: BatchPlan) -> p
         roll_back_to=planned.roll_back_to,
         all_in_doubt=planned.all_in_doubt,
     )
-    return apply_events(spark, events, task, planned.visit)
-
-
-class _Commit:
-    """The commits of one application."""
-
-    def __init__(self, tables: EntityTables, planned: BatchPlan, run_id: str) -> None:
-        self._tables = tables
-        self._planned = planned
-        self._run_id = run_id
-
-    def of(self, written: pa.Table, started: float) -> ApplyReport:
-        """Commit what the tasks wrote, table by table, and tell what it came to."""
-        tables, batch = self._tables, self._planned.batch
-        results = written.to_pylist()
-        before, checkpoint = tables.checkpoint, self._checkpoint()
-        is_new = bool(results) or replace(checkpoint, batch=before.batch) != before
-        texts = [file for result in results for file in result["texts"]]
-        doubts = [doubt for result in results for doubt in result["doubts"]]
-        found = self._planned.entity_doubt
-        if found is not None:
-            doubts.append(
-                {"record_id": ENTITY, "reason": found.reason, "position": found.position, "detail": found.detail}
-            )
-        if is_new:
-            tables.texts.append([_new_file(file) for file in texts], checkpoint.batch)
-        opened = tables.ledger.note(doubts, tables.channel, batch.up_to, clock.now_ms())
-        self._quarantine(doubts)
-        silent = [each for result in results for each in result["silent"]]
-        doubt_others(tables.warehouse, tables.channel, silent)
-        added: list[NewFile] = []
-        if is_new:
-            superseded = [_new_file(file) for result in results for file in result["superseded"]]
-            tables.history.append(superseded, checkpoint.batch)
-            added = self._commit_current_state(results, checkpoint)
-            for each in (tables.texts, tables.history):
-                each.note_built()
-                if each.has_leftovers(checkpoint):
-                    each.clean(checkpoint)
-        healed = self._close_doubts()
-        compare_snapshots(tables.warehouse, {column.name for column in tables.columns})
-        summed = ("inserted", "updated", "deleted", "waiting", "versions")
-        counts = {name: pc.sum(written[name]).as_py() or 0 for name in summed}
-        return ApplyReport(
-            entity=tables.entity,
-            channel=tables.channel,
-            from_position=batch.after,
-            to_position=batch.up_to,
-            events=batch.events,
-            duplicates=len(batch.duplicates),
-            read_back=len(self._planned.record_ids),
-            texts=sum(file["rows"] for file in texts),
-            doubts_opened=dict(Counter(doubt["reason"] for doubt in opened)),
-            doubts_healed=healed,
-            open_doubts=tables.ledger.counts(),
-            key_ranges_written=len(added),
-            bytes_written=sum(file.size for file in added),
-            rows=tables.current_state.table.count(),
-            version=tables.current_state.table.version,
-            snapshot=tables.snapshot.number,
-            seconds=time.monotonic() - started,
-            schema_before=tables.schema_before,
-            schema=tables.current_state.schema,
-            **counts,
-        )
-
-    def _checkpoint(self) -> Checkpoint:
-        """What is in the tables after this application."""
-        tables, planned = self._tables, self._planned
-        before = tables.checkpoint
-        batch = before.batch + 1
-        after = replace(
-            before,
-            batch=batch,
-            position=planned.batch.up_to,
-            snapshot=max(tables.snapshot.number, before.snapshot),
-            read_back=max(tables.taken.last_read_back(), before.read_back),
-            doubted=planned.doubted or before.doubted,
-            read_at=max(before.read_at, tables.taken.read_at()) if planned.org_reads else before.read_at,
-        )
-        if planned.roll_back_to is None:
-            return after
-        return replace(after, went_back=batch, went_back_to=planned.roll_back_to)
-
-    def _commit_current_state(self, results: list[dict], checkpoint: Checkpoint) -> list[NewFile]:
-        table, planned = self._tables.current_state, self._planned
-        added = [_new_file(file) for result in results for file in result["files"]]
-        files = table.files()
-        rewritten = {result["key_range"] for result in results if result["rewritten"]}
-        replaced = {
-            path for key_range in planned.key_ranges if key_range.number in rewritten for path in key_range.files
-        }
-        everything = bool(planned.snapshots) or self._tables.from_scratch
-        removed = list(files.values()) if everything else [files[path] for path in sorted(replaced)]
-        run = {"dagster_run_id": self._run_id, "from_position": str(planned.batch.after)}
-        table.commit(added, removed, self._tables.channel, checkpoint, run)
-        return added
-
-    def _quarantine(self, doubts: list[dict]) -> None:
-        """Keep the bodies that could not be decoded, with the reason."""
-        tables = self._tables
-        errors = {each["position"]: each["detail"] for each in doubts if each["reason"] == Doubt.UNDECODABLE_PAYLOAD}
-        if errors:
-            rows = raw_events.payloads(tables.warehouse, tables.entity, tables.channel, sorted(errors))
-            description = [{**row, "channel": tables.channel, "error": errors[row["position"]]} for row in rows]
-            if tables.privacy.concerns(tables.entity):
-                description = [
-                    {**row, "payload": None} for row in description
-                ]  # raw_events has it, and no other table may
-            writer = f"{tables.channel}:{tables.entity}"
-            quarantine(tables.warehouse, pa.Table.from_pylist(description, schema=QUARANTINE), writer)
-
-    def _close_doubts(self) -> int:
-        """Heal the doubts that the table no longer has: its rows, not this process's memory, say so."""
-        ledger, watermark = self._tables.ledger, self._tables.snapshot.position
-        channel = self._tables.channel
-        doubts = ledger.open_doubts()
-        of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY]
-        answered = [each for each in of_entity if not each.refuses_a_read and each.position_on(channel) <= watermark]
-        vanished = [each for each in of_entity if each.reason == Doubt.VANISHED]
-        if vanished and not self._waits_to_be_accepted(doubts):
-            answered += vanished
-        positions = {ENTITY: watermark}
-        of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
-        if of_records:
-            free = self._tables.current_state.free_of_doubt([doubt.record_id for doubt in of_records])
-            positions |= free
-            # A row that an audit found to have drifted is not marked: only a reading ends that doubt.
-            answered += [
-                doubt
-                for doubt in of_records
-                if free.get(doubt.record_id, -1) >= doubt.position_on(channel)
-                and (doubt.reason not in UNMARKED or doubt.record_id in self._planned.record_ids)
-            ]
-        ledger.heal(answered, positions, clock.now_ms())
-        return len(answered)
-
-    def _waits_to_be_accepted(self, doubts: Sequence[OpenDoubt]) -> bool:
-        """A snapshot, or records that were read back, are still not believed."""
-        taken = Snapshots.open(self._tables.warehouse, self._tables.entity)
-        return (taken is not None and taken.refused() is not None) or any(doubt.not_believed for doubt in doubts)
-
-
-def _new_file(file: Mapping) -> NewFile:
-    return NewFile(file["path"], file["size"], file["statistics"])
+    pages = [file for snapshot in planned.snapshots for file in snapshot.files]
+    size = sum(file.size for file in (*event_files, *pages))
+    return EntityBatch(tables.entity, events, task, planned.visit), size

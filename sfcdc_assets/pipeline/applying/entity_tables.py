@@ -1,4 +1,7 @@
-"""An entity's tables, opened for one application: what they are, what is in them, and the columns they have."""
+"""An entity's tables, ready for one application: what is in them, and the columns they have.
+
+`OpenTables` is what there is; `evolve_tables` creates what is missing and gives each the columns of today.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,9 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.change_of_channel import OtherChannel
+from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.schemas.evolve import fit, follow_layout, mark_retired
-from sfcdc_assets.pipeline.schemas.table_columns import PrivacyChanged, conflicts_of_entity, retired_columns
+from sfcdc_assets.pipeline.schemas.table_columns import PrivacyChanged, privacy_conflicts, retired_columns
 
 
 class SnapshotMissing(SfcdcError):
@@ -69,51 +73,6 @@ class EntityTables:
     schema_before: pa.Schema | None
     """Of `current_state`, before it was given these columns; None where there was no table."""
 
-    @classmethod
-    def open(
-        cls,
-        warehouse: Warehouse,
-        spark: SparkSession,
-        privacy: Privacy,
-        entity: str,
-        channel: str,
-        now_ms: Callable[[], int],
-    ) -> EntityTables:
-        """The newest state of each, with the columns of today (`layout`). Raises `SnapshotMissing`, `OtherChannel`,
-        `PrivacyChanged`."""
-        _taken(warehouse, entity, channel)
-        conflicts = conflicts_of_entity(warehouse, Schemas(warehouse), entity, privacy)
-        if conflicts:
-            raise PrivacyChanged(entity, conflicts)
-        columns = follow_layout(warehouse, lambda: spark, privacy, entity, channel, now_ms)
-        taken, snapshot = _taken(warehouse, entity, channel)
-        present = CurrentState.open(warehouse, entity)
-        if present is not None and not present.has_versions:
-            raise OlderFormat(entity)
-        table = CurrentState.open_or_create(warehouse, entity, columns)
-        versions = history.open_or_create(warehouse, entity, columns)
-        schemas = Schemas(warehouse)
-        retired = retired_columns(schemas, entity, columns)
-        for each in (table.table, versions.table):
-            fit(each, columns, lambda: spark, warehouse)
-            mark_retired(each, retired)
-        return cls(
-            warehouse,
-            entity,
-            channel,
-            RawEvents.open(warehouse),
-            schemas,
-            taken,
-            snapshot,
-            Ledger.open_or_create(warehouse, entity),
-            table,
-            text_fields.open_or_create(warehouse, entity),
-            versions,
-            columns,
-            privacy,
-            present.schema if present else None,
-        )
-
     @property
     def from_scratch(self) -> bool:
         """All layers are built again: one of them was removed or never was, or building them was interrupted."""
@@ -147,11 +106,55 @@ class EntityTables:
         return self.texts.is_built and self.history.is_built
 
 
-def _taken(warehouse: Warehouse, entity: str, channel: str) -> tuple[Snapshots, CompleteSnapshot]:
-    taken = Snapshots.open(warehouse, entity)
-    snapshot = taken.complete() if taken else None
-    if taken is None or snapshot is None:
+def evolve_tables(
+    opened: OpenTables,
+    warehouse: Warehouse,
+    raw_events: RawEvents,
+    schemas: Schemas,
+    privacy: Privacy,
+    channel: str,
+    *,
+    spark: Callable[[], SparkSession],
+    now_ms: Callable[[], int],
+) -> EntityTables:
+    """Give the entity's tables the columns that its fields have today (`layout`), and create those it lacks.
+
+    `spark` is called only where a field changed its type and files are rewritten for it. Raises `SnapshotMissing`,
+    `OtherChannel`, `PrivacyChanged` and `OlderFormat` before anything has changed, and `ConcurrentCommit`.
+    """
+    entity, taken, present = opened.entity, opened.taken, opened.current_state
+    if taken is None or taken.complete() is None:
         raise SnapshotMissing(entity)
     if not taken.has_watermark_on(channel):
         raise OtherChannel(entity, channel)
-    return taken, snapshot
+    conflicts = privacy_conflicts(schemas, entity, opened.schemas_with_columns, privacy)
+    if conflicts:
+        raise PrivacyChanged(entity, conflicts)
+    before = present.schema if present else None
+    columns = follow_layout(warehouse, schemas, taken, opened.ledger, spark, privacy, entity, channel, now_ms)
+    if present is not None and not present.has_versions:
+        raise OlderFormat(entity)
+    table = present or CurrentState.open_or_create(warehouse, entity, columns)
+    versions = opened.history or history.open_or_create(warehouse, entity, columns)
+    retired = retired_columns(schemas, entity, columns)
+    for each in (table.table, versions.table):
+        fit(each, columns, spark, warehouse)
+        mark_retired(each, retired)
+    snapshot = taken.complete()
+    assert snapshot is not None, entity
+    return EntityTables(
+        warehouse,
+        entity,
+        channel,
+        raw_events,
+        schemas,
+        taken,
+        snapshot,
+        opened.ledger or Ledger.open_or_create(warehouse, entity),
+        table,
+        opened.texts or text_fields.open_or_create(warehouse, entity),
+        versions,
+        columns,
+        privacy,
+        before,
+    )

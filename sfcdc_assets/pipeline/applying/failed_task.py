@@ -11,6 +11,7 @@ from sfcdc_assets.lake.damage import damage_of
 from sfcdc_assets.lake.errors import TableNotWritten
 from sfcdc_assets.lake.store_errors import no_room
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.apply import TaskFailed
 
 _OF_FILES = ("parquet", "FileNotFoundError", "ArrowInvalid", "OSError", "DeltaError")
 
@@ -21,10 +22,10 @@ def report_file_damage(warehouse: Warehouse, entity: str) -> Iterator[None]:
     with files and one of the entity's is damaged; anything else as it is."""
     try:
         yield
-    except SfcdcError:
-        raise
     except Exception as error:
-        text = str(error)
+        if isinstance(error, SfcdcError) and not isinstance(error, TaskFailed):
+            raise
+        text = error.trace if isinstance(error, TaskFailed) else str(error)
         if (full := no_room(text)) is not None:
             raise TableNotWritten(name_of(entity), {}, warehouse.root, full) from error
         if any(word in text for word in _OF_FILES):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
@@ -14,12 +13,12 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.doubt import Doubt
-from sfcdc_assets.state.implied_change import FLAG, POINTED_AT, POINTER, POINTING, not_in_step
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
+from sfcdc_assets.state.implied_change import FLAG, POINTED_AT, POINTER, POINTING, SilentChange, not_in_step
 
 
 @retry_on_conflict
-def doubt_others(warehouse: Warehouse, channel: str, silent: Sequence[Mapping[str, Any]]) -> int:
+def doubt_others(warehouse: Warehouse, channel: str, silent: Sequence[SilentChange]) -> int:
     """Note the records in the ledger of their own entity, whose next run reads them back; returns how many are new.
 
     `channel` is that of `silent`'s positions. An entity that was never copied needs no doubt: its snapshot is still to
@@ -29,8 +28,10 @@ def doubt_others(warehouse: Warehouse, channel: str, silent: Sequence[Mapping[st
     if followed is None:
         return 0
     landed = RawEvents.open(warehouse).checkpoint(followed).position
-    of_another = {} if followed == channel else {"position": landed}
-    doubts = [{**each, "reason": Doubt.SILENT_CHANGE.value, **of_another} for each in silent]
+    doubts = [
+        NewDoubt(each.record_id, Doubt.SILENT_CHANGE, each.position if followed == channel else landed, each.detail)
+        for each in silent
+    ]
     return len(Ledger.open_or_create(warehouse, POINTED_AT).note(doubts, followed, landed, clock.now_ms()))
 
 
@@ -60,8 +61,8 @@ def compare_snapshots(warehouse: Warehouse, columns: Collection[str]) -> int:
         pl.DataFrame(accounts.table.scan([POINTER], f"not _is_deleted and {POINTER} is not null")),
         pl.DataFrame(contacts.table.scan(["Id", FLAG], "not _is_deleted and not _in_doubt")),
     )
-    doubt = {"reason": Doubt.SILENT_CHANGE.value, "position": landed, "detail": "not in step with its account"}
-    return len(ledger.note([{"record_id": each, **doubt} for each in wrong], channel, landed, clock.now_ms(), versions))
+    doubts = [NewDoubt(each, Doubt.SILENT_CHANGE, landed, "not in step with its account") for each in wrong]
+    return len(ledger.note(doubts, channel, landed, clock.now_ms(), versions))
 
 
 def _channel(warehouse: Warehouse) -> str | None:

@@ -34,7 +34,7 @@ from sfcdc_assets.reconciliation.windows import AuditPlan, plan_windows
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.snapshot.pages import read_pages, rows_per_page, start
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.state.frames import arrow_frame
 
 DIFFERENCES_KEPT = 100_000
@@ -173,10 +173,7 @@ def open_drift_doubts(warehouse: Warehouse, report: VerifyReport, now_ms: int) -
     if not report.differences:
         return 0
     description = {found.record_id: found.field or found.kind for found in reversed(report.differences)}
-    doubts = [
-        {"record_id": record_id, "reason": Doubt.DRIFT.value, "position": report.position, "detail": what}
-        for record_id, what in description.items()
-    ]
+    doubts = [NewDoubt(record_id, Doubt.DRIFT, report.position, what) for record_id, what in description.items()]
     ledger = Ledger.open_or_create(warehouse, report.entity)
     return len(ledger.note(doubts, report.channel, report.position, now_ms))
 

@@ -27,7 +27,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.channel_members import entity_of_change_event
-from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.errors import SchemaNotFound
 from sfcdc_assets.streams.resume import ResumePoint
@@ -153,12 +153,7 @@ class Landing:
             if self._org.privacy.concerns(schema.entity_name if schema else None):
                 payloads[number] = None
             entities = [entity for entity in resting if schema is None or entity == schema.entity_name]
-            doubt = {
-                "record_id": ENTITY,
-                "reason": Doubt.UNDECODABLE_PAYLOAD.value,
-                "position": row["position"],
-                "detail": row["error"],
-            }
+            doubt = NewDoubt(ENTITY, Doubt.UNDECODABLE_PAYLOAD, row["position"], row["error"])
             for entity in entities:
                 ledger = Ledger.open_or_create(self._warehouse, entity)
                 ledger.note([doubt], self._channel, row["position"], clock.now_ms())

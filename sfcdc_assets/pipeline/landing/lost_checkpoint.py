@@ -19,7 +19,7 @@ from sfcdc_assets.lake.lost_checkpoints import LostCheckpoint, lost_checkpoints,
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 
 
 def lose_checkpoint(
@@ -37,7 +37,7 @@ def lose_checkpoint(
     """
     position = checkpoint.position + 1
     for entity in entities_of_channel(warehouse, checkpoint.channel):
-        doubt = {"record_id": ENTITY, "reason": Doubt.LOST_CHECKPOINT.value, "position": position, "detail": reason}
+        doubt = NewDoubt(ENTITY, Doubt.LOST_CHECKPOINT, position, reason)
         Ledger.open_or_create(warehouse, entity).note([doubt], checkpoint.channel, position, now_ms)
     landed_at = raw_events.landed_at_ms(checkpoint.channel)
     note_lost_checkpoint(warehouse, checkpoint.channel, position, reason, now_ms, landed_at)

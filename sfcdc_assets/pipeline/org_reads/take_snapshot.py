@@ -126,9 +126,9 @@ def _take(
     present = Snapshots.open(warehouse, entity)
     if present:
         check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
-    columns = follow_layout(warehouse, spark, org.privacy, entity, channel, clock_ms)
+    columns = follow_layout(warehouse, schemas, present, None, spark, org.privacy, entity, channel, clock_ms)
     ledger = Ledger.open(warehouse, entity)
-    snapshots = Snapshots.open_or_create(warehouse, entity, columns)
+    snapshots = present or Snapshots.open_or_create(warehouse, entity, columns)
     if snapshots.last_number() < numbered_after[0]:
         snapshots.go_on_from(*numbered_after)
     complete = snapshots.complete()

@@ -25,10 +25,9 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.schemas.schema_changes import NOT_RETIRED, is_retired
 from sfcdc_assets.pipeline.schemas.table_columns import RETIRED, entity_columns, retired_columns
-from sfcdc_assets.state.doubt import Doubt
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.state.reshape import reshape_files, reshape_of
 
 
@@ -47,6 +46,9 @@ class _News:
 
 def follow_layout(
     warehouse: Warehouse,
+    schemas: Schemas,
+    taken: Snapshots | None,
+    ledger: Ledger | None,
     spark: Callable[[], SparkSession],
     privacy: Privacy,
     entity: str,
@@ -54,13 +56,12 @@ def follow_layout(
     now_ms: Callable[[], int],
 ) -> tuple[Column, ...]:
     """The columns of today, those of `<field>__before_<n>` among them; the snapshot table has them when this returns.
+    `taken` and `ledger` are the entity's, if it has them.
 
     A field that appeared, came back or changed its type, length or scale puts the entity in doubt, so that it is read
     again; events wait for that only where values may have changed. `spark` is called only if files have to be written
     again. Raises `SchemaMissing` and `ConcurrentCommit`.
     """
-    schemas = Schemas(warehouse)
-    taken = Snapshots.open(warehouse, entity)
     if taken is None:
         return entity_columns(schemas, entity, None, privacy)
     present = columns_of_arrow_schema(taken.table.schema)
@@ -71,27 +72,18 @@ def follow_layout(
         progress = taken.progress()
         watermark = max(taken.table.transaction_version("pin") or 0, progress.position if progress else 0)
         position = _position_of_its_own(warehouse, entity, channel, watermark)
-        _note(warehouse, entity, channel, position, news, now_ms())
+        _note(ledger or Ledger.open_or_create(warehouse, entity), channel, position, news, now_ms())
         wanted = (*wanted, *_kept(present, wanted, position))
     fit(taken.table, wanted, spark, warehouse)
     mark_retired(taken.table, retired)
     return wanted
 
 
-def seen_by_layout(warehouse: Warehouse, states: Sequence[EntityState], privacy: Privacy) -> list[EntityState]:
-    """The states with what describe says of the entities' fields against their columns; no row is read."""
-    schemas = Schemas(warehouse)
-    return [replace(state, layout_changed=_has_news(warehouse, schemas, state.entity, privacy)) for state in states]
-
-
-def _has_news(warehouse: Warehouse, schemas: Schemas, entity: str, privacy: Privacy) -> bool:
-    taken = Snapshots.open(warehouse, entity)
-    if taken is None:
-        return False
-    schema = taken.table.schema
-    wanted = entity_columns(schemas, entity, schema, privacy)
-    came_back = _marked_retired(schema) - retired_columns(schemas, entity, wanted)
-    return _news(columns_of_arrow_schema(schema), wanted, came_back).any
+def layout_changed(schemas: Schemas, entity: str, snapshot_table: pa.Schema, privacy: Privacy) -> bool:
+    """Whether describe says something of the entity's fields that its columns do not follow yet; no row is read."""
+    wanted = entity_columns(schemas, entity, snapshot_table, privacy)
+    came_back = _marked_retired(snapshot_table) - retired_columns(schemas, entity, wanted)
+    return _news(columns_of_arrow_schema(snapshot_table), wanted, came_back).any
 
 
 def fit(table: Table, wanted: Sequence[Column], spark: Callable[[], SparkSession], warehouse: Warehouse) -> None:
@@ -179,11 +171,10 @@ def _kept(present: Sequence[Column], wanted: Sequence[Column], position: int) ->
     return kept
 
 
-def _note(warehouse: Warehouse, entity: str, channel: str, position: int, news: _News, now_ms: int) -> None:
+def _note(ledger: Ledger, channel: str, position: int, news: _News, now_ms: int) -> None:
     reason = Doubt.RETYPED_FIELD if news.retyped else Doubt.NEW_FIELD
     detail = "; ".join([*news.retyped.values(), *([f"new: {', '.join(news.appeared)}"] if news.appeared else [])])
-    doubt = {"record_id": ENTITY, "reason": reason, "position": position, "detail": detail}
-    Ledger.open_or_create(warehouse, entity).note([doubt], channel, position, now_ms)
+    ledger.note([NewDoubt(ENTITY, reason, position, detail)], channel, position, now_ms)
 
 
 def _position_of_its_own(warehouse: Warehouse, entity: str, channel: str, watermark: int) -> int:

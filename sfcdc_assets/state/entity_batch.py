@@ -1,0 +1,65 @@
+"""One entity's share of a batch: all that Spark's tasks need for it, in one value that is sent to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
+from sfcdc_assets.state.changes import CHANGES, RAW_COLUMNS, ChangeReader
+from sfcdc_assets.state.key_range_task import KeyRangeTask
+from sfcdc_assets.state.key_ranges import range_numbers
+
+
+@dataclass(frozen=True)
+class EventRange:
+    """Events of one channel with after < position <= up_to, the files of `raw_events` that may hold them, and the
+    positions to leave out because their event was published twice."""
+
+    channel: str
+    after: int
+    up_to: int
+    files: tuple[str, ...]
+    filesystem: fs.FileSystem = field(repr=False)
+    schemas: Mapping[str, str] = field(repr=False)
+    """Schema id -> Avro JSON."""
+    duplicates: Collection[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class EntityBatch:
+    """The entity's events and what is done with them. Key ranges that events name are visited, and those in `visit`
+    besides. File systems bring what opens them: a worker's environment has no part in it."""
+
+    entity: str
+    events: EventRange
+    task: KeyRangeTask = field(repr=False)
+    visit: frozenset[int] = frozenset()
+
+    @cached_property
+    def _reader(self) -> ChangeReader:
+        return ChangeReader(self.events.schemas, self.task.columns, self.events.duplicates)
+
+    def changes(self, path: str) -> Iterator[pa.RecordBatch]:
+        """The changes (`CHANGES`) in one of the files, with the key range of each."""
+        events = self.events
+        wanted = (
+            (pc.field("channel") == events.channel)
+            & (pc.field("position") > events.after)
+            & (pc.field("position") <= events.up_to)
+        )
+        # Files that delta-rs wrote again (payloads given up, a compaction) come with view types of their own.
+        source = ds.dataset(path, schema=RAW_EVENTS, filesystem=events.filesystem, format="parquet")
+        for rows in source.to_batches(columns=list(RAW_COLUMNS), filter=wanted, batch_size=8192):
+            if rows.num_rows:
+                yield self._with_range(self._reader.read(rows))
+
+    def _with_range(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        numbers = range_numbers(self.task.key_ranges, changes.column("record_id").to_pylist())
+        return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), *changes.columns[1:]], schema=CHANGES)
