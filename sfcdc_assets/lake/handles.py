@@ -74,8 +74,11 @@ class Handles:
         return handle
 
     def give_back(self, uri: str, log: Log, handle: Handle) -> None:
-        """The caller holds it no more."""
-        (commit,) = _files(log, _commit(handle.delta.version()))
+        """The caller holds it no more. It is not kept where its log cannot be looked at."""
+        try:
+            (commit,) = _files(log, _commit(handle.delta.version()))
+        except OSError:
+            return
         idle = self._idle.setdefault(uri, [])
         if commit[0] is fs.FileType.File and len(idle) < KEPT_OF_A_TABLE:
             idle.append((handle, commit))

@@ -34,12 +34,13 @@ class Warehouse:
         return f"{self.root.rstrip('/')}/{table}"
 
     def filesystem(self, table: str) -> fs.FileSystem:
-        """A picklable file system rooted at the table, for tasks that read and write its files themselves."""
+        """A file system rooted at the table, for tasks that read and write its files themselves. It is pickled with
+        what opens the store (`storage_options`); its repr tells none of that."""
         if self.is_local:
             return fs.SubTreeFileSystem(self.uri(table), fs.LocalFileSystem())
-        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - tasks on local tables need not import deltalake
+        from sfcdc_assets.lake.storage_options import TableFiles, storage_options  # noqa: PLC0415 - tasks on local tables need not import deltalake
 
-        return fs.PyFileSystem(DeltaStorageHandler(self.uri(table)))
+        return fs.PyFileSystem(TableFiles(self.uri(table), storage_options(self.root)))
 
     def check_writable(self) -> None:
         """Create the local root if need be and write to it; raises `WarehouseNotWritable`.

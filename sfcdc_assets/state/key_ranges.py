@@ -97,6 +97,11 @@ def key_ranges_of_table(
     )
 
 
+def leaves_wanted(rows: int, size: int) -> int:
+    """How many leaves a snapshot of so many rows and bytes is cut into."""
+    return max(1, -(-rows // TARGET_ROWS), -(-size // TARGET_BYTES))
+
+
 def key_ranges_of_snapshot(
     sampled_ids: Sequence[str],
     rows: int,
@@ -110,7 +115,7 @@ def key_ranges_of_snapshot(
 
     Each key range names the pages and the table's present files that may hold rows of its range.
     """
-    count = max(1, -(-rows // TARGET_ROWS), -(-size // TARGET_BYTES))
+    count = leaves_wanted(rows, size)
     ordered = sorted(sampled_ids)
     cuts = sorted({ordered[len(ordered) * n // count] for n in range(1, count)}) if ordered else []
     lowers = ["", *cuts]

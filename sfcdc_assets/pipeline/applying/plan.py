@@ -18,8 +18,14 @@ from sfcdc_assets.lake.gap_reconciliation import OpenDoubt, holding_doubts
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, ReadBack
 from sfcdc_assets.pipeline.applying.batch import Batch, EntityDoubt, read_batch
 from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
-from sfcdc_assets.state.doubt_behaviour import OF_A_SNAPSHOT, UNMARKED
-from sfcdc_assets.state.key_ranges import KeyRange, key_ranges_of_snapshot, key_ranges_of_table, range_numbers
+from sfcdc_assets.state.doubt import OF_A_SNAPSHOT, UNMARKED
+from sfcdc_assets.state.key_ranges import (
+    KeyRange,
+    key_ranges_of_snapshot,
+    key_ranges_of_table,
+    leaves_wanted,
+    range_numbers,
+)
 from sfcdc_assets.state.sample import sample_ids
 from sfcdc_assets.state.timeline import OrgRead
 
@@ -218,7 +224,9 @@ def _key_ranges(
         )
     newest = id_ranges(new[-1].files)
     pages = [page for snapshot in new for page in id_ranges(snapshot.files)]
-    pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))
-    sampled = sample_ids(spark, [page.path for page in newest], pages_root)
     size = sum(file.size for file in new[-1].files)
+    sampled: list[str] = []
+    if leaves_wanted(new[-1].rows, size) > 1:  # otherwise nothing is cut, and a job of Spark saved
+        pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))
+        sampled = sample_ids(spark, [page.path for page in newest], pages_root)
     return key_ranges_of_snapshot(sampled, new[-1].rows, size, pages, present, versions)

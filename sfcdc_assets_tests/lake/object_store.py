@@ -1,0 +1,175 @@
+"""A small object store that speaks as much of S3 as deltalake uses, and gives nothing to who has no credentials."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+KEY_ID = "AKIAOFTHETEST"
+SECRET = "a secret that is shown nowhere"
+BUCKET = "bucket"
+
+
+class ObjectStore:
+    """One that listens on a port."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to work with the store."""
+        return {
+            "AWS_ACCESS_KEY_ID": KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+        }
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.lock = threading.Lock()
+        super().__init__(*arguments)
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that went away is none of ours."""
+
+
+class _Request(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_GET(self) -> None:
+        query = self._query
+        if "list-type" in query:
+            self._answer(200, self._listed(query))
+            return
+        found = self.server.objects.get(self._key)
+        if found is None:
+            self._answer(404)
+            return
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if asked is None:
+            self._answer(200, found)
+            return
+        first = int(asked[1]) if asked[1] else max(0, len(found) - int(asked[2]))
+        last = min(int(asked[2]), len(found) - 1) if asked[1] and asked[2] else len(found) - 1
+        self._answer(206, found[first : last + 1], {"Content-Range": f"bytes {first}-{last}/{len(found)}"})
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        body, query, objects = self._body(), self._query, self.server.objects
+        key = f"{self._key}?{query['partNumber'].zfill(5)}" if "partNumber" in query else self._key
+        with self.server.lock:
+            if self.headers.get("If-None-Match") == "*" and key in objects:
+                self._answer(412)
+                return
+            if "x-amz-copy-source" in self.headers:
+                body = objects[unquote(self.headers["x-amz-copy-source"]).lstrip("/").removeprefix(f"{BUCKET}/")]
+            objects[key] = body
+        self._answer(200)
+
+    def do_POST(self) -> None:
+        self._body()
+        objects = self.server.objects
+        if "uploads" in self._query:
+            xml = "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+            self._answer(200, xml.encode())
+        else:
+            parts = sorted(key for key in objects if key.startswith(f"{self._key}?"))
+            objects[self._key] = b"".join(objects.pop(part) for part in parts)
+            self._answer(200, b"<CompleteMultipartUploadResult><ETag>whole</ETag></CompleteMultipartUploadResult>")
+
+    def do_DELETE(self) -> None:
+        self.server.objects.pop(self._key, None)
+        self._answer(204)
+
+    def parse_request(self) -> bool:
+        """Refuse who does not say who they are."""
+        if not super().parse_request():
+            return False
+        if f"Credential={KEY_ID}/" in self.headers.get("Authorization", ""):
+            return True
+        self._body()
+        self._answer(403)
+        return False
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is written to the test's output."""
+
+    @property
+    def _key(self) -> str:
+        return unquote(urlsplit(self.path).path).lstrip("/").removeprefix(f"{BUCKET}/")
+
+    @property
+    def _query(self) -> dict[str, str]:
+        return {name: values[0] for name, values in parse_qs(urlsplit(self.path).query, keep_blank_values=True).items()}
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def _listed(self, query: dict[str, str]) -> bytes:
+        prefix, delimiter, after = (query.get(name, "") for name in ("prefix", "delimiter", "start-after"))
+        objects = [key for key in self.server.objects if "?" not in key]
+        found = sorted(key for key in objects if key.startswith(prefix) and key > after)
+        rest = {key: key[len(prefix) :] for key in found}
+        folders = sorted({prefix + of.split("/")[0] + "/" for of in rest.values() if delimiter and "/" in of})
+        here = [key for key, of in rest.items() if not (delimiter and "/" in of)]
+        contents = "".join(
+            f"<Contents><Key>{escape(key)}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+            f"<ETag>of {len(self.server.objects[key])}</ETag>"
+            f"<Size>{len(self.server.objects[key])}</Size></Contents>"
+            for key in here
+        )
+        common = "".join(f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>" for each in folders)
+        return f"<ListBucketResult>{contents}{common}</ListBucketResult>".encode()
+
+    def _answer(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        reported = {
+            "Content-Length": str(len(body)),
+            "ETag": "etag",
+            "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT",
+            **(headers or {}),
+        }
+        for name, value in reported.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+@contextmanager
+def object_store() -> Iterator[ObjectStore]:
+    """One that is empty, on a free port. It has a process of its own: deltalake's file systems wait for an answer
+    without letting another thread of Python give it."""
+    command = [sys.executable, "-m", "sfcdc_assets_tests.lake.object_store"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield ObjectStore(int(process.stdout.readline()))
+        finally:
+            process.terminate()
+
+
+if __name__ == "__main__":
+    server = _Server(("127.0.0.1", 0), _Request)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()

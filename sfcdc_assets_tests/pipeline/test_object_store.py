@@ -1,0 +1,106 @@
+"""A warehouse in an object store: tasks bring what opens it, and nothing shows it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
+from sfcdc_assets.state import apply
+from sfcdc_assets.state.apply import RESULTS, Outcome, PackedBatches, apply_range, inputs_of, outcomes, read_changes
+from sfcdc_assets.state.entity_batch import EntityBatch
+from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, object_store
+from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
+
+NAMES = ("Here__c", "There__c")
+
+
+@pytest.fixture
+def entities(monkeypatch: pytest.MonkeyPatch) -> Iterator[Entities]:
+    """Two in a store that this process has the credentials of, with events to apply."""
+    for name in os.environ:
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    with object_store() as store:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        made = Entities(Warehouse(f"s3://{BUCKET}/warehouse"), NAMES, 5)
+        made.day_zero()
+        made.land(2)
+        yield made
+
+
+def applied(entities: Entities, spark: SparkSession | None) -> None:
+    """Bring them up to date; raises what failed."""
+    wanted = [ToApply(name, CHANNEL) for name in NAMES]
+    found = apply_entities(entities.warehouse, spark, NOTHING_PRIVATE, wanted, "a test")  # type: ignore[arg-type]
+    for report in found.values():
+        if isinstance(report, Exception):
+            raise report
+    assert [report.events for report in found.values() if isinstance(report, ApplyReport)] == [20, 20]
+
+
+def in_another_process(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
+    """What tasks do, in a process that has nothing of this one's environment."""
+    job = pickle.dumps((PackedBatches.of(batches), inputs_of(batches)))
+    root = Path(apply.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", __spec__.name], input=job, stdout=subprocess.PIPE, check=True, env={}, cwd=root
+    )
+    return outcomes(batches, pickle.loads(done.stdout))
+
+
+def tasks() -> None:
+    """The other process's part: one key range of each entity."""
+    packed, inputs = pickle.loads(sys.stdin.buffer.read())
+    changes = pa.Table.from_batches(read_changes(packed, iter([inputs])))
+    numbers = sorted(set(changes["entity"].to_pylist()))
+    results = [apply_range(packed, changes.filter(pa.compute.field("entity") == number)) for number in numbers]
+    sys.stdout.buffer.write(pickle.dumps(pa.concat_tables([RESULTS.empty_table(), *results])))
+
+
+def test_tasks_in_a_process_without_credentials_read_and_write_by_those_they_bring(
+    entities: Entities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply_changes, "apply_events", in_another_process)
+    applied(entities, None)
+    assert entities.differences() == []
+
+
+def test_workers_of_a_session_that_was_started_without_credentials_work_by_those_that_tasks_bring(
+    spark: SparkSession, entities: Entities
+) -> None:
+    applied(entities, spark)
+    assert entities.differences() == []
+
+
+def test_nothing_shows_the_credentials_that_tasks_bring(entities: Entities, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    def looked_at(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
+        packed = PackedBatches.of(batches)
+        assert SECRET.encode() in pickle.dumps(packed)
+        shown.extend([repr(packed), str(packed), repr(packed[0]), repr(batches), repr(batches[0].task)])
+        shown.append(str(inputs_of(batches).to_pylist()))
+        return [ValueError("nothing is applied") for _ in batches]
+
+    monkeypatch.setattr(apply_changes, "apply_events", looked_at)
+    with pytest.raises(ValueError, match="nothing is applied"):
+        applied(entities, None)
+    assert len(shown) == 6
+    assert not [each for each in shown if SECRET in each]
+
+
+if __name__ == "__main__":
+    tasks()
