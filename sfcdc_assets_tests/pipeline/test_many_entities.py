@@ -1,0 +1,187 @@
+"""Entities of a run share a job of Spark and nothing else: what happens to one does not happen to the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
+from sfcdc_assets.pipeline.entities import entity_states
+from sfcdc_assets.state.apply import Outcome, TaskFailed, apply_events
+from sfcdc_assets.state.entity_batch import EntityBatch
+from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Counts, Entities, catch_up, measure
+
+NAMES = tuple(f"Entity{number}__c" for number in range(5))
+
+
+@pytest.fixture
+def entities(tmp_path: Path) -> Entities:
+    """Five, whose events and day zero are to be applied."""
+    made = Entities(Warehouse(str(tmp_path / "warehouse")), NAMES, 6)
+    made.day_zero()
+    made.land(2)
+    return made
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The entities of each job, which is done in this process."""
+    without_spark(monkeypatch, Random(3))
+    apply, seen = apply_changes.apply_events, []
+
+    def counted(spark: Any, batches: Sequence[EntityBatch]) -> list[Outcome]:
+        seen.append([batch.entity for batch in batches])
+        return apply(spark, batches)
+
+    monkeypatch.setattr(apply_changes, "apply_events", counted)
+    return seen
+
+
+def applied(entities: Entities, spark: SparkSession | None = None) -> Mapping[str, ApplyReport | Exception]:
+    wanted = [ToApply(name, CHANNEL) for name in NAMES]
+    return apply_entities(entities.warehouse, spark, NOTHING_PRIVATE, wanted, "a test")  # type: ignore[arg-type]
+
+
+def errors(found: Mapping[str, ApplyReport | Exception]) -> dict[str, type]:
+    return {entity: type(each) for entity, each in found.items() if isinstance(each, Exception)}
+
+
+def events_of(entities: Entities, entity: str) -> list[Path]:
+    return sorted((Path(entities.warehouse.root) / "raw_events" / f"entity_name={entity}").glob("*.parquet"))
+
+
+def test_entities_share_a_job(entities: Entities, jobs: list[list[str]]) -> None:
+    assert errors(applied(entities)) == {}
+    assert jobs == [list(NAMES)]
+    assert entities.differences() == []
+    assert errors(applied(entities)) == {}
+    assert jobs == [list(NAMES)], "where nothing is new there is no job"
+
+
+def test_spark_has_as_many_jobs_for_many_entities_as_for_one(spark: SparkSession, tmp_path: Path) -> None:
+    found = {}
+    for count in (1, 8):
+        names = [f"Of{count}x{number}__c" for number in range(count)]
+        made = Entities(Warehouse(str(tmp_path / str(count))), names, 4)
+        made.day_zero()
+        made.land(1)
+        found[count] = measure(lambda made=made: catch_up(made, spark), spark).jobs
+        assert made.differences() == []
+    assert found[8] == found[1] > 0
+
+
+def test_an_entity_with_much_to_read_has_a_job_of_its_own_after_the_others(
+    entities: Entities, jobs: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied(entities)
+    names, entities.names = entities.names, NAMES[1:2]
+    for _ in range(20):
+        entities.land(1)
+    entities.names = names
+    entities.land(1)
+    sizes = {name: sum(file.stat().st_size for file in events_of(entities, name)) for name in NAMES}
+    monkeypatch.setattr(apply_changes, "LARGE_BYTES", sizes[NAMES[0]])
+    assert errors(applied(entities)) == {}
+    assert jobs[1:] == [[NAMES[0], *NAMES[2:]], [NAMES[1]]]
+    assert entities.differences() == []
+
+
+def test_an_entity_whose_events_are_gone_fails_alone_and_is_reported_with_the_file(
+    entities: Entities, jobs: list[list[str]]
+) -> None:
+    applied(entities)
+    entities.land(2)
+    (*_, lost) = sorted(events_of(entities, NAMES[2]), key=lambda file: file.stat().st_mtime_ns)
+    kept = lost.read_bytes()
+    lost.write_bytes(kept[:-200] + bytes(200))
+    found = applied(entities)
+    assert errors(found) == {NAMES[2]: TableDamaged}
+    assert lost.name in str(found[NAMES[2]])
+    assert {each.partition(":")[0].rpartition("/")[2] for each in entities.differences()} == {NAMES[2]}
+    lost.write_bytes(kept)
+    assert errors(applied(entities)) == {}
+    assert entities.differences() == []
+
+
+def test_what_fails_in_a_task_is_the_outcome_of_its_entity(
+    spark: SparkSession, entities: Entities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_one_that_fails(session: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
+        wrong = replace(batches[1], task=replace(batches[1].task, columns=()))
+        return apply_events(session, [batches[0], wrong, *batches[2:]])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply_changes, "apply_events", with_one_that_fails)
+        found = applied(entities, spark)
+    assert errors(found) == {NAMES[1]: TaskFailed}
+    assert "Traceback" in found[NAMES[1]].trace  # type: ignore[union-attr]
+    assert errors(applied(entities, spark)) == {}
+    assert entities.differences() == []
+
+
+class Deadly:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (1,)
+
+
+def test_a_task_that_takes_its_worker_with_it_takes_no_other_entity(
+    spark: SparkSession, entities: Entities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_one_that_dies(session: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
+        deadly = replace(batches[3], events=replace(batches[3].events, filesystem=Deadly()))  # type: ignore[arg-type]
+        return apply_events(session, [*batches[:3], deadly, *batches[4:]])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply_changes, "apply_events", with_one_that_dies)
+        assert errors(applied(entities, spark)).keys() == {NAMES[3]}
+    assert errors(applied(entities, spark)) == {}
+    assert entities.differences() == []
+
+
+def test_an_entity_that_another_run_was_faster_with_is_decided_again_and_the_others_are_not(
+    entities: Entities, jobs: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied(entities)
+    entities.land(2)
+    apply, meanwhile = apply_changes.apply_events, []
+
+    def overtaken(spark: Any, batches: Sequence[EntityBatch]) -> list[Outcome]:
+        written = apply(spark, batches)
+        if not meanwhile:
+            meanwhile.append(1)
+            state = CurrentState.open(entities.warehouse, NAMES[4])
+            assert state is not None
+            state.fence()
+        return written
+
+    monkeypatch.setattr(apply_changes, "apply_events", overtaken)
+    assert errors(applied(entities)) == {}
+    assert jobs[1:] == [list(NAMES), [NAMES[4]]]
+    assert entities.differences() == []
+
+
+def test_each_table_of_an_entity_is_opened_once_to_tell_all_of_its_state(
+    entities: Entities, jobs: list[list[str]]
+) -> None:
+    applied(entities)
+    counts = Counts()
+    with counts.counted():
+        states = entity_states(entities.warehouse, dict.fromkeys(NAMES, CHANNEL), 0, NOTHING_PRIVATE)
+    assert counts.opens == 5 * len(NAMES) + len(["raw_events", "schemas"])
+    assert [state.has_work for state in states] == [False] * len(NAMES)
+    assert [len(state.versions) for state in states] == [4] * len(NAMES)
