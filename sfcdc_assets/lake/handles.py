@@ -14,13 +14,16 @@ from __future__ import annotations
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
+
+T = TypeVar("T")
 
 KEPT_TABLES = 500
 """Tables that handles are kept of; those of the one that was used longest ago go first."""
@@ -34,6 +37,30 @@ File = tuple[fs.FileType, int | None, int | None]
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 
 
+class Answers:
+    """What a handle was asked of its log, and said: a version does not change, and each question reads through all of
+    its actions. They go with the handle from holder to holder."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._known: dict[object, Any] = {}
+
+    def of(self, version: int, question: object, ask: Callable[[], T]) -> T:
+        """The answer at a version, asked once."""
+        if version != self._version:
+            self._version, self._known = version, {}
+        if question not in self._known:
+            self._known[question] = ask()
+        found: T = self._known[question]
+        return found
+
+    def carry(self, version: int, changed: Mapping[object, Any], forgotten: Collection[object] = ()) -> None:
+        """Go on to the next version, which differs in these answers alone; some are not known any more."""
+        if self._version == version - 1:
+            known = {question: answer for question, answer in self._known.items() if question not in forgotten}
+            self._version, self._known = version, {**known, **changed}
+
+
 @dataclass(frozen=True)
 class Handle:
     """A handle on a table, the checkpoint it was opened with, and the process that did."""
@@ -41,6 +68,7 @@ class Handle:
     delta: DeltaTable
     checkpoint: File
     process: int = field(default_factory=os.getpid)
+    answers: Answers = field(default_factory=Answers)
 
     @classmethod
     def new(cls, uri: str, log: Log) -> Handle:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -252,11 +252,30 @@ class RawEvents:
     ) -> pa.Table:
         """Columns of the entity's events with after < position <= up_to, and committed from the first to the second
         time, both included. Files that cannot hold such events are not read."""
+        if self._have_none(entity, channel, after, up_to, committed):
+            return self.table.schema.empty_table().select(list(columns))
         where = f"{_of(entity, channel)} and position > {after} and position <= {up_to}"
         if committed is not None:
             first, last = (time.astimezone(UTC).isoformat() for time in committed)
             where += f" and commit_timestamp >= timestamp '{first}' and commit_timestamp <= timestamp '{last}'"
         return self.table.scan(columns, where)
+
+    def _have_none(
+        self, entity: str, channel: str, after: int, up_to: int, committed: tuple[datetime, datetime] | None
+    ) -> bool:
+        """Whether the log alone tells that there are no such events: planning a scan of all files takes longer."""
+        found = self.table.file_statistics().filter(
+            (pl.col("partition.entity_name") == entity)
+            & (pl.col("max.position") > after)
+            & (pl.col("min.position") <= up_to)
+            & _may_hold(channel)
+        )
+        if committed is not None and not found.is_empty():
+            first, last = (time.astimezone(UTC) for time in committed)
+            # A writer may keep the greatest time with fewer digits.
+            late = pl.col("max.commit_timestamp") + timedelta(seconds=1) >= first
+            found = found.filter((late & (pl.col("min.commit_timestamp") <= last)).fill_null(True))
+        return found.is_empty()
 
     def origins(self, entity: str, positions: Sequence[int]) -> pa.Table:
         """`position`, `transaction_key`, `change_origin` of the entity's events at these positions (few), on any

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,7 +38,7 @@ from sfcdc_assets.lake.errors import (
     UnreadableTable,
     WarehouseNotWritable,
 )
-from sfcdc_assets.lake.handles import HANDLES, Held
+from sfcdc_assets.lake.handles import HANDLES, Answers, Held
 from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, is_of_the_store, no_room, reason_of, unreadable
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -102,8 +102,9 @@ class Table:
         self.name = name
         self._delta = delta
         self._held: Held | None = None
-        self._described: tuple[int, dict[object, Any]] = (-1, {})
-        """A version, and what this handle was asked of it before."""
+        self._answers = Answers()
+        self._files: tuple[int, pl.DataFrame] | None = None
+        """A version, and what its log says of its files."""
 
     @classmethod
     def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
@@ -118,6 +119,7 @@ class Table:
         except (DeltaError, OSError) as error:
             raise TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})") from error
         table = cls(name, handle.delta)
+        table._answers = handle.answers
         table._held = Held(table, uri, log, handle)
         return table
 
@@ -181,8 +183,7 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """Arrow schema, with the fields' metadata."""
-        found: pa.Schema = self._of_version("schema", lambda: pa.schema(self._delta.schema().to_arrow()))
-        return found
+        return self._answers.of(self.version, "schema", lambda: pa.schema(self._delta.schema().to_arrow()))
 
     def schema_at(self, moment: datetime) -> pa.Schema:
         """Arrow schema as it was at a time, or at the beginning if the table is younger."""
@@ -192,20 +193,8 @@ class Table:
 
     def transaction_version(self, application: str) -> int | None:
         """The highest version that `application` has committed as of this snapshot; None when it never has."""
-        found: int | None = self._of_version(
-            ("transaction", application), lambda: self._delta.transaction_version(application)
-        )
-        return found
-
-    def _of_version(self, what: object, ask: Callable[[], Any]) -> Any:
-        """Ask the log once: a snapshot does not change, and each question reads through its actions."""
-        version = self._delta.version()
-        if self._described[0] != version:
-            self._described = (version, {})
-        known = self._described[1]
-        if what not in known:
-            known[what] = ask()
-        return known[what]
+        question = _transaction(application)
+        return self._answers.of(self.version, question, lambda: self._delta.transaction_version(application))
 
     def latest_metadata(self, key: str) -> str | None:
         """The newest commit's custom metadata under `key`, searching back through the log that is kept."""
@@ -223,7 +212,7 @@ class Table:
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan`: others may abort at exit (docs/storage-layout.md,
         "to_pyarrow_table at exit")."""
-        if not self._of_version("is filled", lambda: bool(self._delta.get_add_actions().num_rows)):
+        if not self._answers.of(self.version, _HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows)):
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         with self._reading():
@@ -262,8 +251,9 @@ class Table:
         """What the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column, `min.*`,
         `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files: thousands of
         them are no Python objects here. Raises `UnreadableTable` when files alone do not tell the rows."""
-        found: pl.DataFrame = self._of_version("files", self._file_statistics)
-        return found
+        if self._files is None or self._files[0] != self.version:
+            self._files = (self.version, self._file_statistics())
+        return self._files[1]
 
     def _file_statistics(self) -> pl.DataFrame:
         protocol, configuration = self._delta.protocol(), self._delta.metadata().configuration
@@ -319,6 +309,14 @@ class Table:
                     [], "append", self._delta.schema(), self.partition_columns() or None, commit_properties=properties
                 )
                 self._delta.update_incremental()
+        self._carry(transactions, [_HAS_FILES] if rows.num_rows else [])
+
+    def _carry(self, transactions: Mapping[str, int], forgotten: Sequence[object]) -> None:
+        """Answers that a commit of this handle did not change need not be asked for again, if no other came between."""
+        changed: dict[object, int] = {
+            _transaction(application): version for application, version in transactions.items()
+        }
+        self._answers.carry(self.version, changed, forgotten)
 
     def swap_files(
         self,
@@ -342,6 +340,7 @@ class Table:
                 commit_properties=self._properties(transactions, metadata, only_next=bool(removed)),
             )
         self._delta.update_incremental()
+        self._carry(transactions, [_HAS_FILES] if added or removed else [])
 
     def pack_files(self, packed: Sequence[PackedFiles], metadata: Mapping[str, str] = MappingProxyType({})) -> None:
         """Put files with the same rows in the place of others, in one commit that says that no row has changed.
@@ -603,6 +602,13 @@ class Table:
             max_commit_retries=0 if only_next else None,
             app_transactions=[Transaction(application, version) for application, version in transactions.items()],
         )
+
+
+_HAS_FILES = "has files"
+
+
+def _transaction(application: str) -> tuple[str, str]:
+    return "transaction", application
 
 
 def _is_channel(application: str) -> bool:

@@ -83,13 +83,15 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
         if found[name].type is ColumnType.STRING:
             found[name] = replace(found[name], large_text=True)
     retired = [column for name, column in present.items() if name not in found]
-    return privacy.columns(entity, (*found.values(), *retired), _compounds(known))
+    return privacy.columns(entity, (*found.values(), *retired), _compounds_if_concerned(known, entity, privacy))
 
 
 def columns_of_table(schemas: Schemas, entity: str, table: pa.Schema, privacy: Privacy) -> tuple[Column, ...]:
     """The columns of a table of the entity, the hashed ones with their key. Raises `PrivacyChanged`."""
     check_privacy(schemas, entity, {"its table": table}, privacy)
-    return privacy.columns(entity, columns_of_arrow_schema(table), _compounds(schemas.of_entity(entity)))
+    return privacy.columns(
+        entity, columns_of_arrow_schema(table), _compounds_if_concerned(schemas.of_entity(entity), entity, privacy)
+    )
 
 
 def check_privacy(schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy) -> None:
@@ -103,7 +105,7 @@ def privacy_conflicts(
     schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy
 ) -> Mapping[str, Sequence[PrivacyConflict]]:
     """Table -> its columns that are to be left out now, or to be hashed, or to be hashed otherwise, if it has any."""
-    compounds = _compounds(schemas.of_entity(entity)) if privacy.concerns(entity) else {}
+    compounds = _compounds_if_concerned(schemas.of_entity(entity), entity, privacy)
     found = {name: privacy.conflicts(entity, columns_of_arrow_schema(tables[name]), compounds) for name in tables}
     return {name: conflicts for name, conflicts in found.items() if conflicts}
 
@@ -142,6 +144,11 @@ def private_columns(schemas: Schemas, entity: str, privacy: Privacy) -> PrivateC
         tuple(name for name, column in kept.items() if column.hash_key is not None),
         frozenset(names.union(*(compounds.get(name, ()) for name in names))),
     )
+
+
+def _compounds_if_concerned(known: Sequence[EventSchema], entity: str, privacy: Privacy) -> Compounds:
+    """None where no rule asks for them: they are read from all of the entity's schemas."""
+    return _compounds(known) if privacy.concerns(entity) else {}
 
 
 def _compounds(known: Sequence[EventSchema]) -> Compounds:
