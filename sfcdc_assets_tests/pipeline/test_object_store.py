@@ -23,6 +23,7 @@ from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, object_store
 from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
 
+ANOTHERS = {"AWS_ACCESS_KEY_ID": "of somebody else", "AWS_SECRET_ACCESS_KEY": "of somebody else"}
 NAMES = ("Here__c", "There__c")
 
 
@@ -52,11 +53,11 @@ def applied(entities: Entities, spark: SparkSession | None) -> None:
 
 
 def in_another_process(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
-    """What tasks do, in a process that has nothing of this one's environment."""
+    """What tasks do, in a process that has nothing of this one's environment, and credentials that open nothing."""
     job = pickle.dumps((PackedBatches.of(batches), inputs_of(batches)))
     root = Path(apply.__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", __spec__.name], input=job, stdout=subprocess.PIPE, check=True, env={}, cwd=root
+        [sys.executable, "-m", __spec__.name], input=job, stdout=subprocess.PIPE, check=True, env=ANOTHERS, cwd=root
     )
     return outcomes(batches, pickle.loads(done.stdout))
 
@@ -70,7 +71,7 @@ def tasks() -> None:
     sys.stdout.buffer.write(pickle.dumps(pa.concat_tables([RESULTS.empty_table(), *results])))
 
 
-def test_tasks_in_a_process_without_credentials_read_and_write_by_those_they_bring(
+def test_tasks_read_and_write_by_the_credentials_they_bring_and_not_by_those_of_their_process(
     entities: Entities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apply_changes, "apply_events", in_another_process)
