@@ -97,7 +97,7 @@ def key_ranges_of_table(
     )
 
 
-def leaves_wanted(rows: int, size: int) -> int:
+def key_ranges_wanted(rows: int, size: int) -> int:
     """How many leaves a snapshot of so many rows and bytes is cut into."""
     return max(1, -(-rows // TARGET_ROWS), -(-size // TARGET_BYTES))
 
@@ -115,7 +115,7 @@ def key_ranges_of_snapshot(
 
     Each key range names the pages and the table's present files that may hold rows of its range.
     """
-    count = leaves_wanted(rows, size)
+    count = key_ranges_wanted(rows, size)
     ordered = sorted(sampled_ids)
     cuts = sorted({ordered[len(ordered) * n // count] for n in range(1, count)}) if ordered else []
     lowers = ["", *cuts]

@@ -18,12 +18,12 @@ from sfcdc_assets.lake.gap_reconciliation import OpenDoubt, holding_doubts
 from sfcdc_assets.lake.snapshots import CompleteSnapshot, ReadBack
 from sfcdc_assets.pipeline.applying.batch import Batch, EntityDoubt, read_batch
 from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
-from sfcdc_assets.state.doubt import OF_A_SNAPSHOT, UNMARKED
+from sfcdc_assets.state.doubt_behaviour import OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.state.key_ranges import (
     KeyRange,
     key_ranges_of_snapshot,
     key_ranges_of_table,
-    leaves_wanted,
+    key_ranges_wanted,
     range_numbers,
 )
 from sfcdc_assets.state.sample import sample_ids
@@ -226,7 +226,7 @@ def _key_ranges(
     pages = [page for snapshot in new for page in id_ranges(snapshot.files)]
     size = sum(file.size for file in new[-1].files)
     sampled: list[str] = []
-    if leaves_wanted(new[-1].rows, size) > 1:  # otherwise nothing is cut, and a job of Spark saved
+    if key_ranges_wanted(new[-1].rows, size) > 1:  # otherwise nothing is cut, and a job of Spark saved
         pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))
         sampled = sample_ids(spark, [page.path for page in newest], pages_root)
     return key_ranges_of_snapshot(sampled, new[-1].rows, size, pages, present, versions)
