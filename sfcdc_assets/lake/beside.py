@@ -16,7 +16,7 @@ from datetime import datetime
 
 from pyarrow import fs
 
-from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
+from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged, UnreadableTable
 from sfcdc_assets.lake.table import DataFile, NewFile, Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -71,6 +71,8 @@ def put_in_place(
     built = Table.open(beside, name)
     assert built is not None, name
     if present is None:
+        if open_if_readable(beside.present, name) is not None:
+            raise ConcurrentCommit(name, "another process has created it meanwhile")
         _delete(beside.present.filesystem(name), LOG)
         present = Table.create_like(beside.present, name, built)
     files = [_below(beside.below, file, built.partition_columns()) for file in built.files()]

@@ -63,7 +63,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Handle:
-    """A handle on a table, the checkpoint it was opened with, and the process that did."""
+    """A handle on a table, the checkpoint it was opened with, what was asked of it, and the process that opened it."""
 
     delta: DeltaTable
     checkpoint: File
@@ -74,7 +74,8 @@ class Handle:
     def new(cls, uri: str, log: Log) -> Handle:
         """On the newest version. Raises what deltalake raises."""
         (checkpoint,) = _files(log, LAST_CHECKPOINT)
-        return cls(DeltaTable(uri), checkpoint)
+        delta = DeltaTable(uri)
+        return cls(delta, checkpoint)
 
 
 class Handles:

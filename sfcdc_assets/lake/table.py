@@ -159,16 +159,20 @@ class Table:
 
     @classmethod
     def create_like(cls, warehouse: Warehouse, name: str, other: Table) -> Table:
-        """A new empty table with the schema, the partition columns and the settings of another."""
-        return cls(
-            name,
-            DeltaTable.create(
+        """A new empty table with the schema, the partition columns and the settings of another. Raises
+        `ConcurrentCommit` when there is one already."""
+        try:
+            delta = DeltaTable.create(
                 warehouse.uri(name),
                 other.schema,
                 partition_by=other.partition_columns() or None,
                 configuration=dict(other._delta.metadata().configuration) or None,
-            ),
-        )
+            )
+        except DeltaError as error:
+            if cls.open(warehouse, name) is None:
+                raise
+            raise ConcurrentCommit(name, "another process has created it meanwhile") from error
+        return cls(name, delta)
 
     @property
     def version(self) -> int:

@@ -6,14 +6,17 @@ they cost seconds. One clock, that the life itself moves, is everybody's: a life
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
@@ -21,6 +24,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_life import OrgLife
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
@@ -38,8 +42,9 @@ from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.pipeline.rebuilding.rebuild import rebuild_entity, remove_layers
+from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
 from sfcdc_assets_tests.pipeline.lives_plan import BatchPlan
-from sfcdc_assets_tests.pipeline.outside_client import compact, tables, z_order
+from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs, compact, tables, vacuum, z_order
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 CHANNEL = "/data/ChangeEvents"
@@ -51,16 +56,25 @@ watermark to yet must not have become visible by waiting for the stream."""
 SYNCS = 12
 """The most it takes until nothing is open: a failed read pauses, and so does what waits for it."""
 PAUSE_MS = 4_000_000
-MAINTAINED = 0.3
-"""Share of the rounds after which somebody else's client compacts the tables."""
+MAINTAINED, VACUUMED, CLEANED_UP = 0.3, 0.15, 0.15
+"""Shares of the rounds after which somebody else's client compacts some tables, deletes all files that their present
+versions do not need, or removes all commits before the present ones."""
+NIGHTS = 0.25
+"""Share of the rounds that are followed by maintenance of our own."""
+DEATHS, MEETINGS = 0.35, 0.25
+"""Shares of the rounds, nights and rebuilds in which the process dies before some commit, and another one goes on; or
+another one does all of its work before some commit of the first."""
+COMMITS = 60
+"""How many a round is taken to have, before one has been counted."""
 
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """A snapshot of an entity: its watermark, when it was begun and done by the life's clock, the fields it read, and
-    how many silent changes there were before it."""
+    """A snapshot of an entity: its number, its watermark, when it was begun and done by the life's clock, the fields it
+    read, and how many silent changes there were before it."""
 
     entity: str
+    number: int
     position: int
     begun_at: int
     done_at: int
@@ -86,6 +100,14 @@ class Diary:
     kinds: list[str] = field(default_factory=list)
     packed: int = 0
     """Files."""
+    deaths: list[str] = field(default_factory=list)
+    """The tables that were about to be committed to."""
+    meetings: list[str] = field(default_factory=list)
+    """The same, of two processes at once, with what the second one did."""
+    retries: int = 0
+    """How often the first of the two found that it has to begin again."""
+    unreadable: dict[str, int] = field(default_factory=dict)
+    """Table -> the oldest version that can still be read, where others have seen to that."""
 
 
 class Life(ApplyListener):
@@ -97,8 +119,6 @@ class Life(ApplyListener):
         org: EmulatedOrg,
         clock: SimulatedClock,
         server: EmulatorServer,
-        connected: OrgConnection,
-        poller: Poller,
         warehouse: Warehouse,
         spark: SparkSession | None,
     ) -> None:
@@ -107,12 +127,17 @@ class Life(ApplyListener):
         self.clock = clock
         self.warehouse = warehouse
         self.diary = Diary()
-        self._connected = connected
-        self._poller = poller
+        self._connected: OrgConnection
+        self._poller: Poller
         self._spark = spark
         self._dice = Random(f"life and its pipeline:{plan.seed}")
         self._outside = Random(f"outside:{plan.seed}")
         self._night = Random(f"nights:{plan.seed}")
+        self._fate = Random(f"deaths and meetings:{plan.seed}")
+        self._commits: dict[str, int] = {}
+        """How many the last round, night or rebuild had in which nothing happened."""
+        self._silent: dict[tuple[str, int], int] = {}
+        """Entity and number of a snapshot -> how many silent changes there were before it was begun."""
         self._life = OrgLife(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
         self._restless = 0
         self._known: Collection[str] = ()
@@ -128,24 +153,81 @@ class Life(ApplyListener):
             if is_last:
                 self._touch_every_entity()
             self._restless = 0 if is_last else self._dice.choice((0, 0, 1, 3))
-            self.sync()
+            self._with_fate("round", self.sync, (self.sync, self.night, self._be_compacted))
             self._be_maintained()
-            if self._night.random() < 0.25:
-                self.maintain()
+            if self._night.random() < NIGHTS:
+                self._with_fate("night", self.night, (self.sync,))
 
-    def maintain(self) -> None:
-        """A night; small files count as full, so that there is more than one."""
-        full = self._night.choice((2, 5, 500)) * SMALLEST_BYTES
+    def night(self) -> None:
+        """Maintenance; small files count as full, so that there is more than one."""
+        full, at_once = self._night.choice((2, 5, 500)) * SMALLEST_BYTES, len(self.diary.meetings)
         for done in maintain(self.warehouse, Retention(7), self.clock(), full):
-            assert (done.problem, done.left) == (None, None), done
+            assert done.problem is None, done
+            assert done.left is None or len(self.diary.meetings) > at_once, done
             self.diary.packed += done.packed
 
+    @contextmanager
+    def process(self) -> Iterator[None]:
+        """A process with connections and a memory of its own; the one that was before goes on after it."""
+        before = (self._connected, self._poller, self._known, self._open) if hasattr(self, "_poller") else None
+        with (
+            another_memory(),
+            connect(load_settings()) as self._connected,
+            Poller(self.warehouse, self._connected, SETTLE) as self._poller,
+        ):
+            self._known, self._open = (), False
+            try:
+                yield
+            finally:
+                if before is not None:
+                    self._connected, self._poller, self._known, self._open = before
+
+    def _with_fate(self, name: str, work: Callable[[], None], others: Sequence[Callable[[], None]]) -> None:
+        """Do a work that may be run again, some commit of which may be the end of a process, or find another one at
+        work on the same tables. In the end it is done."""
+        fate, number = self._fate.random(), self._fate.randint(1, self._commits.get(name, COMMITS))
+        if fate < DEATHS:
+            with suppress(Died), self.process(), before_commit(number, die) as commits:
+                work()
+            self.diary.deaths += [f"{name}: {commits.happened_at}"] if commits.happened_at else []
+        elif fate < DEATHS + MEETINGS:
+            other = self._fate.choice(others)
+            with before_commit(number, partial(self._meet, name, other)) as commits:
+                try:
+                    work()
+                except ConcurrentCommit:
+                    self.diary.retries += 1
+        with before_commit(0, die) as commits:
+            work()
+        if fate >= DEATHS + MEETINGS:
+            self._commits[name] = max(1, commits.begun)
+
+    def _meet(self, name: str, other: Callable[[], None]) -> None:
+        self.diary.meetings.append(f"{name}: {other.__name__}")
+        with self.process():
+            other()
+
     def _be_maintained(self) -> None:
-        """In some lives another Delta client compacts or orders the tables. (It does not vacuum: cuts are read.)"""
+        """What other Delta clients may do to the tables between two rounds."""
         if self._outside.random() < MAINTAINED:
+            self._be_compacted()
+        if self._outside.random() < VACUUMED:
             for table in tables(self.warehouse.folder):
-                if len(table.file_uris()) > 1:
-                    self._outside.choice((compact, z_order))(table)
+                self._only_readable_from(table)
+                vacuum(table)
+        if self._outside.random() < CLEANED_UP:
+            for table in tables(self.warehouse.folder):
+                self._only_readable_from(table)
+            clean_up_logs(self.warehouse.folder, time.time())
+
+    def _be_compacted(self) -> None:
+        for table in tables(self.warehouse.folder):
+            if len(table.file_uris()) > 1:
+                self._outside.choice((compact, z_order))(table)
+
+    def _only_readable_from(self, table: DeltaTable) -> None:
+        name = Path(unquote(urlsplit(table.table_uri).path)).relative_to(self.warehouse.folder)
+        self.diary.unreadable[str(name)] = table.version()
 
     def sync(self) -> None:
         """What the sensor's ticks and their runs do, until nothing is left to do."""
@@ -176,9 +258,12 @@ class Life(ApplyListener):
         for entity in self.warehouse.entities("current_state"):
             if self._dice.random() < 0.3:
                 remove_layers(self.warehouse, entity)
-            rebuild_entity(self.warehouse, entity, CHANNEL, partial(self._apply_to, entity))
+            self._with_fate("rebuild", partial(self._rebuild, entity), (self.sync, self.night))
         self._open = True
         self.sync()
+
+    def _rebuild(self, entity: str) -> None:
+        rebuild_entity(self.warehouse, entity, CHANNEL, partial(self._apply_to, entity))
 
     def drained(self, report: LandingReport) -> None:
         """The org does not wait for what comes after."""
@@ -215,23 +300,43 @@ class Life(ApplyListener):
     def _take_snapshots(self, states: Iterable[EntityState]) -> None:
         watermarks = Watermarks(self.warehouse, self._poller, self.plan.visibility)
         for state in [state for state in states if state.needs_snapshot]:
-            begun, silent = self.clock(), len(self.org.silent_changes())
-            report = take_snapshot(
-                self.warehouse,
-                self._connected,
-                state.entity,
-                state.channel,
-                lambda position, channel=state.channel: watermarks.of(channel, position),
-                spark=self._session,
-                lag_ms=longest_lag_ms(self.plan.visibility),
-            )
-            taken = Snapshots.open(self.warehouse, state.entity)
+            with self._noted(state.entity):
+                take_snapshot(
+                    self.warehouse,
+                    self._connected,
+                    state.entity,
+                    state.channel,
+                    lambda position, channel=state.channel: watermarks.of(channel, position),
+                    spark=self._session,
+                    lag_ms=longest_lag_ms(self.plan.visibility),
+                )
+
+    @contextmanager
+    def _noted(self, entity: str) -> Iterator[None]:
+        """Note the snapshot that is taken, also where its last commit is the last thing that a process does; one that
+        is gone on with was begun by another."""
+        silent = len(self.org.silent_changes())
+        try:
+            yield
+        finally:
+            taken = Snapshots.open(self.warehouse, entity)
             progress = taken.progress() if taken else None
-            assert progress is not None
-            fields = frozenset(progress.fields)
-            self.diary.snapshots.append(
-                SnapshotTaken(state.entity, report.position, begun, self.clock(), fields, silent)
-            )
+            if progress is not None:
+                number = progress.snapshot_number
+                before = self._silent.setdefault((entity, number), silent)
+                is_noted = any((each.entity, each.number) == (entity, number) for each in self.diary.snapshots)
+                if progress.complete and not is_noted:
+                    self.diary.snapshots.append(
+                        SnapshotTaken(
+                            entity,
+                            number,
+                            progress.position,
+                            progress.started_at_ms,
+                            self.clock(),
+                            frozenset(progress.fields),
+                            before,
+                        )
+                    )
 
     def _catch_up(self, known: dict[str, str]) -> None:
         CatchUp(
@@ -274,8 +379,8 @@ def opened(plan: BatchPlan, folder: Path, authority: Path, spark: SparkSession |
         with server, clock.followed(server), pytest.MonkeyPatch.context() as patch:
             for name, value in server.client_environment().items():
                 patch.setenv(name, value)
-            warehouse = Warehouse(str(folder))
-            with connect(load_settings()) as connected, Poller(warehouse, connected, SETTLE) as poller:
-                yield Life(plan, org, clock, server, connected, poller, warehouse, spark)
+            life = Life(plan, org, clock, server, Warehouse(str(folder)), spark)
+            with life.process():
+                yield life
     finally:
         org.close()
