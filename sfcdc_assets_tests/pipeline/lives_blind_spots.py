@@ -10,8 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from sfcdc_assets.emulator.transaction import Transaction
+from sfcdc_assets.state.distrust import SAYS_NOTHING
 from sfcdc_assets_tests.pipeline.lives import Life, SnapshotTaken
 from sfcdc_assets_tests.pipeline.lives_tables import ms, rows_of
 from sfcdc_assets_tests.pipeline.oracle import column_fields
@@ -45,6 +47,7 @@ class BlindSpots:
 
     def __init__(self, life: Life) -> None:
         self._life = life
+        self._read: dict[str, list[dict[str, Any]]] = {}
         self._transactions = list(life.org.transactions())
         self._times = {each.commit_number: each.commit_timestamp for each in self._transactions}
         self._touched: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -137,12 +140,17 @@ class BlindSpots:
                 yield from self._not_read(entity, record_id, since, until)
 
     def _record_doubt(self, entity: str, record_id: str, opened: int, since: int) -> Iterator[BlindSpot]:
+        """Until a reading that is believed: a snapshot that opens a doubt about a record does not end it."""
+        rows = [row for row in self._rows(f"snapshot/{entity}") if row["Id"] == record_id]
+        distrusted = {row["_snapshot"] for row in rows if (row["_unread"] or [None])[0] == SAYS_NOTHING}
         reads = [
-            ms(row["_read_at"])
-            for row in rows_of(self._life.warehouse, f"snapshot/{entity}")
-            if row["Id"] == record_id and row["_position"] >= opened
+            ms(row["_read_at"]) for row in rows if row["_position"] >= opened and row["_snapshot"] not in distrusted
         ]
-        reads += [s.done_at for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened]
+        reads += [
+            s.done_at
+            for s in self._life.diary.snapshots
+            if s.entity == entity and s.position >= opened and s.number not in distrusted
+        ]
         until = min(reads, default=inf)
         yield BlindSpot(entity, record_id, None, since, until, "doubt")
         yield from self._not_read(entity, record_id, since, until)
@@ -166,7 +174,13 @@ class BlindSpots:
             yield BlindSpot(entity, record_id, name, since, read.done_at if read else inf, "not read")
 
     def _event_times(self) -> list[tuple[int, int]]:
-        return [(row["position"], ms(row["commit_timestamp"])) for row in rows_of(self._life.warehouse, "raw_events")]
+        return [(row["position"], ms(row["commit_timestamp"])) for row in self._rows("raw_events")]
+
+    def _rows(self, table: str) -> list[dict[str, Any]]:
+        """Read once."""
+        if table not in self._read:
+            self._read[table] = rows_of(self._life.warehouse, table)
+        return self._read[table]
 
     def _first_reading(self, entity: str, name: str, since: float) -> SnapshotTaken | None:
         found = (s for s in self._life.diary.snapshots if s.entity == entity and name in s.fields)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets_tests.pipeline.quiet_life import LONGEST_LAG_MS, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, LONGEST_LAG_MS, QuietLife, quiet
 
 
 @pytest.fixture
@@ -54,6 +54,19 @@ def test_a_snapshot_with_such_rows_heals_too(life: QuietLife) -> None:
     life.snapshot()
     life.catch_up()
     assert [doubt["reason"] for doubt in life.open_doubts().values()] == ["stale_snapshot"]
+    life.clock.advance(LONGEST_LAG_MS)
+    life.catch_up()
+    life.assert_equal()
+
+
+def test_a_new_record_of_whose_event_the_kind_is_unknown_is_not_taken_to_be_deleted_while_rest_lags(
+    life: QuietLife,
+) -> None:
+    life.settings(modstamp_delay=0, rest_delay=60_000)
+    life.server.faults.arm(Fault.UNKNOWN_CHANGE_TYPE)
+    with life.org.transaction() as work:
+        work.create(ENTITY, {"Name": "not shown yet"})
+    life.catch_up()
     life.clock.advance(LONGEST_LAG_MS)
     life.catch_up()
     life.assert_equal()

@@ -18,6 +18,7 @@ import pyarrow as pa
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.pipeline.org_reads.vanished import TELL_OF_DELETES
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.state.changes import names_one_record
 from sfcdc_assets.state.distrust import Distrusted
@@ -27,8 +28,6 @@ SKEW = timedelta(seconds=2)
 """Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two."""
 USUAL_LAGS = 60
 """So many times SFCDC_VISIBILITY_SECONDS (five minutes by default) after an event a read surely shows it."""
-SAYS_ALIVE = ("CREATE", "UPDATE", "UNDELETE", "GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
-"""Events after which a record is there."""
 
 _EVENT = ["record_ids", "position", "change_type", "commit_timestamp", "received_at", "transaction_key"]
 
@@ -67,9 +66,9 @@ def older_than_events(rows: pl.DataFrame, events: pl.DataFrame) -> set[str]:
 
 
 def said_alive(events: pl.DataFrame) -> set[str]:
-    """Ids of the records that are there, by their last event."""
+    """Ids of the records that may be there, by their last event; it may be of a kind that is not known."""
     last = events.unique("record_id", keep="last", maintain_order=True)
-    return set(last.filter(pl.col("change_type").is_in(SAYS_ALIVE))["record_id"].to_list())
+    return set(last.filter(~pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
 
 
 def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) -> set[str]:
