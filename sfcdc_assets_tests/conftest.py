@@ -14,6 +14,7 @@ settings.register_profile("suite", deadline=None, print_blob=True)
 settings.load_profile("suite")
 
 LIVES = 40
+CRASHES = 12
 LIFE_GROUPS = 8
 """Pieces of the lives that workers take."""
 SLOW_FIRST = ("sfcdc_assets_tests/cli/", "sfcdc_assets_tests/ui/", "sfcdc_assets_tests/pipeline/")
@@ -25,6 +26,7 @@ _LIFE = re.compile(r"::test_a_life\[(\d+)\]")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--lives 5000` in a spare night, `--life-seed 17` to see one again."""
     parser.addoption("--lives", type=int, default=LIVES, help=f"random lives of an org to replay (default: {LIVES})")
+    parser.addoption("--crashes", type=int, default=CRASHES, help=f"random crashes (default: {CRASHES})")
     parser.addoption("--life-seed", type=int, default=None, help="the seed of the one life to replay")
 
 

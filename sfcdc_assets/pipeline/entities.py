@@ -14,7 +14,7 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake import current_state
 from sfcdc_assets.lake.channel_filters import note_filters
 from sfcdc_assets.lake.checkpoint import Checkpoint
-from sfcdc_assets.lake.gap_reconciliation import due, entity_doubts, holding_doubts
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -81,6 +81,8 @@ class EntityState:
     entity_doubt: int | None
     blocked_from: int | None
     doubt_marked: int
+    doubt_answered: bool = False
+    """A doubt about the entity is open that a snapshot in the table has answered: a run ended before it was closed."""
     refused: str | None = None
     """Why the last read of the entity was refused or is not believed; None when nothing is."""
     snapshot_refused: bool = False
@@ -110,14 +112,14 @@ class EntityState:
 
     @property
     def has_work(self) -> bool:
-        """Complete events, a snapshot or read-backs are not in the table yet, records in doubt can be read back, fields
-        have changed, or there is something in the tables that may not be there."""
+        """Complete events, a snapshot or read-backs are not in the table yet, records in doubt can be read back, a
+        doubt is to be closed, fields have changed, or there is something in the tables that may not be there."""
         if self.snapshot_complete == 0 or self.channel_changed:
             return False
         end = self.complete if self.blocked_from is None else min(self.complete, self.blocked_from - 1)
         unmarked = self.blocked_from is not None and self.blocked_from > self.doubt_marked
         waiting = self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
-        return waiting or unmarked or self.layout_changed or self.privacy_changed
+        return waiting or unmarked or self.doubt_answered or self.layout_changed or self.privacy_changed
 
     @property
     def pending_reads(self) -> bool:
@@ -176,6 +178,10 @@ def _state(tables: OpenTables, channel: str, landed: int, complete: int, now_ms:
         entity_doubt=max(entity_doubts(doubts, channel, watermark), default=None),
         blocked_from=max(holding_doubts(doubts, channel, watermark), default=None),
         doubt_marked=checkpoint.doubted,
+        doubt_answered=any(
+            doubt.record_id == ENTITY and not doubt.refuses_a_read and doubt.position_on(channel) <= watermark
+            for doubt in doubts
+        ),
         refused=refusals[-1].detail if refusals else None,
         snapshot_refused=any(doubt.attempts for doubt in refusals),
         paused=any(doubt.due_at > now_ms for doubt in refusals),

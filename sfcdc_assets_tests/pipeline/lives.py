@@ -125,6 +125,7 @@ class Life(ApplyListener):
         self.plan = plan
         self.org = org
         self.clock = clock
+        self.server = server
         self.warehouse = warehouse
         self.diary = Diary()
         self._connected: OrgConnection
@@ -148,7 +149,7 @@ class Life(ApplyListener):
         """All of it: a round of steps and a sync, a few times. In the last round every entity changes once more, so
         that its newest schema is known."""
         for number, steps in enumerate(self.plan.steps, 1):
-            self._step(steps)
+            self.step(steps)
             is_last = number == len(self.plan.steps)
             if is_last:
                 self._touch_every_entity()
@@ -268,13 +269,14 @@ class Life(ApplyListener):
     def drained(self, report: LandingReport) -> None:
         """The org does not wait for what comes after."""
         steps, self._restless = self._restless, 0
-        self._step(steps)
+        self.step(steps)
 
     def brought_up_to_date(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
         """What is in doubt goes on in the next run."""
         self._open |= bool(report.open_doubts)
 
-    def _step(self, steps: int) -> None:
+    def step(self, steps: int) -> None:
+        """Let the org live on."""
         for _ in range(steps):
             self.clock.advance(self._dice.choice((0, 0, 300, 1_000, 2_500, 60_000)))
             self.diary.kinds.append(self._life.step().kind)

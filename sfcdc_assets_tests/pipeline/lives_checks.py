@@ -13,7 +13,7 @@ from typing import Any
 from sfcdc_assets_tests.pipeline.lives import Life
 from sfcdc_assets_tests.pipeline.lives_blind_spots import BlindSpots
 from sfcdc_assets_tests.pipeline.lives_tables import ms, rows_of, versions_of
-from sfcdc_assets_tests.pipeline.oracle import Rows, expected_rows, living_at
+from sfcdc_assets_tests.pipeline.oracle import Rows, column_fields, expected_rows, living_at
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
 
 INSTANTS = 5
@@ -183,6 +183,7 @@ def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:
             layer,
             [row for row in rows_of(life.warehouse, f"{layer}/{entity}") if (entity, row.get("field")) not in retyped],
             hidden[entity],
+            names_new(life, entity),
         )
         for layer in LAYERS
         for entity in life.warehouse.entities(layer)
@@ -195,7 +196,17 @@ def names_hidden(life: Life, entity: str) -> frozenset[str]:
     return frozenset().union(*(each.names for each in life.diary.hidden if each.entity == entity))
 
 
-def by_key(layer: str, rows: Iterable[dict[str, Any]], hidden: frozenset[str]) -> dict[str, dict[str, Any]]:
+def names_new(life: Life, entity: str) -> frozenset[str]:
+    """Fields that the object did not have from the beginning. Of a version from before such a field came, a table that
+    is rebuilt may name it among those whose values are certain: it has the column from the beginning."""
+    first = life.org.definitions_at(0).get(entity)
+    old = {field.name for field in column_fields(first)} if first is not None else set[str]()
+    return frozenset(field.name for field in column_fields(life.org.definitions[entity])) - old
+
+
+def by_key(
+    layer: str, rows: Iterable[dict[str, Any]], hidden: frozenset[str], new: frozenset[str] = frozenset()
+) -> dict[str, dict[str, Any]]:
     """Rows by what they are about."""
     found = {}
     for row in rows:
@@ -205,11 +216,10 @@ def by_key(layer: str, rows: Iterable[dict[str, Any]], hidden: frozenset[str]) -
         fields = row.get("_changed_fields")
         description = row if fields is None else {**row, "_changed_fields": sorted({*fields} - hidden)}
         certain = row.get("_certain_fields")
-        description = {
-            **description,
-            "_certain_fields": None if certain is None else sorted({*certain} - hidden),
-            "_batch": None,
-        }
+        if "_certain_fields" in row:
+            known = values(row).keys() if certain is None else certain
+            description = {**description, "_certain_fields": sorted({*known} - hidden - new - {"Id"})}
+        description = {**description, "_batch": None}
         found[key] = (
             description if layer != "history" else {name: description[name] for name in description.keys() - hidden}
         )

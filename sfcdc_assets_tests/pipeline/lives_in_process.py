@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyarrow import fs
 
+from sfcdc_assets.lake import schemas
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.pipeline.applying import apply_changes, plan
 from sfcdc_assets.pipeline.schemas import evolve
 from sfcdc_assets.salesforce import session
@@ -43,6 +46,21 @@ def _roots(ca_file: Path | None) -> ssl.SSLContext:
 def with_roots_read_once(patch: pytest.MonkeyPatch) -> None:
     """Public certificates take 50 ms to read."""
     patch.setattr(session, "trusted_roots", _roots)
+
+
+def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
+    """Every step of a run reads the schemas, 60 times in a short life; a version of their table is read once."""
+    scan, read = Table.scan, dict[tuple[str, int, int], pa.Table]()
+
+    def once(table: Table, *arguments: Any, **options: Any) -> pa.Table:
+        if table.name != schemas.NAME:
+            return scan(table, *arguments, **options)
+        key = (table._delta.table_uri, table.created_ms, table.version)
+        if key not in read:
+            read[key] = scan(table)
+        return read[key]
+
+    patch.setattr(Table, "scan", once)
 
 
 def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets_tests.pipeline.lives_tables import versions_of
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
@@ -100,3 +101,21 @@ def test_dying_between_any_two_commits_leaves_the_tables_true(
     before = life.layers()
     life.rebuild()
     assert life.layers() == before
+
+
+def test_a_doubt_about_the_entity_is_closed_by_the_next_run_when_the_process_died_before_it_closed_it(
+    life: QuietLife,
+) -> None:
+    life.server.faults.arm(Fault.OVERFLOW)
+    update(life)
+    life.catch_up()
+    life.snapshot()
+    with pytest.raises(Died), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ledger, "heal", _die)
+        life.catch_up()
+    life.catch_up()
+    life.assert_equal()
+
+
+def _die(*_: object) -> None:
+    raise Died

@@ -15,7 +15,11 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets_tests.pipeline.lives import opened
 from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_gives_the_same_rows, layers_of
-from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.lives_in_process import (
+    with_roots_read_once,
+    with_schemas_read_once,
+    without_spark,
+)
 from sfcdc_assets_tests.pipeline.lives_plan import plan_of
 
 WITH_SPARK = 2
@@ -51,6 +55,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """What costs much, and has nothing to do with what is shown, is done once."""
     with_roots_read_once(monkeypatch)
+    with_schemas_read_once(monkeypatch)
 
 
 def test_a_life(life_seed: int, folder: Path, authority: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def in_another_process(work: Callable[[], None]) -> None:
         work()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [rebuild, rebuild_of_removed_layers, partial(change, text="own"), night])
 def test_a_run_before_any_commit_of_another_work_leaves_the_right_tables(
     life: QuietLife, first: Callable[[QuietLife], None]
@@ -80,4 +81,4 @@ def test_a_run_before_any_commit_of_another_work_leaves_the_right_tables(
         before = life.layers()
         rebuild(life)
         assert life.layers() == before, f"after a run before commit {number} to {commits.happened_at}"
-    assert 3 < number < MOST - 1
+    assert 3 <= number < MOST - 1, "each commit had its turn"
