@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 LIVES ?= 2000
+CRASHES ?= 200
 
 .PHONY: demo test test-slow soak dev check java
 
@@ -16,6 +17,7 @@ test-slow: java .venv/installed
 
 soak: java .venv/installed
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/test_lives.py --lives $(LIVES) --numprocesses 2
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/test_crashes.py --crashes $(CRASHES) --numprocesses 2 --dist load
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.long_run
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.large_transaction
 

@@ -20,7 +20,7 @@ LIFE_GROUPS = 8
 SLOW_FIRST = ("sfcdc_assets_tests/cli/", "sfcdc_assets_tests/ui/", "sfcdc_assets_tests/pipeline/")
 """Folders whose files take minutes: begun last they would leave a worker idle."""
 
-_LIFE = re.compile(r"::test_a_life\[(\d+)\]")
+_LIFE = re.compile(r"::(?:test_a_life|test_tables_are_the_org_after_every_crash)\[(\d+)\]")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

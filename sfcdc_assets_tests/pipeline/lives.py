@@ -171,12 +171,8 @@ class Life(ApplyListener):
     def process(self) -> Iterator[None]:
         """A process with connections and a memory of its own; the one that was before goes on after it."""
         before = (self._connected, self._poller, self._known, self._open) if hasattr(self, "_poller") else None
-        with (
-            another_memory(),
-            connect(load_settings()) as self._connected,
-            Poller(self.warehouse, self._connected, SETTLE) as self._poller,
-        ):
-            self._known, self._open = (), False
+        with another_memory(), connect(load_settings()) as org, Poller(self.warehouse, org, SETTLE) as poller:
+            self._connected, self._poller, self._known, self._open = org, poller, (), False
             try:
                 yield
             finally:

@@ -44,8 +44,10 @@ def _roots(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def with_roots_read_once(patch: pytest.MonkeyPatch) -> None:
-    """Public certificates take 50 ms to read."""
+    """Public certificates take 50 ms to read; of a bundle that the environment names, for each connection."""
     patch.setattr(session, "trusted_roots", _roots)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        patch.delenv(name, raising=False)
 
 
 def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
