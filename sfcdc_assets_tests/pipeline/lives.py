@@ -154,7 +154,7 @@ class Life(ApplyListener):
             if is_last:
                 self._touch_every_entity()
             self._restless = 0 if is_last else self._dice.choice((0, 0, 1, 3))
-            self._with_fate("round", self.sync, (self.sync, self.night, self._be_compacted))
+            self._with_fate("round", self.sync, (self.sync, self.night, self._be_compacted, self._rebuild_all))
             self._be_maintained()
             if self._night.random() < NIGHTS:
                 self._with_fate("night", self.night, (self.sync,))
@@ -258,6 +258,10 @@ class Life(ApplyListener):
             self._with_fate("rebuild", partial(self._rebuild, entity), (self.sync, self.night))
         self._open = True
         self.sync()
+
+    def _rebuild_all(self) -> None:
+        for entity in self.warehouse.entities("current_state"):
+            self._rebuild(entity)
 
     def _rebuild(self, entity: str) -> None:
         rebuild_entity(self.warehouse, entity, CHANNEL, partial(self._apply_to, entity))
