@@ -133,7 +133,7 @@ class Crashes:
     def a_schema_change(self) -> None:
         """A new field with values that no event tells of, or another type of the last one, or its end."""
         entity, setup = self._entities[0], self._org.setup
-        if not self._org.records(entity):
+        if not any(True for _ in self._org.records(entity)):
             return  # an object without changes is described once a day
         name = f"Crash_{self._fields // 3}__c"
         kind, self._fields = self._fields % 3, self._fields + 1
