@@ -15,6 +15,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import known_losses, lose_checkpoint
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
+from sfcdc_assets_tests.process_death import Died
 
 NOW = 1_800_000_000_000
 
@@ -52,15 +53,12 @@ def test_every_lost_checkpoint_is_kept_with_who_was_not_read_again_since(warehou
 def test_a_crash_before_the_order_is_broken_repeats_all_and_notes_it_once(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
     def die(*_: object) -> None:
-        raise Killed
+        raise Died
 
     with monkeypatch.context() as patch:
         patch.setattr(RawEvents, "lose_checkpoint", die)
-        with pytest.raises(Killed):
+        with pytest.raises(Died):
             lose(warehouse, "expired")
     assert RawEvents.open(warehouse).checkpoint(CHANNEL).position == 2
     lose(warehouse, "expired")

@@ -12,10 +12,7 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs
 from sfcdc_assets_tests.pipeline.quiet_life import QuietLife, quiet
-
-
-class Died(BaseException):
-    """The process ended here."""
+from sfcdc_assets_tests.process_death import Died
 
 
 @pytest.fixture

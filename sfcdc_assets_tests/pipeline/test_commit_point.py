@@ -16,13 +16,10 @@ from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets_tests.pipeline.lives_tables import versions_of
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+from sfcdc_assets_tests.process_death import Died
 
 COMMITS = 16
 """More than any of the steps below makes."""
-
-
-class Died(BaseException):
-    """The process ended here."""
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.process_death import Died
 
 
 def payload(pipeline: EmulatedPipeline, number: int) -> bytes:
@@ -56,17 +57,13 @@ def test_an_event_in_a_schema_the_org_does_not_give_out_does_not_stop_the_stream
     assert [row["position"] for row in synced.scan("quarantine")] == [1]
 
 
-class Killed(BaseException):
-    """The process is gone: nothing catches this."""
-
-
 def test_no_position_is_given_to_two_events_when_landing_died_between_its_commits(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event is in quarantine at a position that was never given out; it comes again, and is given another one."""
 
     def die(*_: object) -> None:
-        raise Killed
+        raise Died
 
     account = ids(synced.org, "Account")[0]
     synced.server.faults.arm(Fault.GARBLED_HEADER)
@@ -74,7 +71,7 @@ def test_no_position_is_given_to_two_events_when_landing_died_between_its_commit
         one.update("Account", account, {"Name": "cannot be read"})
     with monkeypatch.context() as patch:
         patch.setattr(RawEvents, "commit", die)
-        with pytest.raises(Killed):
+        with pytest.raises(Died):
             synced.sensor_tick()
     OPEN_CHANNELS.close()
     RawEvents.open(Warehouse(str(synced.warehouse))).skip_to(CHANNEL, 1)
