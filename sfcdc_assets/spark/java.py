@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 from sfcdc_assets.errors import SfcdcError
 
@@ -31,6 +32,12 @@ def check_java() -> int:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.access(java, os.X_OK):
         raise JavaMissing(f"JAVA_HOME={home} has no bin/java" if home else "no java is on PATH")
+    return _version_of(java)
+
+
+@cache
+def _version_of(java: str) -> int:
+    """Asked once: every sync and every session checks, and each time a JVM would start for it."""
     try:
         description = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
