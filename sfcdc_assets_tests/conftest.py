@@ -9,16 +9,33 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from sfcdc_assets_tests.cpu_budget import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary
+
+__all__ = ["pytest_runtest_call", "pytest_runtest_setup", "pytest_terminal_summary"]
+
 # Machines under load are slow, not wrong; a failing example prints how to run it again.
-settings.register_profile("suite", deadline=None, print_blob=True)
+settings.register_profile("suite", deadline=None, print_blob=True, max_examples=50)
+settings.register_profile("thorough", settings.get_profile("suite"), max_examples=2000)
 settings.load_profile("suite")
 
 LIVES = 40
 CRASHES = 12
 LIFE_GROUPS = 8
 """Pieces of the lives that workers take."""
-SLOW_FIRST = ("sfcdc_assets_tests/cli/", "sfcdc_assets_tests/ui/", "sfcdc_assets_tests/pipeline/")
-"""Folders whose files take minutes: begun last they would leave a worker idle."""
+LONGEST_FIRST = (
+    "ui/test_dagster_ui.py",
+    "test_docs.py",
+    "pipeline/test_killed_sync.py",
+    "pipeline/test_commit_point.py",
+    "pipeline/test_stopped_command.py",
+    "sensors/test_open_channels.py",
+    "pipeline/",
+    "cli/",
+    "sensors/",
+    "maintenance/",
+)
+"""Files, then folders of files, that take longest: begun last they would leave a worker idle. What starts processes of
+its own waits for most of its time, and comes first of all, while the other worker has files that do not."""
 
 _LIFE = re.compile(r"::(?:test_a_life|test_tables_are_the_org_after_every_crash)\[(\d+)\]")
 
@@ -28,17 +45,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lives", type=int, default=LIVES, help=f"random lives of an org to replay (default: {LIVES})")
     parser.addoption("--crashes", type=int, default=CRASHES, help=f"random crashes (default: {CRASHES})")
     parser.addoption("--life-seed", type=int, default=None, help="the seed of the one life to replay")
+    parser.addoption("--with-spark", action="store_true", help="apply every batch of the pipeline's tests in Spark")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow files come first, and what fills the gaps at the end last; needs `--no-loadscope-reorder`."""
+    """What takes longest comes first, and what fills the gaps at the end last; needs `--no-loadscope-reorder`."""
     items.sort(key=lambda item: _turn(item.nodeid))
 
 
 def _turn(nodeid: str) -> int:
     if _LIFE.search(nodeid):
-        return 2
-    return 0 if nodeid.startswith(SLOW_FIRST) else 1
+        return len(LONGEST_FIRST) + 1
+    path = nodeid.partition("sfcdc_assets_tests/")[2]
+    return next((turn for turn, start in enumerate(LONGEST_FIRST) if path.startswith(start)), len(LONGEST_FIRST))
 
 
 class ByFileButLives(LoadScopeScheduling):

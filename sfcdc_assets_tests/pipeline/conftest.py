@@ -1,4 +1,9 @@
-"""One Spark for all tests, because a JVM takes seconds; an org, a warehouse and a Dagster instance for each."""
+"""An org, a warehouse and a Dagster instance for each test; Spark only for the modules whose tests ask for it.
+
+A job of Spark takes a second, whatever it does, and a JVM six. So batches are applied in this process by the functions
+of Spark's tasks, unless a test of the module asks for the fixture `spark`; then all of its tests have jobs of Spark.
+With `--with-spark` all tests have.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,11 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import (
-    SPARK_OF_TESTS,
+    batches_in_this_process,
     make_pipeline,
     new_org,
     no_settings_but_the_tests_own,
+    only_settings_of_tests,
     opened_org,
     served,
 )
@@ -32,21 +38,31 @@ ENDED_AT = "ended_at_ms"
 def spark() -> Iterator[SparkSession]:
     """The project's own session, started once."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in SPARK_OF_TESTS.items():
-            patch.setenv(name, value)
+        only_settings_of_tests(patch)
         session = spark_session(load_settings())
     yield session
     session.stop()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def applied_by(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Who applies the batches of a module's tests: jobs of Spark, or this process."""
+    of_this_module = (item for item in request.session.items if item.path == request.path)
+    asked_for = any("spark" in getattr(item, "fixturenames", ()) for item in of_this_module)
+    if asked_for or request.config.getoption("--with-spark"):
+        request.getfixturevalue("spark")
+        yield
+    else:
+        with batches_in_this_process():
+            yield
+
+
 @pytest.fixture(scope="session")
-def day_zero(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def day_zero(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an org of two objects and a warehouse that equals it; tests work on copies, never on it."""
     folder = tmp_path_factory.mktemp("day_zero") / "org"
     org = new_org(folder, ("Account", "Contact"), records=30)
-    with pytest.MonkeyPatch.context() as patch, served(org, folder, patch) as pipeline:
-        for name, value in SPARK_OF_TESTS.items():
-            patch.setenv(name, value)
+    with pytest.MonkeyPatch.context() as patch, batches_in_this_process(), served(org, folder, patch) as pipeline:
         patch.chdir(folder)
         pipeline.sync()
         (folder / ENDED_AT).write_text(str(org.clock()))
@@ -54,7 +70,7 @@ def day_zero(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture
-def pipeline(spark: SparkSession, make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline:
+def pipeline(make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline:
     """A pipeline over two objects that was never run."""
     return make_pipeline("Account", "Contact")
 

@@ -6,15 +6,23 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from random import Random
+from typing import cast
 
 import dagster as dg
 import pytest
+from pyspark.sql import SparkSession
 
+from sfcdc_assets.cli import rebuild
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.resources import spark as spark_resource
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
+from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
 SEED = 23
 SPARK_OF_TESTS = {
@@ -26,12 +34,37 @@ SPARK_OF_TESTS = {
 @pytest.fixture(autouse=True)
 def no_settings_but_the_tests_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither the developer's environment nor a `.env` file nor DAGSTER_HOME is seen by a test."""
-    for name in list(os.environ):
-        if name.startswith(("SFCDC_", "DAGSTER_")):
-            monkeypatch.delenv(name)
-    for name, value in SPARK_OF_TESTS.items():
-        monkeypatch.setenv(name, value)
+    only_settings_of_tests(monkeypatch)
     monkeypatch.chdir(tmp_path)
+
+
+def only_settings_of_tests(patch: pytest.MonkeyPatch) -> None:
+    """A bundle of roots for `requests` would be read for each connection."""
+    for name in list(os.environ):
+        if name.startswith(("SFCDC_", "DAGSTER_")) or name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+            patch.delenv(name)
+    for name, value in SPARK_OF_TESTS.items():
+        patch.setenv(name, value)
+
+
+def session_of_tests() -> SparkSession:
+    """What batches of the module's tests are applied with: Spark's session, or something that stands for it."""
+    return spark_resource.spark_session(load_settings())
+
+
+def _no_session(settings: Settings) -> SparkSession:
+    return cast(SparkSession, object())
+
+
+@contextmanager
+def batches_in_this_process() -> Iterator[None]:
+    """Batches are applied by the functions of Spark's tasks in this process, and no JVM is started: for all that does
+    not depend on who runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_spark(patch, Random(SEED))
+        for module in (spark_resource, rebuild):
+            patch.setattr(module, "spark_session", _no_session)
+        yield
 
 
 @pytest.fixture
@@ -81,6 +114,7 @@ def served(org: EmulatedOrg, folder: Path, patch: pytest.MonkeyPatch) -> Iterato
     try:
         server = EmulatorServer(org, directory=folder)
         with server, dg.DagsterInstance.ephemeral() as instance, followed(org, server):
+            trust_only_the_org(patch)
             for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(warehouse)}.items():
                 patch.setenv(name, value)
             yield EmulatedPipeline(org, server, warehouse, instance)

@@ -22,6 +22,7 @@ from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
 from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 
 SETTLE = 1.0
 
@@ -46,7 +47,7 @@ class Copy:
             "Account",
             self.channel,
             lambda least: max(least, position),
-            spark=None,  # type: ignore[arg-type]  # nothing is rewritten
+            spark=session_of_tests,
             on_page=on_page,
             clock_ms=lambda: self.now,
         )
@@ -71,7 +72,7 @@ class Copy:
         channels = {"Account": self.channel}
 
         def apply(wanted: Sequence[ToApply]) -> Any:
-            return apply_entities(self.warehouse, None, self.org.privacy, wanted, "run")  # type: ignore[arg-type]
+            return apply_entities(self.warehouse, session_of_tests(), self.org.privacy, wanted, "run")
 
         def each(states: Any, work: Callable[[EntityState], None]) -> None:
             for state in states:

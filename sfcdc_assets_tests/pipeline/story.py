@@ -5,7 +5,6 @@ Most of what a sync costs is the same however much happened in the org, so much 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import (
     assert_same_rows,
     expected_rows,
 )
-from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS, new_org, served
+from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS, new_org, only_settings_of_tests, served
 
 VISIBILITY_SECONDS = "0.2"
 RETRIEVE = "/composite/sobjects"
@@ -46,9 +45,7 @@ Entry = dict[str, Any]
 def story(folder: Path, entities: Sequence[str], *, records: int = 12, seed: int = 23) -> Iterator[EmulatedPipeline]:
     """A pipeline over a new org, that was never run."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith(("SFCDC_", "DAGSTER_")):
-                patch.delenv(name)
+        only_settings_of_tests(patch)
         folder.mkdir(parents=True, exist_ok=True)
         patch.chdir(folder)
         with served(new_org(folder / "org", entities, records, seed), folder / "org", patch) as pipeline:

@@ -26,6 +26,7 @@ from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
+from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
 CHANNEL = "/data/ChangeEvents"
 SETTLE = 10.0
@@ -164,6 +165,7 @@ def stream(
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(folder / "warehouse")}.items():
             patch.setenv(name, value)
+        trust_only_the_org(patch)
         stack.enter_context(clock.followed(server))
         connected = stack.enter_context(connect(load_settings()))
         opened = Stream(org, clock, server, connected, folder / "warehouse")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
@@ -17,7 +16,7 @@ RECORDS = 30
 
 
 def test_an_accepted_org_takes_the_place_of_another_and_history_goes_on(
-    spark: SparkSession, make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = make_pipeline("Account", records=RECORDS, seed=23)
     monkeypatch.setenv("SFCDC_SETTLE_SECONDS", "0.5")

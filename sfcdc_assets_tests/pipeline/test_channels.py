@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from sfcdc_assets.cli.verify import verify_entities
 from sfcdc_assets.config import load_settings
@@ -25,6 +24,7 @@ from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 from sfcdc_assets_tests.pipeline.story import BULK, go_on, land_a_piece, ledger, make_channel, story, unhealed
 
 SEED = 61
@@ -32,7 +32,7 @@ SALES = "/data/Sales__chn"
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
     """Sales__chn has Account, enriched, and Case, which no other channel has; ChangeEvents has Account and Contact."""
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("channels"), ["Account", "Contact"], records=8, seed=SEED) as pipeline:
@@ -159,7 +159,7 @@ def test_what_befalls_a_channel_does_not_concern_an_object_that_another_one_feed
 
 
 def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when_they_change(
-    org: EmulatedPipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions of two channels have nothing to do with each other. Those of ChangeEvents are far ahead here."""
     drifted, other, third = ids(org.org, "Account")[:3]
@@ -176,7 +176,9 @@ def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when
     org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path=BULK, method="GET")
     with connect(load_settings()) as connected, pytest.raises(ApiLimitReached):
         # One that has its watermark on the old channel and must not be gone on with.
-        take_snapshot(Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6, spark=lambda: spark)
+        take_snapshot(
+            Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6, spark=session_of_tests
+        )
     org.server.rest_faults.disarm()
     channels(monkeypatch, CHANNEL, SALES)  # applies "first" again, if positions are mixed
     update(org, third, Site="after the first change of settings")

@@ -17,13 +17,11 @@ from sfcdc_assets.cli.ticks import RunFailed
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.lake.test_damage import cut_off, garble
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 
 
 @pytest.fixture
 def org(synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
     monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.2")
-    without_spark(monkeypatch, Random(3))
     return synced
 
 

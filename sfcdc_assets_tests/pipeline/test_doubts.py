@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
@@ -146,7 +145,7 @@ class Holes:
 
 
 @pytest.fixture(scope="module")
-def holes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holes]:
+def holes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holes]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("doubts"), TABLES, seed=SEED) as pipeline:
         description = Holes(pipeline)

@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from sfcdc_assets.cli.main import app
@@ -25,7 +24,7 @@ PARTS = 4
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
     """Tables in several parts, as large ones are."""
     print(f"seed {SEED}")
     with (

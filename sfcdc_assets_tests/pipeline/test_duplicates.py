@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
-from pyspark.sql import SparkSession
 
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -16,7 +15,7 @@ SEED = 71
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("duplicates"), ["Account"], seed=SEED) as pipeline:
         pipeline.sync()

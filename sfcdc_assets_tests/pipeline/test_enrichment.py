@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -24,7 +23,7 @@ ENRICHED = ["Name", "Site", "NumberOfEmployees", "AnnualRevenue", "CreatedDate",
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
     """Accounts on a custom channel, which carries seven more of their fields with each update and delete."""
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("enrichment"), ["Account"], records=16, seed=SEED) as pipeline:

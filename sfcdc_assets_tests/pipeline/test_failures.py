@@ -85,25 +85,6 @@ def test_a_run_that_fails_once_does_not_fail_a_sync_until_caught_up(
     synced.assert_equal_to_the_org()
 
 
-def test_a_decoder_that_dies_in_a_worker_is_reported_with_its_own_reason(
-    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file that vanished under the task: the run names the file, not just that a worker had an exception."""
-    with synced.org.transaction() as one:
-        one.update("Account", ids(synced.org, "Account")[0], {"Name": "cannot be read"})
-    synced.sensor_tick()
-    (events,) = (synced.warehouse / "raw_events" / "entity_name=Account").iterdir()
-    kept = events.read_bytes()
-    events.unlink()
-    with pytest.raises(RunFailed) as raised:
-        synced.tick()
-    assert "Failed: Account: " in str(raised.value)
-    assert events.name in str(raised.value)
-    events.write_bytes(kept)
-    synced.tick()
-    synced.assert_equal_to_the_org()
-
-
 def test_events_that_arrive_while_a_run_is_going_are_applied_by_the_next_one(
     synced: EmulatedPipeline, at_commit_of: Callable[[str, Callable[[], None]], list[str]]
 ) -> None:

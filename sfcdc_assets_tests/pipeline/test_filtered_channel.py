@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from random import Random
 
 import dagster as dg
 import pytest
@@ -15,7 +14,6 @@ from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.pipeline.entities import entity_channels
 from sfcdc_assets.schedules import audit_filtered_every_night
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 
 SALES = "/data/Sales__chn"
@@ -25,7 +23,6 @@ HOT = "Rating = 'Hot'"
 @pytest.fixture
 def filtered(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> Iterator[Copy]:
     """A table that equals the org, fed by a channel that has the events of hot accounts only."""
-    without_spark(monkeypatch, Random(4))
     monkeypatch.setenv("COLUMNS", "200")
     pipeline = make_pipeline("Account", records=12)
     monkeypatch.setenv("SFCDC_CHANNELS", SALES)

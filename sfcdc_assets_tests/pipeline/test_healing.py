@@ -10,7 +10,6 @@ from typing import Any
 import dagster as dg
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from sfcdc_assets import clock
 from sfcdc_assets.cli.ticks import RunFailed
@@ -51,7 +50,7 @@ REFUSALS = {
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("healing"), ["Account"], records=40, seed=SEED) as pipeline:
         pipeline.sync()

@@ -9,7 +9,6 @@ from datetime import datetime
 
 import dagster as dg
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
@@ -22,7 +21,7 @@ SEED = 61
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("lost_checkpoint"), ["Account"], seed=SEED) as pipeline:
         pipeline.sync()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import dagster as dg
@@ -14,10 +13,8 @@ from typer.testing import CliRunner, Result
 
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.resources import spark as spark_resource
 from sfcdc_assets.state.doubt_behaviour import BEHAVIOUR, REFUSED_READS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 
 RECORDS = 30
 
@@ -26,8 +23,6 @@ RECORDS = 30
 def synced(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
     """A pipeline through Dagster whose tables equal the org. Batches are applied by the functions of Spark's tasks in
     this process: nothing here depends on who runs them."""
-    without_spark(monkeypatch, Random(3))
-    monkeypatch.setattr(spark_resource, "spark_session", lambda settings: object())
     pipeline = make_pipeline("Account", "Contact", records=RECORDS)
     pipeline.sync()
     for reason in REFUSED_READS:  # so that no sync tries again by itself

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tarfile
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_enti
 from sfcdc_assets.pipeline.applying.entity_tables import OlderFormat
 from sfcdc_assets.pipeline.entities import entity_states
 from sfcdc_assets.pipeline.rebuilding.rebuild import rebuild_entity
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
@@ -29,14 +28,13 @@ ENTITY, CHANNEL = "Account", "/data/ChangeEvents"
 @pytest.fixture
 def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     """A copy of it."""
-    without_spark(monkeypatch, Random(1))
     with tarfile.open(Path(__file__).parent / "data" / "warehouse_of_format_1.tar.gz") as packed:
         packed.extractall(tmp_path, filter="data")
     return Warehouse(str(tmp_path / "warehouse"))
 
 
 def apply(tables: Warehouse) -> ApplyReport:
-    return apply_entity(tables, None, NOTHING_PRIVATE, ENTITY, CHANNEL, "a test")  # type: ignore[arg-type]
+    return apply_entity(tables, session_of_tests(), NOTHING_PRIVATE, ENTITY, CHANNEL, "a test")
 
 
 def values(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 
 import pytest
 
@@ -11,7 +10,6 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.snapshot import pages
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 
 RECORDS = 12
@@ -34,7 +32,6 @@ def test_a_snapshot_that_an_overflow_overtakes_is_finished_and_the_next_one_answ
 ) -> None:
     monkeypatch.setattr(pages, "FEWEST_ROWS_PER_PAGE", RECORDS // 3)
     monkeypatch.setattr(pages, "MOST_ROWS_PER_PAGE", RECORDS // 3)
-    without_spark(monkeypatch, Random(5))
     pipeline = make_pipeline("Account", records=RECORDS)
     with connected(pipeline) as copy:
         copy.snapshot()

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from pyspark.sql import SparkSession
 
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE
@@ -73,7 +72,7 @@ class People:
 
 
 @pytest.fixture(scope="module")
-def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     folder = tmp_path_factory.mktemp("people")
     with story(folder, ENTITIES, records=3) as pipeline, pytest.MonkeyPatch.context() as patch:
         pipeline.org.setup.enable_person_accounts()

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from dagster._serdes import serialize_value
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from sfcdc_assets.cli.main import app
@@ -89,7 +88,7 @@ def lines(text: str, count: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reported]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reported]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("privacy"), ["Contact", "Lead"], records=6, seed=SEED) as pipeline:
         description = Reported(pipeline)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -19,18 +18,14 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.rebuilding.rebuild import LAYERS, rebuild_entity
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
-
-
-class Killed(BaseException):
-    """The process is gone: nothing catches this."""
+from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
+from sfcdc_assets_tests.process_death import Died
 
 
 @pytest.fixture
 def org(synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
     """Tables with a history, whose batches are applied in this process."""
     monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.2")
-    without_spark(monkeypatch, Random(7))
     change(synced, "first")
     return synced
 
@@ -44,7 +39,7 @@ def change(org: EmulatedPipeline, name: str) -> None:
 
 
 def apply(tables: Warehouse) -> ApplyReport:
-    return apply_entity(tables, None, NOTHING_PRIVATE, "Account", CHANNEL, "test")  # type: ignore[arg-type]
+    return apply_entity(tables, session_of_tests(), NOTHING_PRIVATE, "Account", CHANNEL, "test")
 
 
 def rebuild(org: EmulatedPipeline, by: Callable[[Warehouse], ApplyReport] = apply) -> None:
@@ -121,10 +116,10 @@ def test_a_rebuild_that_is_killed_at_any_of_its_commits_is_made_up_for_by_the_ne
     org: EmulatedPipeline, number: int
 ) -> None:
     def die() -> None:
-        raise Killed
+        raise Died
 
     before = layers(org)
-    with pytest.raises(Killed), at_commit(number, "/Account", die) as commits:
+    with pytest.raises(Died), at_commit(number, "/Account", die) as commits:
         rebuild(org)
     assert len(commits) == number
     assert layers(org) == before, "readers see nothing of it"
@@ -161,13 +156,13 @@ def test_a_run_at_work_may_not_move_current_state_on_over_layers_that_were_repla
     applied = max(row["_position"] for row in org.scan("current_state/Account"))
 
     def older(tables: Warehouse) -> ApplyReport:
-        return apply_entity(tables, None, NOTHING_PRIVATE, "Account", CHANNEL, "test", applied)  # type: ignore[arg-type]
+        return apply_entity(tables, session_of_tests(), NOTHING_PRIVATE, "Account", CHANNEL, "test", applied)
 
     def die() -> None:
-        raise Killed
+        raise Died
 
     def killed_rebuild() -> None:
-        with pytest.raises(Killed), at_commit(4, "/Account", die):
+        with pytest.raises(Died), at_commit(4, "/Account", die):
             rebuild(org, older)
 
     with at_commit(1, "current_state/Account", killed_rebuild) as commits:

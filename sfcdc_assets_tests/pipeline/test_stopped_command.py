@@ -10,7 +10,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from pyspark.sql import SparkSession
 
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
@@ -37,7 +36,7 @@ def assert_stopped(stopped: Stopped, number: signal.Signals) -> None:
 
 @pytest.mark.timeout(400)
 def test_a_sync_that_is_stopped_at_any_moment_ends_at_once_and_the_next_one_completes_it(
-    spark: SparkSession, make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path
+    make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path
 ) -> None:
     pipeline = make_pipeline("Account", "Contact", records=110)
     counts = moments(pipeline.server, pipeline.warehouse)

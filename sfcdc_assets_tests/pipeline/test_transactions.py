@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sfcdc_assets import clock
@@ -28,6 +27,7 @@ from sfcdc_assets.pipeline.applying.apply_changes import apply_entity
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 from sfcdc_assets_tests.pipeline.story import go_on, land_a_piece, story
 
 ENTITIES = ("Account", "Contact", "Lead", "Opportunity")
@@ -73,23 +73,23 @@ class Conversions:
 
     # -- the pipeline, step by step
 
-    def apply(self, spark: SparkSession, entity: str) -> None:
+    def apply(self, entity: str) -> None:
         """Bring one entity's tables as far as they may go, and note the cut if that completes one."""
-        apply_entity(self.warehouse, spark, NOTHING_PRIVATE, entity, CHANNEL, "test")
+        apply_entity(self.warehouse, session_of_tests(), NOTHING_PRIVATE, entity, CHANNEL, "test")
         position = RawEvents.open(self.warehouse).complete_position(CHANNEL)
         now = clock.now_ms()
         note_cut(self.warehouse, dict.fromkeys(ENTITIES, CHANNEL), CHANNEL, position, now, now)
 
 
 @pytest.fixture(scope="module")
-def description(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+def description(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
     with story(tmp_path_factory.mktemp("transactions"), ENTITIES, records=CONVERSIONS + 2) as pipeline:
         pipeline.sync()
         yield pipeline
 
 
 def test_lead_conversion_is_never_seen_half_wherever_a_poll_or_a_run_ends(
-    description: EmulatedPipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    description: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on(description, monkeypatch)
     conversions = Conversions(description)
@@ -102,7 +102,7 @@ def test_lead_conversion_is_never_seen_half_wherever_a_poll_or_a_run_ends(
         # Another entity is the last in each round: the run may have ended after any of them.
         order = [ENTITIES[(number + later) % 4] for later in range(4)]
         for entity in order:
-            conversions.apply(spark, entity)
+            conversions.apply(entity)
             shown.append(conversions.seen_in_cut())
             assert set(shown[-1]) <= {0, 4}, (number, entity, shown[-1])
             assert entity == order[-1] or shown[-1] == shown[-2], "there is a cut when all have arrived, not sooner"

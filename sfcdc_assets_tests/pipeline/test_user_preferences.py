@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from pyspark.sql import SparkSession
 
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, Rows
 from sfcdc_assets_tests.pipeline.rest_records import RestRecords, differences
@@ -43,7 +42,7 @@ def user(number: int, **values: object) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def users(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
     folder = tmp_path_factory.mktemp("users")
     with story(folder, ["User"], records=2) as pipeline, pytest.MonkeyPatch.context() as patch:
         # The org's id as Setup shows it.

@@ -7,7 +7,6 @@ Batches are applied in this process, by the functions of Spark's tasks; what goe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from random import Random
 
 import pytest
 
@@ -20,7 +19,6 @@ from sfcdc_assets.pipeline.org_reads.vanished import RowsVanished
 from sfcdc_assets.pipeline.rebuilding.rebuild import remove_layers
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 
 RECORDS = 40
@@ -30,7 +28,6 @@ RECORDS = 40
 def copy(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> Iterator[Copy]:
     """A table of 40 rows that equals the org; the org's permission sets are not told, so that thresholds alone help."""
     monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
-    without_spark(monkeypatch, Random(4))
     pipeline = make_pipeline("Account", records=RECORDS)
     pipeline.org.hidden_objects.add("PermissionSetAssignment")
     with connected(pipeline) as copy:

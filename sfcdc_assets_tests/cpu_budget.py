@@ -1,0 +1,62 @@
+"""What a test may cost, so that `make test` stays a matter of minutes while the project grows.
+
+Seconds of CPU count, of the test's process and of the processes that it has waited for: a busy machine makes a test
+longer and hardly more expensive. The limit is several times what the dearest test takes, and far above chance.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Generator
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+SECONDS = 30.0
+"""Of one test without the mark `slow`; its fixtures have as much again."""
+DEAREST = 5
+"""Files that the summary names."""
+
+_SPENT = "cpu_seconds"
+
+
+def _spent() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _within_budget(item: pytest.Item) -> Generator[None]:
+    before = _spent()
+    yield
+    spent = _spent() - before
+    item.user_properties.append((_SPENT, spent))
+    if spent > SECONDS and item.get_closest_marker("slow") is None:
+        pytest.fail(
+            f"{item.name} took {spent:.0f} s of CPU; {SECONDS:.0f} s are the most that `make test` allows a test. "
+            "Make it cheaper, or give it the mark `slow` if it is slow by nature: then `make test-slow` runs it.",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """Fixtures within their budget."""
+    yield from _within_budget(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """The test within its budget."""
+    yield from _within_budget(item)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """What the run cost, and the files that most of it went to."""
+    files: Counter[str] = Counter()
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        spent = sum(value for name, value in report.user_properties if name == _SPENT)
+        files[report.nodeid.partition("::")[0]] += spent
+    if files.total() > SECONDS:
+        dearest = ", ".join(f"{name} {spent:.0f}" for name, spent in files.most_common(DEAREST))
+        terminalreporter.write_line(f"{files.total():.0f} s of CPU, without Spark's. The most: {dearest}")
