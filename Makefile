@@ -13,11 +13,13 @@ test: java .venv/installed
 	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: java .venv/installed
-	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 soak: java .venv/installed
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/test_lives.py --lives $(LIVES) --numprocesses 2
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/test_crashes.py --crashes $(CRASHES) --numprocesses 2 --dist load
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile thorough --numprocesses 2 --dist loadfile --timeout 3600
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline -m "not slow" --with-spark --lives 0 --numprocesses 2
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.long_run
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.large_transaction
 

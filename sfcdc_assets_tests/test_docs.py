@@ -32,12 +32,22 @@ from sfcdc_assets.state.read_rows import READ_COLUMNS
 from sfcdc_assets.state.text_values import TEXT_FIELDS
 from sfcdc_assets.state.version_columns import SYSTEM_COLUMNS, history_schema
 from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
+from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
+from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 
 README, TABLES = ROOT / "README.md", ROOT / "docs" / "tables.md"
 BLOCKS = [block for page in PAGES for block in code_blocks(page)]
 RUN = [block for block in BLOCKS if block.language in ("sh", "python") and "covered-by" not in block.options]
 SETTINGS = {f"SFCDC_{name.upper()}" for name in Settings.model_fields} | {"SFCDC_SPARK_CONF_*"}
 SECONDS = 240
+QUICK = {
+    "SFCDC_ENTITIES": "Account,Contact,Opportunity",
+    "SFCDC_SETTLE_SECONDS": "1",
+    "SFCDC_VISIBILITY_SECONDS": "0.2",
+    **SPARK_OF_TESTS,
+    "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM,
+}
+"""What the pages do not say: a reader's org is larger, and a reader can wait."""
 TYPES = {
     pa.bool_(): "boolean",
     pa.int32(): "int",
@@ -86,7 +96,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
                 **kept,
                 **server.client_environment(),
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}",
-                "SFCDC_ENTITIES": "Account,Contact,Opportunity",
+                **QUICK,
             },
         )
     org.close()

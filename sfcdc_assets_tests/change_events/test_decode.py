@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.change_events import (
@@ -343,7 +343,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 STORED: dict[str, Callable[[Any], Any]] = {"CreatedDate": lambda ms: ms * 1000, "Due__c": lambda ms: ms // 86_400_000}
 
 
-@settings(max_examples=200)
 @given(st.fixed_dictionaries({}, optional={path: st.none() | value for path, value in VALUES.items()}))
 def test_an_update_gives_back_exactly_the_changes_that_were_written(changes: dict[str, Any]) -> None:
     body: dict[str, Any] = {"Description": "unchanged, enriched"}
@@ -360,7 +359,6 @@ def test_an_update_gives_back_exactly_the_changes_that_were_written(changes: dic
     }
 
 
-@settings(max_examples=300)
 @given(st.data())
 def test_damaged_bytes_are_an_event_or_a_change_event_error(data: st.DataObject) -> None:
     written = bytearray(payload(SCHEMA, updated("Name", "BillingAddress.City"), BODY))

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.emulator.clock import ManualClock
@@ -372,14 +372,12 @@ def random_org() -> tuple[EmulatedOrg, list[dict[str, Any]]]:
     return org, list(org.records("Account"))
 
 
-@settings(max_examples=300, deadline=None)
 @given(CONDITIONS)
 def test_random_conditions_hold_for_the_same_records_as_in_python(condition: Test) -> None:
     org, records = random_org()
     assert ids(org, condition.soql) == [record["Id"] for record in records if condition.holds(record)], condition.soql
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="SELECTFROMWHIdName =<>'()%_*,;.:-+0123456789\\\n\"", max_size=60))
 def test_no_text_at_all_makes_anything_but_a_query_error(text: str) -> None:
     org, _ = random_org()

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.emulator import line_matching, text_difference
@@ -105,7 +105,6 @@ few_lines = st.lists(st.sampled_from(["a", "b", "c", "", "d"]), max_size=25)
 
 
 @given(old=few_lines, new=few_lines)
-@settings(deadline=None, max_examples=400)
 def test_the_differences_of_any_lines_turn_the_old_into_the_new_and_never_touch(old: list[str], new: list[str]) -> None:
     changes = replacements(old, new)
     assert applied(old, new, changes) == new

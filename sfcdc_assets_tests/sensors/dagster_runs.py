@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import cache
 
 import dagster as dg
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
@@ -15,13 +16,8 @@ def run_of(
     instance: dg.DagsterInstance, job: str, tags: Mapping[str, str], status: dg.DagsterRunStatus
 ) -> dg.DagsterRun:
     """A run of a job of this name."""
-
-    @dg.job(name=job)
-    def nothing() -> None:
-        """Has no steps."""
-
     return instance.create_run_for_job(
-        nothing,
+        _named(job),
         tags=tags,
         status=status,
         remote_job_origin=RemoteJobOrigin(REPOSITORY, job),
@@ -32,6 +28,15 @@ def run_of(
 @dg.job
 def a_job() -> None:
     """One that can be named."""
+
+
+@cache
+def _named(name: str) -> dg.JobDefinition:
+    @dg.job(name=name)
+    def nothing() -> None:
+        """Has no steps."""
+
+    return nothing
 
 
 def ends(instance: dg.DagsterInstance, run: dg.DagsterRun, how: dg.DagsterEventType) -> None:

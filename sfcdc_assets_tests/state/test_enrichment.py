@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.change_events.column_types import ColumnType
@@ -123,7 +123,6 @@ def test_a_row_that_was_read_after_the_event_may_know_more_than_the_event(base):
     assert doubts(run(ahead, *seen, change(4, values={"Flag": True}, enriched={"Text": "b"}))) == {"a": ("drift", 4)}
 
 
-@settings(max_examples=60)
 @given(
     values=st.lists(st.sampled_from(["x", "y", "z", None]), min_size=1, max_size=6),
     data=st.data(),

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.emulator.text_difference import Convention, unified_difference
@@ -72,8 +72,8 @@ def text_of(lines: list[tuple[str, str]], closed: bool) -> str:
     return text if closed or not lines else text.removesuffix(lines[-1][1])
 
 
-def test_two_thousand_random_edits_in_both_conventions_are_all_proven(capsys: pytest.CaptureFixture[str]) -> None:
-    seed, count = 20_240_426, 2_000
+def test_many_random_edits_in_both_conventions_are_all_proven(capsys: pytest.CaptureFixture[str]) -> None:
+    seed, count = 20_240_426, 500
     rng = random.Random(seed)
     proven = {(convention, style): 0 for convention in CONVENTIONS for style in [*LINE_ENDS, "mixed"]}
     for _ in range(count):
@@ -121,7 +121,6 @@ texts = st.lists(
 @given(
     old=texts, new=texts, end=st.sampled_from(LINE_ENDS), convention=st.sampled_from(CONVENTIONS), closed=st.booleans()
 )
-@settings(deadline=None, max_examples=300)
 def test_any_text_leads_to_any_other_of_the_same_line_ends(
     old: list[str], new: list[str], end: str, convention: Convention, closed: bool
 ) -> None:
@@ -130,7 +129,6 @@ def test_any_text_leads_to_any_other_of_the_same_line_ends(
 
 
 @given(base=st.text(), diff=st.text())
-@settings(deadline=None, max_examples=200)
 def test_any_two_texts_give_a_proven_value_or_an_error(base: str, diff: str) -> None:
     with pytest.raises(TextDiffError):
         reconstruct_text(base, diff)
@@ -139,7 +137,6 @@ def test_any_two_texts_give_a_proven_value_or_an_error(base: str, diff: str) -> 
 @given(
     base=st.text("a\r\n", max_size=8), body=st.text("a+- @,0123\r\n\\", max_size=30), new=st.text("a\n\r", max_size=8)
 )
-@settings(deadline=None, max_examples=500)
 def test_a_diff_of_nonsense_behind_a_real_hash_never_gives_another_text(base: str, body: str, new: str) -> None:
     try:
         found = reconstruct_text(base, f"--- \n+++ {hashlib.sha256(new.encode()).hexdigest()}\n@@ -{body}")

@@ -15,7 +15,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
+from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
+
 ROOT = Path(__file__).parents[2]
+QUICK = {**SPARK_OF_TESTS, "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM}
+"""Each run starts a JVM."""
 _REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "sfcdc_assets"}
 
 
@@ -56,7 +61,7 @@ class DagsterServer:
         self.process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**kept, "SFCDC_ENTITIES": ",".join(entities)},
+            env={**kept, **QUICK, "SFCDC_ENTITIES": ",".join(entities)},
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,

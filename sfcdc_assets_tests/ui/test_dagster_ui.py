@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from sfcdc_assets_tests.ui.dagster_server import ROOT, DagsterServer
 
 SCREENSHOTS = bool(os.environ.get("SCREENSHOTS"))
-FEW = ["Account", "Contact", "Invoice_Statement__c"]
+FEW = ["Account", "Contact"]
 ALL = ["Account", "Case", "Contact", "Invoice_Statement__c", "Lead", "Opportunity", "Task", "User"]
 ENTITIES = ALL if SCREENSHOTS else FEW
 IMAGES = ROOT / "docs" / "images"
