@@ -262,7 +262,7 @@ def test_settings_that_changed_reopen_the_channel_even_while_the_tick_before_is_
 def test_two_code_servers_at_once_land_each_event_once(weather: Stream, start: Callable[[], CodeServer]) -> None:
     first, second = start(), start()
     expected: list[int] = []
-    for number in range(24):
+    for number in range(12):
         weather.update(number)
         weather.siblings(30, 31, 32)
         expected += [number, 30, 31, 32]
@@ -326,12 +326,12 @@ def test_the_old_process_of_a_reload_is_forgotten_while_the_new_one_lands(
     old, new = start(), start()
     weather.update(0)
     old.ticks(10)
-    for number in range(1, 40):
+    for number in range(1, 34):
         weather.update(number)
         new.ticks(5)
     eventually(lambda: weather.server.service.open_streams == 1, "the old process to let go of its stream")
     assert (old.channels.names, new.channels.names) == ((), (CHANNEL,))
-    assert_landed(weather, *range(40))
+    assert_landed(weather, *range(34))
 
 
 # -- what is asked of the org
@@ -348,7 +348,7 @@ def test_the_members_of_a_channel_are_asked_for_every_ten_minutes_and_not_at_eac
         return members(org, channel)
 
     monkeypatch.setattr(OrgConnection, "members", counted)
-    for number in range(36):
+    for number in range(24):
         weather.update(number)
         server.ticks(100, every=100)
     hours = (weather.clock() - asked[0]) / 3_600_000
