@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
+from contextlib import suppress
 
 import uvicorn
 from starlette.applications import Starlette
@@ -15,6 +17,10 @@ from sfcdc_assets.errors import PortInUseError
 _START_SECONDS = 15.0
 _GRACE_SECONDS = 0.4
 _STOP_SECONDS = 5.0
+_TICK_SECONDS = 0.1
+"""How often uvicorn looks at its clock; every tenth time it writes the date again."""
+_LOOK_SECONDS = 0.02
+"""Between looks at requests that are being answered; also what the last bytes of an answer have to leave in."""
 
 
 class RestServer:
@@ -54,22 +60,53 @@ class RestServer:
 
     def stop(self) -> None:
         """Finish short requests, cut long ones and idle connections, and return; the port is free afterwards."""
-        self._server.should_exit = True
+        self._server.end()
         if self._thread.is_alive():
             self._thread.join(_GRACE_SECONDS)
-            # uvicorn would wait for clients that keep a TLS connection open to close it.
             self._server.force_exit = True
             self._thread.join(_STOP_SECONDS)
         self._socket.close()
 
 
 class _AnnouncingServer(uvicorn.Server):
-    """Sets an event when it listens: uvicorn itself has only a flag, which one would have to poll."""
+    """Sets an event when it listens, and ends as soon as it may: uvicorn itself looks every tenth of a second whether
+    it should, and tests start hundreds of servers."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Finish what is being answered, and stop. From any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended by itself
+                self._loop.call_soon_threadsafe(self._ending.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self.ready.set()
+
+    async def main_loop(self) -> None:
+        tick = 0
+        while not await self.on_tick(tick % 10):
+            tick += 1
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), _TICK_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for each in sockets or ():
+            each.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        while (self.server_state.connections or self.server_state.tasks) and not self.force_exit:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if not self.server_state.tasks:
+                # All is answered; what is open are connections that their clients keep for another request.
+                for connection in list(self.server_state.connections):
+                    connection.transport.abort()
