@@ -56,7 +56,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     files: Counter[str] = Counter()
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
         spent = sum(value for name, value in report.user_properties if name == _SPENT)
-        files[report.nodeid.partition("::")[0]] += spent
+        files[report.nodeid.partition("::")[0].removeprefix("sfcdc_assets_tests/")] += spent
     if files.total() > SECONDS:
         dearest = ", ".join(f"{name} {spent:.0f}" for name, spent in files.most_common(DEAREST))
         terminalreporter.write_line(f"{files.total():.0f} s of CPU, without Spark's. The most: {dearest}")

@@ -36,7 +36,7 @@ class RestServer:
             self._socket.close()
             raise PortInUseError("the REST API", port) from error
         self.port: int = self._socket.getsockname()[1]
-        self._server = _AnnouncingServer(
+        self._server = PromptServer(
             uvicorn.Config(
                 app,
                 ssl_keyfile=str(certificate.key_file),
@@ -68,7 +68,7 @@ class RestServer:
         self._socket.close()
 
 
-class _AnnouncingServer(uvicorn.Server):
+class PromptServer(uvicorn.Server):
     """Sets an event when it listens, and ends as soon as it may: uvicorn itself looks every tenth of a second whether
     it should, and tests start hundreds of servers."""
 

@@ -16,21 +16,10 @@ from starlette.applications import Starlette
 
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.app import build_app
+from sfcdc_assets.emulator.rest_server import PromptServer
 from sfcdc_assets.emulator.sessions import Sessions
 
 _PATIENCE = 20
-
-
-class _Server(uvicorn.Server):
-    """Says when it is ready, so that nobody has to poll."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = threading.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
 
 
 @contextmanager
@@ -42,7 +31,7 @@ def serving(app: Starlette, certificate: trustme.LeafCert | None = None, folder:
     if certificate is not None and folder is not None:
         certificate.private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
         config.ssl_certfile = folder / "server.pem"
-    server = _Server(config)
+    server = PromptServer(config)
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
@@ -50,7 +39,7 @@ def serving(app: Starlette, certificate: trustme.LeafCert | None = None, folder:
         assert server.ready.wait(_PATIENCE), "the REST server did not start"
         yield f"{'https' if config.is_ssl else 'http'}://localhost:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.end()
         thread.join(_PATIENCE)
         listener.close()
     assert not thread.is_alive()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.resources import spark as spark_resource
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
@@ -39,10 +39,8 @@ def no_settings_but_the_tests_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def only_settings_of_tests(patch: pytest.MonkeyPatch) -> None:
-    """A bundle of roots for `requests` would be read for each connection."""
-    for name in list(os.environ):
-        if name.startswith(("SFCDC_", "DAGSTER_")) or name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
-            patch.delenv(name)
+    """No others, and those of Spark."""
+    without_settings(patch)
     for name, value in SPARK_OF_TESTS.items():
         patch.setenv(name, value)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.salesforce.scripted_org import ScriptedOrg
+from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
 CLIENT_SECRET = "the-client-secret"
 
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("SFCDC_"):
-            monkeypatch.delenv(name)
+    without_settings(monkeypatch)
+    trust_only_the_org(monkeypatch)
 
 
 @pytest.fixture
