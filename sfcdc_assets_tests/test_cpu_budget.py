@@ -1,0 +1,69 @@
+"""A test that would make `make test` slow fails, whoever adds it; a machine that is busy fails none."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from sfcdc_assets_tests.documentation import ROOT
+
+CONFTEST = """
+from sfcdc_assets_tests import cpu_budget
+from sfcdc_assets_tests.cpu_budget import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary
+
+cpu_budget.SECONDS = 0.3
+"""
+TESTS = """
+import subprocess, sys, time
+import pytest
+
+def burn():
+    end = time.process_time() + 0.5
+    while time.process_time() < end:
+        pass
+
+def test_that_waits():
+    time.sleep(0.5)
+
+def test_that_computes():
+    burn()
+
+def test_that_has_it_computed():
+    subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.5: pass"], check=True)
+
+@pytest.mark.slow
+def test_that_is_slow_by_nature():
+    burn()
+
+@pytest.fixture
+def dear():
+    burn()
+
+def test_of_a_dear_fixture(dear):
+    pass
+"""
+
+
+def test_a_test_that_takes_more_than_its_budget_of_cpu_fails_and_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert {" ".join(found) for found in re.findall(r"^(PASSED|FAILED|ERROR) \S+::(\w+)", done.stdout, re.M)} == {
+        "PASSED test_that_waits",
+        "FAILED test_that_computes",
+        "FAILED test_that_has_it_computed",
+        "PASSED test_that_is_slow_by_nature",
+        "ERROR test_of_a_dear_fixture",
+    }, done.stdout
+    assert "are the most that `make test` allows a test. Make it cheaper, or give it the mark `slow`" in done.stdout
+    assert "s of CPU, without Spark's. The most: test_it.py" in done.stdout
