@@ -13,6 +13,7 @@ from typer.main import get_command
 from sfcdc_assets.cli.main import app
 from sfcdc_assets_tests.cli.command import console_script, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 
 COMMANDS = get_command(app).commands
 
@@ -59,7 +60,11 @@ def test_a_whole_sync_shows_no_secret_anywhere(
         one.create("Account", {"Name": "first"})
     home = tmp_path / "dagster_home"
     home.mkdir()
-    env = {"DAGSTER_HOME": str(home)}
+    env = {
+        "DAGSTER_HOME": str(home),
+        "SFCDC_SETTLE_SECONDS": "1",
+        "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM,
+    }
     synced = console_script("sync", "--until-caught-up", "--json", **env)
     assert synced.returncode == 0, synced.stderr
     assert json.loads(synced.stdout)["ticks"][0]["jobs"] == ["snapshot"]
