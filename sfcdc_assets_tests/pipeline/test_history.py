@@ -61,11 +61,11 @@ def living(rows: list[dict[str, Any]]) -> Rows:
     return {row["Id"]: {name: value for name, value in row.items() if not name.startswith("_")} for row in rows}
 
 
-def test_history_cuts_and_rebuilt_layers_tell_what_the_org_did(lived: Lived) -> None:
+def test_history_cuts_and_rebuilt_layers_tell_what_the_org_did(lived: Lived, spark: SparkSession) -> None:
     assert_history_tells_any_moment(lived)
     assert_versions_follow_one_another(lived)
     assert_each_cut_is_a_transaction_boundary(lived)
-    assert_explained(lived)
+    assert_explained(lived, spark)
     assert_rebuilding_gives_the_same_rows(lived)
 
 
@@ -116,7 +116,7 @@ def assert_each_cut_is_a_transaction_boundary(lived: Lived) -> None:
             assert found == living_at(lived.pipeline.org, entity, last), f"{entity} at position {cut['position']}"
 
 
-def assert_explained(lived: Lived) -> None:
+def assert_explained(lived: Lived, spark: SparkSession) -> None:
     texts = {field.name for field in lived.pipeline.org.definitions["Account"].stored_fields if field.type == "string"}
     updates = [
         (change, transaction, field)
@@ -133,8 +133,6 @@ def assert_explained(lived: Lived) -> None:
     assert change.after is not None
     assert link["value"] == change.after[field]
     assert (link["commit_user"], link["change_origin"]) == (transaction.commit_user, transaction.change_origin)
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
     many = explain_records(spark, Warehouse(str(lived.pipeline.warehouse)), "Account", [field], [change.record_id[:15]])
     assert [row["value"] for row in many.orderBy("position").collect()] == [each["value"] for each in links]
 
