@@ -46,11 +46,11 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module", autouse=True)
 def applied_by(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Who applies the batches of a module's tests: jobs of Spark, or this process."""
+    """Who applies the batches of a module's tests: jobs of Spark, whose session starts when one is needed, or this
+    process."""
     of_this_module = (item for item in request.session.items if item.path == request.path)
     asked_for = any("spark" in getattr(item, "fixturenames", ()) for item in of_this_module)
     if asked_for or request.config.getoption("--with-spark"):
-        request.getfixturevalue("spark")
         yield
     else:
         with batches_in_this_process():
@@ -62,10 +62,12 @@ def day_zero(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an org of two objects and a warehouse that equals it; tests work on copies, never on it."""
     folder = tmp_path_factory.mktemp("day_zero") / "org"
     org = new_org(folder, ("Account", "Contact"), records=30)
-    with pytest.MonkeyPatch.context() as patch, batches_in_this_process(), served(org, folder, patch) as pipeline:
+    with pytest.MonkeyPatch.context() as patch, batches_in_this_process():
+        only_settings_of_tests(patch)
         patch.chdir(folder)
-        pipeline.sync()
-        (folder / ENDED_AT).write_text(str(org.clock()))
+        with served(org, folder, patch) as pipeline:
+            pipeline.sync()
+            (folder / ENDED_AT).write_text(str(org.clock()))
     return folder
 
 
