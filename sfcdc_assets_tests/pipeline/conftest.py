@@ -26,6 +26,7 @@ from sfcdc_assets_tests.pipeline.fixtures import (
     opened_org,
     served,
 )
+from sfcdc_assets_tests.pipeline.story import go_on
 
 __all__ = ["make_pipeline", "no_settings_but_the_tests_own"]
 
@@ -85,3 +86,10 @@ def synced(day_zero: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     now = int((folder / ENDED_AT).read_text())
     with served(opened_org(folder, ("Account", "Contact"), now=now), folder, monkeypatch) as pipeline:
         yield pipeline
+
+
+@pytest.fixture
+def org(shared: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
+    """The org and the tables of a module that tells a story in its fixture `shared`, equal when a test begins."""
+    go_on(shared, monkeypatch)
+    return shared

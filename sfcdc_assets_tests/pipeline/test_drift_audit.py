@@ -16,7 +16,7 @@ from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.snapshot import pages
 from sfcdc_assets.state import key_ranges
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, go_on, ledger, story, unhealed
+from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, ledger, story, unhealed
 
 SEED = 83
 RECORDS = 40
@@ -36,13 +36,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipelin
         patch.setattr(pages, "MOST_ROWS_PER_PAGE", RECORDS // PARTS)
         pipeline.sync()
         yield pipeline
-
-
-@pytest.fixture
-def org(shared: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
-    """The module's org and tables, which are equal when a test begins."""
-    go_on(shared, monkeypatch)
-    return shared
 
 
 def verify(*arguments: str) -> Result:

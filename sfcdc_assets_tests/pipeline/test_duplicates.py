@@ -9,7 +9,7 @@ import pytest
 
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.story import go_on, land_a_piece, ledger, story
+from sfcdc_assets_tests.pipeline.story import land_a_piece, ledger, story
 
 SEED = 71
 
@@ -20,13 +20,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipelin
     with story(tmp_path_factory.mktemp("duplicates"), ["Account"], seed=SEED) as pipeline:
         pipeline.sync()
         yield pipeline
-
-
-@pytest.fixture
-def org(shared: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
-    """The module's org and tables, which are equal when a test begins."""
-    go_on(shared, monkeypatch)
-    return shared
 
 
 def update(org: EmulatedPipeline, *record_ids: str, **values: object) -> None:

@@ -28,7 +28,6 @@ from sfcdc_assets_tests.pipeline.story import (
     Entry,
     Requests,
     assert_equal_but_for,
-    go_on,
     ledger,
     story,
     unhealed,
@@ -55,13 +54,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipelin
     with story(tmp_path_factory.mktemp("healing"), ["Account"], records=40, seed=SEED) as pipeline:
         pipeline.sync()
         yield pipeline
-
-
-@pytest.fixture
-def org(shared: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
-    """The module's org and tables, which are equal when a test begins."""
-    go_on(shared, monkeypatch)
-    return shared
 
 
 def some(pipeline: EmulatedPipeline, count: int) -> Sequence[str]:

@@ -15,7 +15,7 @@ from sfcdc_assets.cli.main import app
 from sfcdc_assets.pipeline.landing.same_organization import WrongOrganization
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, go_on, ledger, story, unhealed, waits
+from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, ledger, story, unhealed, waits
 
 SEED = 61
 
@@ -26,13 +26,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipelin
     with story(tmp_path_factory.mktemp("lost_checkpoint"), ["Account"], seed=SEED) as pipeline:
         pipeline.sync()
         yield pipeline
-
-
-@pytest.fixture
-def org(shared: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
-    """The module's org and tables, which are equal when a test begins."""
-    go_on(shared, monkeypatch)
-    return shared
 
 
 def lose(org: EmulatedPipeline, happen: Callable[[], object]) -> tuple[str, str]:
