@@ -14,6 +14,7 @@ from sfcdc_assets.lake import consistent_cuts, current_state, gap_reconciliation
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -35,12 +36,11 @@ def channel_observation(warehouse: Warehouse, report: LandingReport) -> dg.Asset
         "transaction_open": not report.is_complete,
         "polled_at": timestamp(clock.now_ms()),
     }
-    lost = RawEvents.open(warehouse).last_lost_checkpoint(report.channel) if report.lost_checkpoint else None
-    if lost is not None:
-        metadata["lost_checkpoint"] = lost["reason"]
-        metadata["bridged_to"] = timestamp(lost["lost_at"])
-        if lost["last_landed_at"]:
-            metadata["bridged_from"] = timestamp(lost["last_landed_at"])
+    for lost in lost_checkpoints(warehouse, report.channel)[:1] if report.lost_checkpoint else ():
+        metadata["lost_checkpoint"] = lost.reason
+        metadata["bridged_to"] = dg.MetadataValue.timestamp(lost.lost_at)
+        if lost.last_landed_at:
+            metadata["bridged_from"] = dg.MetadataValue.timestamp(lost.last_landed_at)
     return dg.AssetObservation(channel_key(report.channel), metadata=metadata)
 
 

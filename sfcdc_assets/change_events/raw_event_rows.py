@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +69,8 @@ class StreamCheckpoint:
 
     `position` is the last position given out (0: none), dense per channel; `complete_position` the last one known to
     end a transaction; `resume` where the stream goes on; `transaction_key` that of the last landed event; `begun` where
-    the stream was begun, EARLIEST or LATEST (None: not yet), and `begun_at_ms` when (epoch ms, UTC).
+    the stream was begun, EARLIEST or LATEST (None: not yet), and `begun_at_ms` when (epoch ms, UTC); `open_from` the
+    position of the first event of the replay id that `resume` says may be unfinished (0: none is).
     """
 
     channel: str
@@ -78,6 +80,7 @@ class StreamCheckpoint:
     transaction_key: str | None = None
     begun: str | None = None
     begun_at_ms: int | None = None
+    open_from: int = 0
 
     @property
     def is_known(self) -> bool:
@@ -110,6 +113,7 @@ def land(
     belongs to the last transaction. An event without a readable header goes to quarantine with a position of its own,
     so that the stream goes on and nothing is lost.
     """
+    before = checkpoint
     rows: list[dict[str, object]] = []
     quarantined: list[dict[str, object]] = []
     for event in events:
@@ -134,11 +138,25 @@ def land(
             rows.append(_row(checkpoint.channel, position, event, header))
         checkpoint = replace(checkpoint, position=position, complete_position=completed, transaction_key=key)
     checkpoint = replace(
-        checkpoint, resume=resume, complete_position=checkpoint.position if complete else checkpoint.complete_position
+        checkpoint,
+        resume=resume,
+        complete_position=checkpoint.position if complete else checkpoint.complete_position,
+        open_from=_open_from(before, events, resume),
     )
     return Landed(
         pa.Table.from_pylist(rows, schema=RAW_EVENTS), pa.Table.from_pylist(quarantined, schema=QUARANTINE), checkpoint
     )
+
+
+def _open_from(before: StreamCheckpoint, events: Sequence[DeliveredEvent], resume: ResumePoint) -> int:
+    """Position of the first event of the replay id that may be unfinished; 0 where none is."""
+    if resume.open_id is None:
+        return 0
+    if before.open_from and before.resume.open_id == resume.open_id:
+        return before.open_from
+    group = takewhile(lambda event: event.replay_id == resume.open_id, reversed(events))
+    siblings = sum(1 for _ in group)
+    return before.position + len(events) - siblings + 1 if siblings else 0
 
 
 def _row(channel: str, position: int, event: DeliveredEvent, header: ChangeEventHeader) -> dict[str, object]:

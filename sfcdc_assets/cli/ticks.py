@@ -128,7 +128,7 @@ def _sync_channel(
         # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.
         through_ms = 0 if outcome.jobs else clock.now_ms()
         patience = replace(patience, through_ms=through_ms)
-    checkpoint = RawEvents.open(Warehouse(settings.warehouse)).checkpoint(channel)
+    checkpoint = RawEvents.open(Warehouse(settings.warehouse)).stored_checkpoint(channel)
     if not until_caught_up and checkpoint.position > checkpoint.complete_position:
         tell(
             f"{channel}: the last transaction, from position {checkpoint.complete_position + 1} on, may not be "

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
-from sfcdc_assets.lake.table import NewFile, Table
+from sfcdc_assets.lake.data_files import NewFile
+from sfcdc_assets.lake.table import Table
 
 _BUILT, _CLEANED = "built", "cleaned"
 

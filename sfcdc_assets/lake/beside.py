@@ -16,8 +16,9 @@ from datetime import datetime
 
 from pyarrow import fs
 
+from sfcdc_assets.lake.data_files import DataFile, NewFile
 from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged, UnreadableTable
-from sfcdc_assets.lake.table import DataFile, NewFile, Table
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
 PREFIX = "rebuilt-"
@@ -60,9 +61,7 @@ def open_if_readable(warehouse: Warehouse, name: str) -> Table | None:
     return table
 
 
-def put_in_place(
-    beside: Beside, name: str, present: Table | None, versions: Mapping[str, int], metadata: Mapping[str, str]
-) -> None:
+def put_in_place(beside: Beside, name: str, present: Table | None, versions: Mapping[str, int]) -> None:
     """Make the table what was built, in one commit through `present`, with these transaction versions.
 
     `present` is `open_if_readable`: a table that nobody can read has no versions to go on from, so its log makes room
@@ -76,7 +75,7 @@ def put_in_place(
         _delete(beside.present.filesystem(name), LOG)
         present = Table.create_like(beside.present, name, built)
     files = [_below(beside.below, file, built.partition_columns()) for file in built.files()]
-    present.rewrite(files, built.schema, versions, metadata)
+    present.rewrite(files, built.schema, versions)
 
 
 def finish(beside: Beside) -> None:

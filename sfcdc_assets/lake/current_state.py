@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
-from sfcdc_assets.lake.table import DataFile, NewFile, Table
+from sfcdc_assets.lake.data_files import DataFile, NewFile
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.state.key_ranges import IdRange

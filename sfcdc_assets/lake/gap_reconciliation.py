@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
@@ -118,19 +120,20 @@ def holding_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) ->
 class Ledger:
     """A handle on one snapshot of an entity's ledger."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, warehouse: Warehouse) -> None:
         self.table = table
+        self._warehouse = warehouse
 
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> Ledger | None:
         """The newest state; None when the entity never had a doubt."""
         table = Table.open(warehouse, name_of(entity))
-        return cls(table) if table else None
+        return cls(table, warehouse) if table else None
 
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, entity: str) -> Ledger:
         """The newest state, created empty when there is none."""
-        return cls(Table.open_or_create(warehouse, name_of(entity), LEDGER))
+        return cls(Table.open_or_create(warehouse, name_of(entity), LEDGER), warehouse)
 
     def open_doubts(self) -> list[OpenDoubt]:
         """All that are not healed, oldest first."""
@@ -275,7 +278,17 @@ class Ledger:
             "reason": [doubt.reason for doubt in doubts],
         }
         schema = pa.schema([LEDGER.field(name) for name in (*keys, *values)])
-        self.table.update_rows(pa.table({**keys, **values}, schema=schema), _KEYS, tuple(values))
+        self._write(pa.table({**keys, **values}, schema=schema), tuple(values))
+
+    @retry_on_conflict
+    def _write(self, rows: pa.Table, columns: Sequence[str]) -> None:
+        """Set columns of the entries that are still open. Whoever committed first meanwhile noted others, closed some
+        of them or packed files: on top of that it means the same, so nothing has to be decided again."""
+        try:
+            self.table.update_rows(rows, _KEYS, columns, only="t.status = 'open'")
+        except ConcurrentCommit:
+            self.table = Table.open_or_create(self._warehouse, self.table.name, LEDGER)
+            raise
 
 
 def _key(doubt: NewDoubt) -> tuple[str, int, str]:

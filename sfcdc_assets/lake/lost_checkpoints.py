@@ -1,7 +1,4 @@
-"""`lost_checkpoints`: every time a channel's checkpoint was lost, one row each, kept for good.
-
-`raw_events` tells the last one in a commit's metadata, which log cleanup forgets after a month.
-"""
+"""`lost_checkpoints`: every time a channel's checkpoint was lost, one row each, kept for good."""
 
 from __future__ import annotations
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
-from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
+if TYPE_CHECKING:
+    from sfcdc_assets.lake.raw_events import RawEvents
+
 NAME = "quarantine"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """An event as it was delivered: its position, its replay id, and what tells it from the others of that id."""
+
+    position: int
+    replay_id: bytes
+    mark: str
 
 
 def quarantine(warehouse: Warehouse, rows: pa.Table, writer: str) -> int:
@@ -59,6 +72,22 @@ def settle_quarantine(warehouse: Warehouse, raw_events: RawEvents, channel: str)
         f"(position = {position} and delivery = '{delivery}')" for position, delivery in sorted(untrue)
     )
     return table.delete_rows(f"{of_channel} and ({either})", {_settled(channel): upper})
+
+
+def deliveries(warehouse: Warehouse, channel: str, first: int, last: int) -> list[Delivery]:
+    """The events without a readable header at the positions from the first to the last, both included."""
+    table = Table.open(warehouse, NAME)
+    if table is None or "delivery" not in table.schema.names:
+        return []
+    within = f"channel = '{_quoted(channel)}' and position >= {first} and position <= {last}"
+    rows = table.scan(["position", "delivery"], f"{within} and delivery is not null")
+    untrue = _untrue(rows, set())
+    return [
+        Delivery(row["position"], bytes.fromhex(replay_id), mark)
+        for row in rows.to_pylist()
+        if (row["position"], row["delivery"]) not in untrue
+        for replay_id, _, mark in [row["delivery"].partition(".")]
+    ]
 
 
 def _untrue(rows: pa.Table, landed: Collection[int]) -> set[tuple[int, str]]:

@@ -20,7 +20,8 @@ from sfcdc_assets.lake import consistent_cuts
 from sfcdc_assets.lake.consistent_cuts import Cut, newest_cuts, prune_cuts
 from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
-from sfcdc_assets.lake.table import KEPT_HOURS, Table
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.table_upkeep import KEPT_HOURS
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.pack import Packed, pack
 from sfcdc_assets.maintenance.tables import Maintained, maintained_tables
@@ -30,19 +31,20 @@ SPARE_HOURS = 24
 """Files outlive the cuts that need them by this: a cut is opened at one moment and read in the next ones."""
 
 
-LOG_HOURS: int | None = None
-"""How long the tables' logs are kept: None leaves Delta's own 30 days as they are. On a local disk a table takes longer
-to open the more commits are listed in its folder (15 ms for 17,000), so a shorter time is worth it there."""
+LOG_HOURS = 6
+"""How long the log of a table is kept that no cut names. Each commit lists the log's folder twice, and that takes the
+longer the more commits there are (on a local disk 0.8 ms for 1,000), and Delta would keep those of 30 days. Nothing is
+told by commits alone, and no writer takes as long as this between its reading and its commit."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """For how many days cuts can be opened, payloads are kept (None: for ever), and for how many hours the logs of
-    those tables that need nothing of them (None: Delta's own 30 days)."""
+    """For how many days cuts can be opened and payloads are kept (None: for ever), and for how many hours the logs of
+    tables that no cut names; the others' are kept as long as the cuts."""
 
     cut_days: int
     payload_days: int | None = None
-    log_hours: int | None = None
+    log_hours: int = LOG_HOURS
 
     @property
     def hours_of_cut_tables(self) -> int:
@@ -108,7 +110,7 @@ def maintain(
 
 def maintain_with_settings(warehouse: Warehouse, settings: Settings, now_ms: int) -> Iterator[TableDone]:
     """As `maintain`, with the retentions that are set."""
-    retention = Retention(settings.cut_retention_days, settings.payload_retention_days, LOG_HOURS)
+    retention = Retention(settings.cut_retention_days, settings.payload_retention_days)
     return maintain(warehouse, retention, now_ms)
 
 
@@ -144,7 +146,6 @@ class _Work:
             if self.table.packing is not None:
                 packed = pack(self.warehouse, name, self.table.packing, self.full_bytes)
             vacuumed = self._vacuum()
-            self._checkpoint()
             self._clean_log()
         except ConcurrentCommit:
             return TableDone(name, pruned, packed.files, packed.into, left="other writers were first ten times")
@@ -171,17 +172,13 @@ class _Work:
 
     @retry_on_conflict
     def _clean_log(self) -> None:
-        """Forget old commits, where nothing is told by them alone: what the newest ones tell is told again first."""
-        hours, packing = self.retention.log_hours, self.table.packing
+        """Write a checkpoint, and forget old commits, which nothing needs."""
+        hours = self.retention.log_hours
         table = Table.open(self.warehouse, self.table.name)
-        if table is None or hours is None or self.table.needs_its_log:
-            return
-        table.keep(log_hours=max(hours, self.retention.hours_of_cut_tables) if self.table.is_of_a_cut else hours)
-        carried = dict(packing.carried(table)) if packing is not None else {}
-        if carried and not carried.items() <= table.newest_commit().items():
-            table.pack_files([], carried)
-        table.checkpoint()
-        table.clean_log()
+        if table is not None:
+            table.keep(log_hours=max(hours, self.retention.hours_of_cut_tables) if self.table.is_of_a_cut else hours)
+            table.checkpoint()
+            table.clean_log()
 
     def _versions_of_old_cuts(self) -> list[int]:
         """Versions of the table in cuts that are kept although they are old: those that have no newer one."""
@@ -194,8 +191,3 @@ class _Work:
             return Table.open(self.warehouse, self.table.name, version) is not None
         except TableDamaged:
             return False
-
-    def _checkpoint(self) -> None:
-        table = Table.open(self.warehouse, self.table.name)
-        if table is not None:
-            table.checkpoint()

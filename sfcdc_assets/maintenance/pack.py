@@ -8,17 +8,18 @@ its group is given up, and packed the next time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow import fs
 
+from sfcdc_assets.lake.data_files import DataFile, PackedFiles
 from sfcdc_assets.lake.errors import TableDamaged, TableNotWritten
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.store_errors import reason_of, unreadable
-from sfcdc_assets.lake.table import DataFile, PackedFiles, Table
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.packed_file import write_packed
 from sfcdc_assets.maintenance.tiers import FULL_BYTES, SMALLEST_BYTES, groups
@@ -34,19 +35,13 @@ def all_together(table: Table) -> Apart:
     return lambda _: None
 
 
-def nothing_to_carry(table: Table) -> Mapping[str, str]:
-    """The commit's metadata: none."""
-    return {}
-
-
 @dataclass(frozen=True)
 class Packing:
     """How a table is packed: the columns that order its rows and its files; what keeps its files apart beside their
-    partition; what the commit has to tell, of the table that it is made on."""
+    partition."""
 
     order: tuple[str, ...]
     apart: Callable[[Table], Apart] = all_together
-    carried: Callable[[Table], Mapping[str, str]] = nothing_to_carry
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,8 @@ def pack(warehouse: Warehouse, name: str, packing: Packing, full: int = FULL_BYT
     for each in _written(table, filesystem, packing, full):
         waiting.append(each)
         if sum(len(group.removed) for group in waiting) >= FILES_IN_A_COMMIT:
-            done, waiting = done + _commit(warehouse, name, packing, waiting, filesystem), []
-    return done + _commit(warehouse, name, packing, waiting, filesystem)
+            done, waiting = done + _commit(warehouse, name, waiting, filesystem), []
+    return done + _commit(warehouse, name, waiting, filesystem)
 
 
 def _written(table: Table, filesystem: fs.FileSystem, packing: Packing, full: int) -> Iterator[PackedFiles]:
@@ -115,16 +110,14 @@ def _first(file: DataFile, order: Sequence[str]) -> list[tuple[bool, object]]:
 
 
 @retry_on_conflict
-def _commit(
-    warehouse: Warehouse, name: str, packing: Packing, written: Sequence[PackedFiles], filesystem: fs.FileSystem
-) -> Packed:
+def _commit(warehouse: Warehouse, name: str, written: Sequence[PackedFiles], filesystem: fs.FileSystem) -> Packed:
     if not written:
         return Packed()
     table = Table.open(warehouse, name)
     live = set(table.file_statistics()["path"]) if table is not None else set()
     sound = [each for each in written if all(file.path in live for file in each.removed)]
     if table is not None and sound:
-        table.pack_files(sound, packing.carried(table))
+        table.pack_files(sound)
     for each in written:
         if each not in sound:
             _delete(filesystem, each)

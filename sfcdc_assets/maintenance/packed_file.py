@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake.table import DataFile, NewFile
+from sfcdc_assets.lake.data_files import DataFile, NewFile
 
 ROWS_IN_A_GROUP = 16_384
 LONGEST_STATISTIC = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from sfcdc_assets.lake import (
     audits,
@@ -21,8 +21,9 @@ from sfcdc_assets.lake import (
     snapshots,
     text_fields,
 )
-from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.table import DataFile, Table
+from sfcdc_assets.lake.data_files import DataFile
+from sfcdc_assets.lake.raw_event_reads import payloads_dropped
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.pack import Apart, Packing
 
@@ -38,14 +39,8 @@ SINGLE: Mapping[str, Packing] = {
 """Tables of the whole warehouse beside `raw_events`."""
 
 
-def _progress(table: Table) -> Mapping[str, str]:
-    """How far the newest snapshot has come is told by the newest commit that tells of it."""
-    noted = table.latest_metadata("progress")
-    return {"progress": noted} if noted else {}
-
-
 LAYERS: Mapping[str, Packing | None] = {
-    snapshots.LAYER: Packing(("_refetch", "Id"), carried=_progress),
+    snapshots.LAYER: Packing(("_refetch", "Id")),
     text_fields.LAYER: Packing(("record_id", "position")),
     gap_reconciliation.LAYER: Packing(("opened_position",)),
     history.LAYER: Packing(("Id", "_position")),
@@ -59,13 +54,11 @@ OF_A_CUT = (text_fields.LAYER, gap_reconciliation.LAYER, history.LAYER, current_
 
 @dataclass(frozen=True)
 class Maintained:
-    """A table, how it is packed (None: not at all), whether consistent cuts name its versions, and whether commits of
-    its log tell what nothing else does."""
+    """A table, how it is packed (None: not at all), and whether consistent cuts name its versions."""
 
     name: str
     packing: Packing | None
     is_of_a_cut: bool = False
-    needs_its_log: bool = False
 
 
 def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[Maintained]:
@@ -75,14 +68,14 @@ def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) 
         yield Maintained(name, packing)
     for layer, each in LAYERS.items():
         for entity in warehouse.entities(layer):
-            yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT, layer == snapshots.LAYER)
+            yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT)
 
 
 def _of_raw_events(payload_retention_days: int | None) -> Packing:
     """Channels are kept apart. So are days, where payloads are given up day by day: a file is rewritten once, when
     all of its payloads may go."""
     apart = _channels if payload_retention_days is None else _channels_and_days
-    return Packing(("channel", "position"), apart, lambda table: RawEvents(table).memory())
+    return Packing(("channel", "position"), apart)
 
 
 def _channels(table: Table) -> Apart:
@@ -94,7 +87,7 @@ def _channel(file: DataFile) -> Hashable:
 
 
 def _channels_and_days(table: Table) -> Apart:
-    dropped = cache(RawEvents(table).payloads_dropped)
+    dropped = cache(partial(payloads_dropped, table))
 
     def apart(file: DataFile) -> Hashable:
         of = file.statistics

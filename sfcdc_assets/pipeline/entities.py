@@ -157,8 +157,8 @@ def entity_states(
 def _state(tables: OpenTables, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
     table, taken, ledger = tables.current_state, tables.taken, tables.ledger
     checkpoint = table.checkpoint(channel) if table else Checkpoint()
-    copied = (taken.table.transaction_version("complete") or 0) if taken else 0
-    watermark = (taken.table.transaction_version("pin") or 0) if taken else 0
+    copied = taken.complete_number() if taken else 0
+    watermark = taken.watermark() if taken else 0
     doubts = ledger.open_doubts() if ledger else []
     refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
     return EntityState(
@@ -171,7 +171,7 @@ def _state(tables: OpenTables, channel: str, landed: int, complete: int, now_ms:
         snapshot_position=watermark,
         channel_changed=taken is not None and copied > 0 and not taken.has_watermark_on(channel),
         snapshot_applied=checkpoint.snapshot if table and tables.are_built else 0,
-        read_back_taken=(taken.table.transaction_version("refetch") or 0) if taken else 0,
+        read_back_taken=taken.last_read_back() if taken else 0,
         read_back_applied=checkpoint.read_back,
         doubts_open=len(doubts),
         doubts_due=len(due(doubts, now_ms)),

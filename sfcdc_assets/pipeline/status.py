@@ -50,7 +50,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     """
     damaged: list[TableDamaged] = []
     raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
-    events = RawEvents(raw) if raw else None
+    events = RawEvents(raw, warehouse) if raw else None
     landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
     names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
     filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in settings.channels}) or {}
@@ -110,13 +110,13 @@ def _channel(
     status = ChannelStatus(channel, lost_checkpoint=lost[0] if lost else None, lost_checkpoints=lost)
     if events is None:
         return status
-    checkpoint, landed = events.checkpoint(channel), events.landed_at_ms(channel)
+    found = events.stored_checkpoint(channel)
     return replace(
         status,
-        position=checkpoint.position,
-        complete_position=checkpoint.complete_position,
-        replay_id=checkpoint.resume.replay_id.hex() if checkpoint.resume.replay_id else None,
-        landed_at=_iso(landed) if landed else None,
+        position=found.position,
+        complete_position=found.complete_position,
+        replay_id=found.replay_id.hex() or None,
+        landed_at=_iso(found.landed_at) if found.landed_at else None,
     )
 
 

@@ -34,7 +34,7 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
 
 def lose(warehouse: Warehouse, reason: str) -> None:
     raw_events = RawEvents.open(warehouse)
-    lose_checkpoint(warehouse, raw_events, raw_events.checkpoint(CHANNEL), reason, "00D", NOW)
+    lose_checkpoint(warehouse, raw_events, raw_events.checkpoint(CHANNEL), reason, NOW)
 
 
 def test_every_lost_checkpoint_is_kept_with_who_was_not_read_again_since(warehouse: Warehouse) -> None:

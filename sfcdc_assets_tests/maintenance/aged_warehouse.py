@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,10 @@ import pyarrow.parquet as pq
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
+from sfcdc_assets.lake.data_files import DataFile
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.table import DataFile, Table
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.text_values import TEXT_FIELDS
 
@@ -64,33 +67,39 @@ class AgedLog:
         (self._root / path).write_bytes((self._root / of["path"]).read_bytes())
         return _add(path, of["size"], of["stats"], {})
 
-    def commit(
-        self, actions: Sequence[Action], transactions: Mapping[str, int], metadata: Mapping[str, str] | None = None
-    ) -> None:
+    def commit(self, actions: Sequence[Action], transactions: Mapping[str, int], seconds_ago: float = 0.0) -> None:
         """One more."""
         info = {"timestamp": _now_ms(), "operation": "WRITE", "operationParameters": {"mode": "Append"}}
         lines = [
-            {"commitInfo": {**info, **(metadata or {})}},
+            {"commitInfo": info},
             *actions,
             *({"txn": {"appId": name, "version": version}} for name, version in transactions.items()),
         ]
         log = self._root / "_delta_log"
-        (log / f"{self._next:020}.json").write_text("\n".join(map(json.dumps, lines)))
+        path = log / f"{self._next:020}.json"
+        path.write_text("\n".join(map(json.dumps, lines)))
+        os.utime(path, (time.time() - seconds_ago,) * 2)
         if self._next % CHECKPOINT_EVERY == 0:
             self.checkpoint()
         self._next += 1
 
     def checkpoint(self) -> None:
-        """Of the newest version."""
+        """Of the newest version; and the log is cleaned up, as with every hundredth commit."""
         table = Table.open(self._warehouse, self._name)
         assert table is not None
         table.checkpoint()
+        log = self._root / "_delta_log"
+        written = (log / f"{table.version:020}.json").stat().st_mtime
+        for path in log.glob(f"{table.version:020}.checkpoint*"):
+            os.utime(path, (written, written))  # which checkpoint is old enough is told by its time
+        table.clean_log()
 
 
 def age_raw_events(warehouse: Warehouse, channel: str, entity: str, commits: int) -> int:
     """An event a commit; returns the last position."""
     events = RawEvents.open(warehouse)
-    checkpoint, memory, log = events.checkpoint(channel), events.memory(), AgedLog(warehouse, "raw_events")
+    checkpoint, log = events.checkpoint(channel), AgedLog(warehouse, "raw_events")
+    checkpoint = replace(events.stored_checkpoint(channel), open_from=0)
     first = checkpoint.position + 1
     schema = pa.schema([RAW_EVENTS.field(name) for name in _WRITTEN])
     for position in range(first, first + commits):
@@ -106,7 +115,8 @@ def age_raw_events(warehouse: Warehouse, channel: str, entity: str, commits: int
         }
         rows = pa.Table.from_pylist([row], schema=schema)
         action = log.file(rows, [name for name in _WRITTEN if name != "record_ids"], {"entity_name": entity})
-        log.commit([action], {channel: position, f"{channel}#complete": position}, memory)
+        landed = replace(checkpoint, position=position, complete_position=position)
+        log.commit([action], landed.versions(channel), (first + commits - 1 - position) * SECONDS_BETWEEN)
     return first + commits - 1
 
 

@@ -72,7 +72,7 @@ def a_tick_with_news(warehouse: Warehouse) -> None:
     row = {"channel": CHANNEL, "position": position, "entity_name": ENTITY, "record_ids": [RECORD], "event_id": "new"}
     now = datetime.now(UTC)
     rows = pa.Table.from_pylist([{**row, "commit_timestamp": now, "received_at": now}], schema=RAW_EVENTS)
-    raw_events.commit(rows, replace(checkpoint, position=position, complete_position=position), "00D")
+    raw_events.commit(rows, replace(checkpoint, position=position, complete_position=position))
     del raw_events  # whoever opens the table next has its handle
     a_tick(warehouse)
 
@@ -143,11 +143,14 @@ def show(when: str, now: Measured, young: Measured | None = None) -> bool:
     return max(ratios, default=0) <= LIMIT
 
 
-def night(warehouse: Warehouse, log_hours: int | None, day_begun: float) -> None:
-    """Maintenance. What the logs had before the day is a day older now, for those that are kept for a short time."""
-    for path in warehouse.folder.glob("**/_delta_log/*") if log_hours is not None else ():
-        if path.stat().st_mtime < day_begun:
-            os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
+def a_day_passes(warehouse: Warehouse) -> None:
+    """What the logs have is a day older now."""
+    for path in warehouse.folder.glob("**/_delta_log/*"):
+        os.utime(path, (path.stat().st_mtime - 86_400,) * 2)
+
+
+def night(warehouse: Warehouse, log_hours: int) -> None:
+    """Maintenance."""
     begun = time.monotonic()
     done = list(maintain(warehouse, Retention(7, log_hours=log_hours), clock.now_ms()))
     assert [str(each) for each in done if each.problem or each.left] == []
@@ -156,7 +159,7 @@ def night(warehouse: Warehouse, log_hours: int | None, day_begun: float) -> None
     )
 
 
-def run(commits: int, batches: int, night_every: int, log_hours: int | None, folder: Path) -> bool:
+def run(commits: int, batches: int, night_every: int, log_hours: int, folder: Path) -> bool:
     """Make it old and measure; whether it costs no more than it may."""
     with pytest.MonkeyPatch.context() as patch, quiet(folder, patch, records=20) as life:
         life.sync()
@@ -171,13 +174,14 @@ def run(commits: int, batches: int, night_every: int, log_hours: int | None, fol
     while done < commits:
         count = min(night_every, commits - done)
         entity_count = min(batches - entity_done, max(1, count * batches // commits))
-        begun, day_begun = time.monotonic(), time.time()
+        begun = time.monotonic()
+        a_day_passes(warehouse)
         age(warehouse, count, entity_count)
         done, entity_done = done + count, entity_done + entity_count
         print(f"  {done:,} commits, {entity_done:,} batches; made in {time.monotonic() - begun:.0f} s", flush=True)
         if done >= commits:
             show("the evening", measured(warehouse), young)
-        night(warehouse, log_hours, day_begun)
+        night(warehouse, log_hours)
     return show(f"{done:,} commits, the morning", measured(warehouse), young)
 
 
@@ -195,7 +199,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=100_000, help="on raw_events")
     parser.add_argument("--batches", type=int, default=10_000, help="commits on each of an entity's tables")
     parser.add_argument("--night-every", type=int, default=17_000, help="commits on raw_events between nights")
-    parser.add_argument("--log-hours", type=int, default=LOG_HOURS, help="for how long logs are kept; Delta's 30 days")
+    parser.add_argument("--log-hours", type=int, default=LOG_HOURS, help="for how long logs are kept")
     parser.add_argument("--dir", type=Path, default=None, help="a new folder for the warehouse")
     parser.add_argument("--measure", choices=[*WORK], default=None, help="only this, of the warehouse in --dir")
     given = parser.parse_args()

@@ -149,9 +149,7 @@ def test_what_befalls_a_channel_does_not_concern_an_object_that_another_one_feed
         assert poller.land(CHANNEL).quarantined == 1
         assert ledger(org, "Account", "Contact", "Case") == before
         raw_events = RawEvents.open(warehouse)
-        lose_checkpoint(
-            warehouse, raw_events, raw_events.checkpoint(CHANNEL), "a test", connected.session.organization_id, 1
-        )
+        lose_checkpoint(warehouse, raw_events, raw_events.checkpoint(CHANNEL), "a test", 1)
     opened = [entry for entry in ledger(org, "Account", "Contact", "Case") if entry not in before]
     assert [(entry["entity"], entry["reason"], entry["channel"]) for entry in opened] == [
         ("Contact", "lost_checkpoint", CHANNEL)

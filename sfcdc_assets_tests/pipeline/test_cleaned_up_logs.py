@@ -42,7 +42,7 @@ def test_the_snapshot_after_a_cleanup_is_the_next_one_and_is_applied(life: Quiet
     life.assert_equal()
 
 
-def test_a_snapshot_whose_progress_is_gone_is_begun_again(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_goes_on_where_it_was_when_its_log_is_gone(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
     lost_event(life)
     add_page = Snapshots.add_page
     monkeypatch.setattr(Snapshots, "add_page", _die)
@@ -54,7 +54,7 @@ def test_a_snapshot_whose_progress_is_gone_is_begun_again(life: QuietLife, monke
     life.catch_up()
     clean_up(life)
     report = life.snapshot()
-    assert (report.number, report.resumed) == (3, False)
+    assert (report.number, report.resumed) == (2, True)
     life.catch_up()
     life.assert_equal()
 

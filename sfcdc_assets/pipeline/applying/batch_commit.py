@@ -18,10 +18,10 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
 from sfcdc_assets.lake import raw_events
 from sfcdc_assets.lake.checkpoint import Checkpoint
+from sfcdc_assets.lake.data_files import NewFile
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, OpenDoubt
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.snapshots import Snapshots
-from sfcdc_assets.lake.table import NewFile
 from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
 from sfcdc_assets.pipeline.applying.implied_doubts import compare_snapshots, doubt_others
 from sfcdc_assets.pipeline.applying.plan import BatchPlan

@@ -21,7 +21,8 @@ from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.lake.snapshots import CompleteSnapshot, Snapshots
+from sfcdc_assets.lake.snapshot_reads import CompleteSnapshot
+from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.change_of_channel import OtherChannel
 from sfcdc_assets.pipeline.applying.open_tables import OpenTables
@@ -127,13 +128,13 @@ def evolve_tables(
         raise SnapshotMissing(entity)
     if not taken.has_watermark_on(channel):
         raise OtherChannel(entity, channel)
+    if present is not None and not present.has_versions:
+        raise OlderFormat(entity)
     conflicts = privacy_conflicts(schemas, entity, opened.schemas_with_columns, privacy)
     if conflicts:
         raise PrivacyChanged(entity, conflicts)
     before = present.schema if present else None
     columns = follow_layout(warehouse, schemas, taken, opened.ledger, spark, privacy, entity, channel, now_ms)
-    if present is not None and not present.has_versions:
-        raise OlderFormat(entity)
     table = present or CurrentState.open_or_create(warehouse, entity, columns)
     versions = opened.history or history.open_or_create(warehouse, entity, columns)
     retired = retired_columns(schemas, entity, columns)

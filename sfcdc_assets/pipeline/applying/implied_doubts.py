@@ -27,7 +27,7 @@ def doubt_others(warehouse: Warehouse, channel: str, silent: Sequence[SilentChan
     followed = _channel(warehouse) if silent else None
     if followed is None:
         return 0
-    landed = RawEvents.open(warehouse).checkpoint(followed).position
+    landed = RawEvents.open(warehouse).given_out(followed)
     doubts = [
         NewDoubt(each.record_id, Doubt.SILENT_CHANGE, each.position if followed == channel else landed, each.detail)
         for each in silent
@@ -56,7 +56,7 @@ def compare_snapshots(warehouse: Warehouse, columns: Collection[str]) -> int:
     versions = {f"snapshot:{table.table.name}": table.checkpoint(channel).snapshot for table in (accounts, contacts)}
     if all((ledger.table.transaction_version(name) or 0) >= version for name, version in versions.items()):
         return 0
-    landed = RawEvents.open(warehouse).checkpoint(channel).position
+    landed = RawEvents.open(warehouse).given_out(channel)
     wrong = not_in_step(
         pl.DataFrame(accounts.table.scan([POINTER], f"not _is_deleted and {POINTER} is not null")),
         pl.DataFrame(contacts.table.scan(["Id", FLAG], "not _is_deleted and not _in_doubt")),

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.current_state import id_ranges
 from sfcdc_assets.lake.gap_reconciliation import OpenDoubt, holding_doubts
-from sfcdc_assets.lake.snapshots import CompleteSnapshot, ReadBack
+from sfcdc_assets.lake.snapshot_reads import CompleteSnapshot, ReadBack
 from sfcdc_assets.pipeline.applying.batch import Batch, EntityDoubt, read_batch
 from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
 from sfcdc_assets.state.doubt_behaviour import OF_A_SNAPSHOT, UNMARKED

@@ -222,6 +222,7 @@ class ChannelReader:
         # Whoever gives the warehouse to another organization breaks the channel's order, so that no commit of a reader
         # that is open succeeds: it comes back here.
         claim_warehouse(self._warehouse, self._org.session.organization_id, clock.now_ms())
+        self._landing.upgrade()
         self._checkpoint, self._committed_ms = self._landing.checkpoint()
         checkpoint = self._checkpoint
         if (
@@ -259,7 +260,6 @@ class ChannelReader:
             raw_events,
             raw_events.checkpoint(self._channel),
             reason,
-            self._org.session.organization_id,
             clock.now_ms(),
         )
 

@@ -22,6 +22,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.quarantine import quarantine, settle_quarantine
 from sfcdc_assets.lake.raw_events import NAME, RawEvents
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
@@ -84,9 +85,14 @@ class Landing:
         raw_events = RawEvents.open(self._warehouse)
         return raw_events.checkpoint(self._channel), raw_events.landed_at_ms(self._channel)
 
+    @retry_on_conflict
+    def upgrade(self) -> None:
+        """Keep what an older release noted of the channel in today's form."""
+        RawEvents.open(self._warehouse).upgrade(self._channel)
+
     def position(self) -> int:
         """The last position given out, by anybody; quicker to ask for than the whole place."""
-        return RawEvents.open(self._warehouse).table.transaction_version(self._channel) or 0
+        return RawEvents.open(self._warehouse).given_out(self._channel)
 
     def commit(
         self,
@@ -101,7 +107,7 @@ class Landing:
         Raises `ConcurrentCommit` when the channel's checkpoint is not `before` any more: then nothing was landed.
         """
         raw_events = RawEvents.open(self._warehouse)
-        present = raw_events.checkpoint(self._channel)
+        present = raw_events.stored_checkpoint(self._channel)
         if (present.position, present.begun) != (before.position, before.begun):
             raise ConcurrentCommit(NAME, f"{self._channel} was landed up to position {present.position} meanwhile")
         # Another reader may have seen the end of the last transaction already.
@@ -117,7 +123,7 @@ class Landing:
 
         landed = land(before, events, schema_of, resume=resume, complete=complete)
         report.quarantined += self._quarantine(landed.quarantined)
-        raw_events.commit(landed.rows, landed.checkpoint, self._org.session.organization_id)
+        raw_events.commit(landed.rows, landed.checkpoint)
         settle_quarantine(self._warehouse, raw_events, self._channel)
         for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
             report.events[counted["values"]] += counted["counts"]
@@ -135,7 +141,7 @@ class Landing:
         if raw_events.checkpoint(self._channel) != checkpoint:
             raise ConcurrentCommit(NAME, f"{self._channel} was begun by another process")
         noted = replace(checkpoint, begun=begun, begun_at_ms=clock.now_ms())
-        raw_events.commit(RAW_EVENTS.empty_table(), noted, self._org.session.organization_id)
+        raw_events.commit(RAW_EVENTS.empty_table(), noted)
         return noted
 
     def _quarantine(self, rows: pa.Table) -> int:

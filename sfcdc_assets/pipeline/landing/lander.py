@@ -67,7 +67,7 @@ class LandedOnly:
 
     def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
         """Where the channel stands."""
-        checkpoint = RawEvents.open(self._warehouse).checkpoint(channel)
+        checkpoint = RawEvents.open(self._warehouse).stored_checkpoint(channel)
         return LandingReport(
             channel,
             position=checkpoint.position,

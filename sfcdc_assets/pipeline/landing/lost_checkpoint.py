@@ -8,9 +8,8 @@ at LATEST silently.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.lake.errors import TableDamaged
@@ -27,7 +26,6 @@ def lose_checkpoint(
     raw_events: RawEvents,
     checkpoint: StreamCheckpoint,
     reason: str,
-    organization_id: str,
     now_ms: int,
 ) -> StreamCheckpoint:
     """Put the channel's entities in doubt, then break its order; returns the place to go on from.
@@ -39,10 +37,10 @@ def lose_checkpoint(
     for entity in entities_of_channel(warehouse, checkpoint.channel):
         doubt = NewDoubt(ENTITY, Doubt.LOST_CHECKPOINT, position, reason)
         Ledger.open_or_create(warehouse, entity).note([doubt], checkpoint.channel, position, now_ms)
-    landed_at = raw_events.landed_at_ms(checkpoint.channel)
-    note_lost_checkpoint(warehouse, checkpoint.channel, position, reason, now_ms, landed_at)
-    lost: Mapping[str, Any] = {"reason": reason, "lost_at": now_ms, "last_landed_at": landed_at}
-    return raw_events.lose_checkpoint(checkpoint, lost, organization_id)
+    note_lost_checkpoint(
+        warehouse, checkpoint.channel, position, reason, now_ms, raw_events.landed_at_ms(checkpoint.channel)
+    )
+    return raw_events.lose_checkpoint(checkpoint)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.data_files import DataFile
 from sfcdc_assets.lake.quarantine import drop_quarantined_payloads
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.snapshots import Snapshots
-from sfcdc_assets.lake.table import DataFile
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 

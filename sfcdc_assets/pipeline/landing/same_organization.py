@@ -95,9 +95,7 @@ def accept_organization(
     raw_events = RawEvents.open(warehouse)
     for channel in dict.fromkeys([*channels, *raw_events.channels()]):
         reason = f"the organization changed from {owner} to {organization_id}, which was accepted"
-        checkpoint = lose_checkpoint(
-            warehouse, raw_events, raw_events.checkpoint(channel), reason, organization_id, now_ms
-        )
+        checkpoint = lose_checkpoint(warehouse, raw_events, raw_events.checkpoint(channel), reason, now_ms)
         broken_at[channel] = checkpoint.position
     log.bind(organization_id, now_ms, broken_at)
     return broken_at
@@ -117,7 +115,7 @@ def follow_instance(warehouse: Warehouse, channel: str, organization_id: str, in
     checkpoint, reason = raw_events.checkpoint(channel), None
     if before is not None and (checkpoint.is_known or checkpoint.begun is not None):
         reason = f"the org moved from the instance {before} to {instance}"
-        checkpoint = lose_checkpoint(warehouse, raw_events, checkpoint, reason, organization_id, now_ms)
+        checkpoint = lose_checkpoint(warehouse, raw_events, checkpoint, reason, now_ms)
     _note_instance(warehouse, channel, organization_id, instance, checkpoint.position, now_ms)
     return reason
 

@@ -196,7 +196,7 @@ def _events(
     first = min(doubt.position_on(channel) for doubt in doubts)
     recent = raw_events.first_position_received_after(channel, since_ms)
     after = min([first, *([recent] if recent is not None else [])]) - 1
-    return events_of_records(raw_events, entity, channel, after, raw_events.checkpoint(channel).position)
+    return events_of_records(raw_events, entity, channel, after, raw_events.given_out(channel))
 
 
 def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collection[str], since_ms: int) -> set[str]:

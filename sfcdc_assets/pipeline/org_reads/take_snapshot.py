@@ -139,7 +139,7 @@ def _take(
     if not resumed:
         if blocked:
             # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
-            at_least = max(at_least, *blocked, RawEvents.open(warehouse).checkpoint(channel).position)
+            at_least = max(at_least, *blocked, RawEvents.open(warehouse).given_out(channel))
         position = watermark(at_least)
         number = snapshots.last_number() + 1
         progress = start(
@@ -195,7 +195,7 @@ def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, doubts: Se
 def _sight(warehouse: Warehouse, org: OrgConnection, entity: str, channel: str, clock_ms: Callable[[], int]) -> Sight:
     """What the user is shown; a refusal is noted, and ended where the permission is there again. Raises
     `ViewAllMissing`."""
-    position = RawEvents.open(warehouse).checkpoint(channel).position
+    position = RawEvents.open(warehouse).given_out(channel)
     try:
         sight = org.view_all.check(entity, "a snapshot")
     except ViewAllMissing as missing:

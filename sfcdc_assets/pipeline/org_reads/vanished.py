@@ -96,7 +96,7 @@ def vanished_rows(
 def _keys_of(warehouse: Warehouse, table: CurrentState, progress: SnapshotProgress) -> pl.Series:
     """Ids of records whose delete was landed and is not in the table yet."""
     raw_events, channel = RawEvents.open(warehouse), progress.channel
-    landed = raw_events.checkpoint(channel).position
+    landed = raw_events.given_out(channel)
     wanted = ["record_ids", "change_type"]
     headers = raw_events.headers(progress.entity, channel, wanted, after=table.applied(channel) or 0, up_to=landed)
     frame = pl.DataFrame(headers)

@@ -109,9 +109,9 @@ def _swap(beside: Beside, entity: str, channel: str) -> None:
     memory = {each.table.name: each.memory() for each in _opened(beside, entity, appended)}
     for name in beside.tables:
         if name == snapshots.name_of(entity):
-            put_in_place(beside, name, present[name], *_snapshots(beside, entity).memory(channel))
+            put_in_place(beside, name, present[name], _snapshots(beside, entity).versions(channel))
         else:
-            put_in_place(beside, name, present[name], memory.get(name, checkpoint.versions(channel)), {})
+            put_in_place(beside, name, present[name], memory.get(name, checkpoint.versions(channel)))
     for each in _opened(beside.present, entity, appended):
         each.note_built()
 

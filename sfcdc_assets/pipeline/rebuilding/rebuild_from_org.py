@@ -45,7 +45,7 @@ def rebuild_from_org(
         channel,
         lambda position: watermarks.of(channel, position),
         spark=lambda: spark,
-        at_least=max(first, RawEvents.open(warehouse).checkpoint(channel).position),
+        at_least=max(first, RawEvents.open(warehouse).given_out(channel)),
         numbered_after=_numbers(warehouse, entity, taken),
     )
     report = put_layers_in_place(beside, entity, channel, applying(spark, org.privacy, entity, channel))

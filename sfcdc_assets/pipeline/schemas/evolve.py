@@ -19,11 +19,12 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.change_events.retyping import kept_columns, kept_name
 from sfcdc_assets.change_events.type_conversion import widens
 from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.data_files import NewFile
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
-from sfcdc_assets.lake.table import NewFile, Table
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.schemas.schema_changes import NOT_RETIRED, is_retired
 from sfcdc_assets.pipeline.schemas.table_columns import RETIRED, entity_columns, retired_columns
@@ -64,13 +65,14 @@ def follow_layout(
     """
     if taken is None:
         return entity_columns(schemas, entity, None, privacy)
+    taken.upgrade()
     present = columns_of_arrow_schema(taken.table.schema)
     wanted = entity_columns(schemas, entity, taken.table.schema, privacy)
     retired = retired_columns(schemas, entity, wanted)
     news = _news(present, wanted, _marked_retired(taken.table.schema) - retired)
     if news.any:
         progress = taken.progress()
-        watermark = max(taken.table.transaction_version("pin") or 0, progress.position if progress else 0)
+        watermark = max(taken.watermark(), progress.position if progress else 0)
         position = _position_of_its_own(warehouse, entity, channel, watermark)
         _note(ledger or Ledger.open_or_create(warehouse, entity), channel, position, news, now_ms())
         wanted = (*wanted, *_kept(present, wanted, position))

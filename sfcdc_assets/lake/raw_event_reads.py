@@ -1,0 +1,196 @@
+"""The rows of `raw_events`: which events there are, where, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
+from sfcdc_assets.lake.data_files import DataFile
+from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.table import Table
+
+
+class RawEventReads:
+    """A handle on one snapshot of the table, for reading its events."""
+
+    table: Table
+
+    def landed_among(self, channel: str, positions: Sequence[int]) -> set[int]:
+        """Those of the positions (few) at which the channel has an event."""
+        if not positions:
+            return set()
+        quoted, listed = channel.replace("'", "''"), ", ".join(str(position) for position in positions)
+        rows = self.table.scan(["position"], f"channel = '{quoted}' and position in ({listed})")
+        return set(rows["position"].to_pylist())
+
+    def files(self, entity: str, channel: str, after: int, up_to: int) -> tuple[DataFile, ...]:
+        """Files that may hold events of the entity with after < position <= up_to on the channel."""
+        wanted = (pl.col("max.position") > after) & (pl.col("min.position") <= up_to)
+        return self.table.files((pl.col("partition.entity_name") == entity) & wanted & _may_hold(channel))
+
+    def channels(self) -> tuple[str, ...]:
+        """Channels that events were landed from, from the log alone."""
+        files = self.table.file_statistics()
+        return tuple(sorted({*files["min.channel"].unique(), *files["max.channel"].unique()}))
+
+    def last_positions(self, channel: str) -> dict[str, int]:
+        """Highest landed position of each entity on the channel, from the log alone."""
+        files = self.table.file_statistics().filter(_may_hold(channel))
+        return dict(files.group_by("partition.entity_name").agg(pl.col("max.position").max()).iter_rows())
+
+    def first_position_received_after(self, channel: str, received_ms: int) -> int | None:
+        """Lowest position of the channel's events received after a time (ms, UTC); None when there are none."""
+        since = datetime.fromtimestamp(received_ms / 1000, UTC)
+        files = self.table.file_statistics().filter(_may_hold(channel) & (pl.col("max.received_at") > since))
+        if files.is_empty():
+            return None
+        first = files.select(pl.col("min.position").min()).item()
+        quoted = channel.replace("'", "''")
+        try:
+            rows = self.table.scan(["position", "received_at"], f"channel = '{quoted}' and position >= {first}")
+        except TableDamaged:
+            return first  # of a file that cannot be read only the log tells: all of it may be as late as its last event
+        return pc.min(rows.filter(pc.field("received_at") > since)["position"]).as_py()
+
+    def kept_payloads(self) -> dict[tuple[str, str], list[DataFile]]:
+        """(Entity, channel) -> its files whose payloads are not given up yet, in position order; from the log alone."""
+        held: dict[tuple[str, str], list[DataFile]] = {}
+        dropped: dict[tuple[str, str], int] = {}
+        for file in sorted(self.table.files(), key=lambda each: each.statistics["min.position"]):
+            entity = file.statistics["partition.entity_name"]
+            for channel in {file.statistics["min.channel"], file.statistics["max.channel"]}:
+                key = (entity, channel)
+                if key not in dropped:
+                    dropped[key] = self.payloads_dropped(*key)
+                if file.statistics["max.position"] > dropped[key]:
+                    held.setdefault(key, []).append(file)
+        return held
+
+    def received_before(self, before: datetime) -> dict[str, int]:
+        """Channel -> the last position of a file all of whose events were received before a time; from the log alone.
+        What lies before it was received before that time too."""
+        of_one_channel = pl.col("min.channel") == pl.col("max.channel")
+        files = self.table.file_statistics().filter(of_one_channel & (pl.col("max.received_at") < before))
+        return dict(files.group_by("min.channel").agg(pl.col("max.position").max()).iter_rows())
+
+    def payloads_dropped(self, entity: str, channel: str) -> int:
+        """Position up to which the entity's events on the channel have no payloads any more; 0 for none."""
+        return payloads_dropped(self.table, entity, channel)
+
+    def drop_payloads(self, entity: str, channel: str, up_to: int) -> int:
+        """Give up the payloads of the entity's events on the channel up to a position; returns how many there were.
+
+        Everything else of the events stays. Raises `ConcurrentCommit`.
+        """
+        after = self.payloads_dropped(entity, channel)
+        predicate = f"{of_entity(entity, channel)} and position > {after} and position <= {up_to}"
+        return self.table.set_null("payload", predicate, {_dropped(entity, channel): up_to})
+
+    def count(self, entity: str) -> int:
+        """Landed events of an entity, from the log alone."""
+        files = self.table.file_statistics().filter(pl.col("partition.entity_name") == entity)
+        return int(files["num_records"].sum())
+
+    def newest(self, entity: str, channel: str, count: int) -> pa.Table:
+        """The entity's last events on a channel, newest first, without payload and replay id."""
+        last = self.last_positions(channel).get(entity)
+        if last is None:
+            return pa.table({})
+        shown = [name for name in RAW_EVENTS.names if name not in ("payload", "replay_id", "channel", "entity_name")]
+        rows = self.table.scan(shown, f"{of_entity(entity, channel)} and position > {last - 50 * count}")
+        return rows.sort_by([("position", "descending")]).slice(0, count)
+
+    def headers(
+        self,
+        entity: str,
+        channel: str,
+        columns: Sequence[str],
+        *,
+        after: int,
+        up_to: int,
+        committed: tuple[datetime, datetime] | None = None,
+    ) -> pa.Table:
+        """Columns of the entity's events with after < position <= up_to, and committed from the first to the second
+        time, both included. Files that cannot hold such events are not read."""
+        if self._have_none(entity, channel, after, up_to, committed):
+            return self.table.schema.empty_table().select(list(columns))
+        where = f"{of_entity(entity, channel)} and position > {after} and position <= {up_to}"
+        if committed is not None:
+            first, last = (time.astimezone(UTC).isoformat() for time in committed)
+            where += f" and commit_timestamp >= timestamp '{first}' and commit_timestamp <= timestamp '{last}'"
+        return self.table.scan(columns, where)
+
+    def _have_none(
+        self, entity: str, channel: str, after: int, up_to: int, committed: tuple[datetime, datetime] | None
+    ) -> bool:
+        """Whether the log alone tells that there are no such events: planning a scan of all files takes longer."""
+        found = self.table.file_statistics().filter(
+            (pl.col("partition.entity_name") == entity)
+            & (pl.col("max.position") > after)
+            & (pl.col("min.position") <= up_to)
+            & _may_hold(channel)
+        )
+        if committed is not None and not found.is_empty():
+            first, last = (time.astimezone(UTC) for time in committed)
+            # A writer may keep the greatest time with fewer digits.
+            late = pl.col("max.commit_timestamp") + timedelta(seconds=1) >= first
+            found = found.filter((late & (pl.col("min.commit_timestamp") <= last)).fill_null(True))
+        return found.is_empty()
+
+    def origins(self, entity: str, positions: Sequence[int]) -> pa.Table:
+        """`position`, `transaction_key`, `change_origin` of the entity's events at these positions (few), on any
+        channel: the key tells those of different channels apart."""
+        listed = ", ".join(str(position) for position in positions) or "-1"
+        name = entity.replace("'", "''")
+        reported = ["position", "transaction_key", "change_origin"]
+        return self.table.scan(reported, f"entity_name = '{name}' and position in ({listed})")
+
+    def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
+        """Newest commit time among the channel's last events up to a position; None when there are none.
+
+        Told by the log but for files that go on beyond the position: a damaged file of one entity, which a cut of all
+        must not depend on, is left out.
+        """
+        of_channel = self.table.file_statistics().filter(_may_hold(channel) & (pl.col("min.position") <= position))
+        whole = of_channel.filter(pl.col("max.position") <= position)
+        near_the_end = pl.col("max.position") > pl.col("max.position").max() - 1_000
+        newest: datetime | None = whole.filter(near_the_end).select(pl.col("max.commit_timestamp").max()).item()
+        beyond = of_channel.filter(pl.col("max.position") > position).select(pl.col("min.position").min()).item()
+        times = [newest]
+        if beyond is not None:
+            quoted = channel.replace("'", "''")
+            within = f"channel = '{quoted}' and position >= {beyond} and position <= {position}"
+            with suppress(TableDamaged):
+                times += self.table.scan(["commit_timestamp"], within)["commit_timestamp"].to_pylist()
+        return max((time for time in times if time is not None), default=None)
+
+    def record_ids_after(self, entity: str, channel: str, position: int) -> set[str]:
+        """Record ids that the entity's events after a position name."""
+        rows = self.table.scan(["record_ids"], f"{of_entity(entity, channel)} and position > {position}")
+        return {record_id for ids in rows["record_ids"].to_pylist() for record_id in ids}
+
+
+def _may_hold(channel: str) -> pl.Expr:
+    """Files that may hold events of the channel, by their statistics."""
+    return (pl.col("min.channel") <= channel) & (pl.col("max.channel") >= channel)
+
+
+def of_entity(entity: str, channel: str) -> str:
+    """The condition that selects the entity's events on a channel."""
+    name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
+    return f"entity_name = '{name}' and channel = '{of_channel}'"
+
+
+def _dropped(entity: str, channel: str) -> str:
+    return f"{channel}#payloads of {entity} dropped"
+
+
+def payloads_dropped(table: Table, entity: str, channel: str) -> int:
+    """Position up to which the entity's events on the channel have no payloads any more; 0 for none."""
+    return table.transaction_version(_dropped(entity, channel)) or 0

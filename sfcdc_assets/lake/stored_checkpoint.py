@@ -1,0 +1,119 @@
+"""Stream checkpoint: what `raw_events` remembers of a channel, in the very commit that lands its events (guarantee 1).
+
+It consists of numbers, which are kept as Delta's transaction versions: log cleanup does not remove them, and
+checkpoints of the log carry them on for ever. A replay id is bytes, and is kept as numbers of seven bytes each. Which
+events of the last replay id were taken is told by their rows, from `open_from` on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count, takewhile
+
+from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, StreamCheckpoint
+from sfcdc_assets.lake.table import Table
+
+FORMAT = 2
+"""In 1, all but the positions was metadata of commits: see `older_raw_events`."""
+
+_STARTS = (None, EARLIEST, LATEST)
+"""`begun` is kept as the index of one of these."""
+_BYTES = 7
+"""Of a replay id in one number: a transaction version is a positive int64."""
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """Of one channel; 0 where there is nothing yet. Times are epoch ms, UTC, by our clock."""
+
+    position: int = 0
+    """The last that was given out."""
+    complete_position: int = 0
+    """That of the last complete transaction."""
+    format: int = FORMAT
+    landed_at: int = 0
+    """When events were last landed, or the resume point moved."""
+    begun: str | None = None
+    """Where the stream was begun: EARLIEST or LATEST."""
+    begun_at: int = 0
+    replay_id: bytes = b""
+    """Everything up to it was taken; empty while no id is known to be complete."""
+    known_at: int = 0
+    """When it was taken, or told."""
+    open_from: int = 0
+    """Position of the first event of the last replay id, of which more may come; 0 when that is known to be whole."""
+
+    @classmethod
+    def of(cls, table: Table, channel: str) -> StoredCheckpoint:
+        """What a handle on `raw_events` has."""
+
+        def number(name: str) -> int:
+            return table.transaction_version(f"{channel}#{name}") or 0
+
+        position = table.transaction_version(channel)
+        return cls(
+            position=position or 0,
+            complete_position=number("complete"),
+            format=FORMAT if position is None else number("format") or 1,
+            landed_at=number("landed_at"),
+            begun=_STARTS[number("begun")],
+            begun_at=number("begun_at"),
+            replay_id=_bytes_of(number),
+            known_at=number("known_at"),
+            open_from=number("open_from"),
+        )
+
+    @classmethod
+    def after(cls, checkpoint: StreamCheckpoint, now_ms: int) -> StoredCheckpoint:
+        """The checkpoint of a place that is reached now."""
+        return cls(
+            position=checkpoint.position,
+            complete_position=checkpoint.complete_position,
+            landed_at=now_ms,
+            begun=checkpoint.begun,
+            begun_at=checkpoint.begun_at_ms or 0,
+            replay_id=checkpoint.resume.replay_id or b"",
+            known_at=checkpoint.resume.known_at_ms or 0,
+            open_from=checkpoint.open_from if checkpoint.resume.open_id else 0,
+        )
+
+    def versions(self, channel: str) -> dict[str, int]:
+        """As transaction versions."""
+        numbers = {
+            "complete": self.complete_position,
+            "format": self.format,
+            "landed_at": self.landed_at,
+            "begun": _STARTS.index(self.begun),
+            "begun_at": self.begun_at,
+            "known_at": self.known_at,
+            "open_from": self.open_from,
+            **_numbers_of(self.replay_id),
+        }
+        return {channel: self.position} | {f"{channel}#{name}": number for name, number in numbers.items()}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all events from here on will come: nothing can have its watermark to a start at LATEST that has not
+        shown where it was."""
+        return bool(self.replay_id) or self.begun == EARLIEST
+
+
+def complete_position(table: Table, channel: str) -> int:
+    """This alone, which every tick asks for."""
+    return table.transaction_version(f"{channel}#complete") or 0
+
+
+def _numbers_of(replay_id: bytes) -> dict[str, int]:
+    """Its length, and its bytes by sevens, the first being the highest of a number."""
+    parts = [replay_id[start : start + _BYTES] for start in range(0, len(replay_id), _BYTES)]
+    numbers = {f"replay_id/{index}": int.from_bytes(part, "big") for index, part in enumerate(parts, 1)}
+    return {"replay_id": len(replay_id)} | numbers
+
+
+def _bytes_of(number: Callable[[str], int]) -> bytes:
+    """The replay id, from the numbers of its parts."""
+    length = number("replay_id")
+    lengths = takewhile(lambda left: left > 0, (length - done for done in count(0, _BYTES)))
+    parts = [number(f"replay_id/{index}").to_bytes(min(left, _BYTES), "big") for index, left in enumerate(lengths, 1)]
+    return b"".join(parts)

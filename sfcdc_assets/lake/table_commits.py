@@ -1,0 +1,149 @@
+"""What can be committed to a table: rows, files in the place of others, columns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import pyarrow as pa
+from deltalake import Schema, write_deltalake
+from deltalake.transaction import AddAction, RemoveAction
+
+from sfcdc_assets.lake.commit_protocol import CommitProtocol
+from sfcdc_assets.lake.data_files import DataFile, NewFile, PackedFiles
+from sfcdc_assets.lake.table_reads import HAS_FILES
+
+
+class TableCommits(CommitProtocol):
+    """A snapshot on top of which can be committed."""
+
+    def add_columns(self, fields: Sequence[pa.Field]) -> None:
+        """Add nullable columns, in a commit of their own; older rows read null. Raises `ConcurrentCommit`."""
+        if fields:
+            with self._committing():
+                self._delta.alter.add_columns(list(Schema.from_arrow(pa.schema(list(fields))).fields))
+
+    def mark_columns(self, names: Sequence[str], metadata: Mapping[str, str]) -> None:
+        """Set metadata of columns that do not have it yet; each is a commit of its own. Raises `ConcurrentCommit`."""
+        for name in names:
+            present = {key.decode(): value.decode() for key, value in (self.schema.field(name).metadata or {}).items()}
+            if not metadata.items() <= present.items():
+                with self._committing():
+                    self._delta.alter.set_column_metadata(name, {**present, **metadata})
+
+    def append(self, rows: pa.Table, transactions: Mapping[str, int], metadata: Mapping[str, str]) -> None:
+        """Append rows (none is fine) with the transaction versions and metadata, in one commit.
+
+        Raises `ConcurrentCommit` when another writer of one of the same applications committed since this handle
+        was opened: nothing is in the table then.
+        """
+        properties = self._properties(transactions, metadata)
+        with self._committing(transactions):
+            if rows.num_rows:
+                self._check_room(rows.nbytes)
+                write_deltalake(
+                    self._delta,
+                    rows,
+                    mode="append",
+                    commit_properties=properties,
+                    post_commithook_properties=self._afterwards(),
+                )
+            else:
+                self._write([], properties)
+        self._carry(transactions, [HAS_FILES] if rows.num_rows else [])
+
+    def swap_files(
+        self,
+        added: Sequence[NewFile],
+        removed: Sequence[DataFile],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, str],
+    ) -> None:
+        """Replace whole files in one commit. Raises `ConcurrentCommit`: where nothing is removed as `append` does,
+        otherwise after any commit since this handle was opened."""
+        properties = self._properties(transactions, metadata, only_next=bool(removed))
+        with self._committing(transactions):
+            self._write(_actions(added, removed), properties)
+        self._carry(transactions, [HAS_FILES] if added or removed else [])
+
+    def pack_files(self, packed: Sequence[PackedFiles]) -> None:
+        """Put files with the same rows in the place of others, in one commit that says that no row has changed.
+
+        Raises `ConcurrentCommit` after any commit since this handle was opened. Writers that only append do not notice
+        this one; those that replace rows open the table again.
+        """
+        actions = [action for each in packed for action in _actions(each.added, each.removed, changes_rows=False)]
+        with self._committing():
+            self._write(actions, self._properties({}, only_next=True))
+
+    def rewrite(
+        self,
+        files: Sequence[NewFile],
+        schema: pa.Schema,
+        transactions: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Replace all files and the schema in one commit; older versions stay readable as they were. Raises
+        `ConcurrentCommit`, as does every writer that opened the table before."""
+        properties = self._properties(transactions, only_next=True)
+        with self._committing(transactions):
+            self._write(_actions(files, []), properties, "overwrite", Schema.from_arrow(schema))
+
+    def update_rows(self, source: pa.Table, keys: Sequence[str], columns: Sequence[str], only: str) -> None:
+        """Set `columns` of the rows that equal `source` in `keys` and that the condition `only` (on `t`) selects.
+
+        For small tables: files that hold a matching row are rewritten. Raises `ConcurrentCommit` after any commit
+        since this handle was opened.
+        """
+        on = " and ".join([*(f"t.{key} = s.{key}" for key in keys), only])
+        with self._committing():
+            # `streamed_exec` off: a merge on streams reads the whole table into memory
+            # (docs/storage-layout.md, "streamed_exec").
+            (
+                self._delta.merge(
+                    source,
+                    on,
+                    source_alias="s",
+                    target_alias="t",
+                    streamed_exec=False,
+                    commit_properties=self._properties({}, only_next=True),
+                    post_commithook_properties=self._afterwards(),
+                )
+                .when_matched_update({column: f"s.{column}" for column in columns})
+                .execute()
+            )
+
+    def set_null(self, column: str, predicate: str, transactions: Mapping[str, int]) -> int:
+        """Set a column of the rows that a predicate selects to null; returns how many rows that were.
+
+        The files that hold such a row, by their statistics, are rewritten, in one commit with the transaction
+        versions. Raises `ConcurrentCommit`.
+        """
+        with self._committing(transactions):
+            done = self._delta.update(
+                updates={column: "NULL"},
+                predicate=predicate,
+                commit_properties=self._properties(transactions, only_next=True),
+                post_commithook_properties=self._afterwards(),
+            )
+        return int(done["num_updated_rows"])
+
+    def delete_rows(self, predicate: str, transactions: Mapping[str, int]) -> int:
+        """Delete the rows that a predicate selects, in one commit with the transaction versions; returns how many
+        there were. Raises `ConcurrentCommit`."""
+        with self._committing(transactions):
+            properties = self._properties(transactions, only_next=True)
+            done = self._delta.delete(
+                predicate, commit_properties=properties, post_commithook_properties=self._afterwards()
+            )
+        return int(done["num_deleted_rows"] or 0)
+
+
+def _actions(
+    added: Sequence[NewFile], removed: Sequence[DataFile], *, changes_rows: bool = True
+) -> list[AddAction | RemoveAction]:
+    now = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(file.path, file.size, dict(file.partition), now, changes_rows, file.statistics) for file in added
+    ]
+    return actions + [RemoveAction(file.path, changes_rows, now, file.size, dict(file.partition)) for file in removed]

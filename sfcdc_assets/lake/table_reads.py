@@ -1,0 +1,119 @@
+"""Reading a table: its rows, and what the log says of its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import polars as pl
+import pyarrow as pa
+from deltalake.fs import DeltaStorageHandler
+from pyarrow import fs
+
+from sfcdc_assets.lake.data_files import DataFile
+from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
+from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, reason_of, unreadable
+from sfcdc_assets.lake.table_snapshot import TableSnapshot
+
+HAS_FILES = "has files"
+"""The question whether a version has any."""
+
+
+class TableReads(TableSnapshot):
+    """A snapshot whose rows and files can be read."""
+
+    _files: tuple[int, pl.DataFrame] | None = None
+    """A version, and what its log says of its files."""
+
+    def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
+        """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan`: others may abort at exit (docs/storage-layout.md,
+        "to_pyarrow_table at exit")."""
+        if not self._answers.of(self.version, HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows)):
+            # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
+            return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
+        with self._reading():
+            reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
+            rows = pa.table(reader)
+        return self._plain(rows)
+
+    def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
+        """The rows that `scan` gives, part by part: memory holds one."""
+        with self._reading():
+            for batch in self._delta.scan(columns=list(columns), predicate=predicate):
+                yield self._plain(pa.Table.from_batches([pa.record_batch(batch)]))
+
+    def head(self, predicate: str, count: int) -> pa.Table:
+        """The first rows that a scan meets; reading stops there."""
+        batches, found = [], 0
+        with self._reading():
+            for batch in self._delta.scan(predicate=predicate):
+                batches.append(pa.record_batch(batch))
+                found += batches[-1].num_rows
+                if found >= count:
+                    break
+        rows = self._plain(pa.Table.from_batches(batches)) if batches else self.schema.empty_table()
+        return rows.slice(0, count)
+
+    def count(self) -> int:
+        """Rows in this snapshot, from the log alone."""
+        return int(self.file_statistics()["num_records"].sum() or 0)
+
+    def file_statistics(self) -> pl.DataFrame:
+        """What the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column, `min.*`,
+        `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files: thousands of
+        them are no Python objects here. Raises `UnreadableTable` when files alone do not tell the rows."""
+        if self._files is None or self._files[0] != self.version:
+            self._files = (self.version, self._file_statistics())
+        return self._files[1]
+
+    def _file_statistics(self) -> pl.DataFrame:
+        protocol, configuration = self._delta.protocol(), self._delta.metadata().configuration
+        features = set(protocol.reader_features or ()) - {"timestampNtz"}
+        mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
+        vectors = configuration.get("delta.enableDeletionVectors", "false") == "true"
+        if features or mapped or vectors:
+            raise UnreadableTable(self.name, ", ".join(sorted(features)) or "column mapping or deletion vectors")
+        return pl.DataFrame(self._delta.get_add_actions(flatten=True))
+
+    def files(self, where: pl.Expr | None = None) -> tuple[DataFile, ...]:
+        """The live files with their statistics, or those that a condition on `file_statistics` selects; raises as that
+        does."""
+        found = self.file_statistics()
+        fixed = {"path", "size_bytes", "modification_time", "num_records"}
+        return tuple(
+            DataFile(
+                path=file["path"],
+                rows=file["num_records"],
+                size=file["size_bytes"],
+                statistics={key: value for key, value in file.items() if key not in fixed},
+            )
+            for file in (found if where is None else found.filter(where)).iter_rows(named=True)
+        )
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raises what cannot be read as `TableDamaged`, with the file."""
+        try:
+            with self._spoiled_by_failure():
+                yield
+        except FROM_STORE as error:
+            self._raise_damaged(error)
+            raise
+
+    def _plain(self, rows: pa.Table) -> pa.Table:
+        """The table's own types: a scan gives view types, which many of Arrow's kernels do not take."""
+        schema = self.schema
+        return rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
+
+    def _raise_damaged(self, error: Exception) -> None:
+        """Raise `TableDamaged` if the error, or else a look at the files, tells which one is."""
+        file, reason = file_in(error, self.name), reason_of(error)
+        if file is None:
+            handler = fs.PyFileSystem(DeltaStorageHandler(self._delta.table_uri))
+            found = unreadable(handler, (each.path for each in self.files()))
+            if found is None:
+                return
+            file, reason = found
+        entity = re.search(r"entity_name=([^/]+)/", file)
+        raise TableDamaged(self.name, entity[1] if entity else None, file, f"cannot be read ({reason})") from error

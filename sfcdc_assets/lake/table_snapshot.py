@@ -1,0 +1,89 @@
+"""One snapshot of a Delta table: what its log says of it, and what becomes of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from sfcdc_assets.lake.handles import Answers, Held
+
+STATISTICS_ON = 32
+"""Delta's default: the log keeps statistics of so many columns."""
+
+
+class TableSnapshot:
+    """A handle on one version of a table, until a commit through it moves it on."""
+
+    def __init__(self, name: str, delta: DeltaTable) -> None:
+        self.name = name
+        self._delta = delta
+        self._held: Held | None = None
+        self._answers = Answers()
+
+    @property
+    def version(self) -> int:
+        """Delta version of this snapshot."""
+        return self._delta.version()
+
+    @property
+    def created_ms(self) -> int:
+        """When the table was created, by the creator's clock (ms, UTC)."""
+        return self._delta.metadata().created_time or 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema, with the fields' metadata."""
+        return self._answers.of(self.version, "schema", lambda: pa.schema(self._delta.schema().to_arrow()))
+
+    def schema_at(self, moment: datetime) -> pa.Schema:
+        """Arrow schema as it was at a time, or at the beginning if the table is younger."""
+        past = DeltaTable(self._delta.table_uri)
+        past.load_as_version(moment)
+        return pa.schema(past.schema().to_arrow())
+
+    def partition_columns(self) -> list[str]:
+        """Columns whose values are in the paths of the files and not in the files."""
+        return list(self._delta.metadata().partition_columns)
+
+    def column_statistics(self) -> tuple[str, ...]:
+        """The columns whose minimum and maximum the log keeps."""
+        named = self._delta.metadata().configuration.get("delta.dataSkippingStatsColumns")
+        partitioned = self.partition_columns()
+        present = [name for name in self.schema.names if name not in partitioned]
+        return tuple(name for name in present if name in named.split(",")) if named else tuple(present[:STATISTICS_ON])
+
+    def transaction_version(self, application: str) -> int | None:
+        """The highest version that `application` has committed as of this snapshot; None when it never has."""
+        question = _transaction(application)
+        return self._answers.of(self.version, question, lambda: self._delta.transaction_version(application))
+
+    def _carry(self, transactions: Mapping[str, int], forgotten: Sequence[object]) -> None:
+        """Answers that a commit of this handle did not change need not be asked for again, if no other came between."""
+        changed: dict[object, int] = {
+            _transaction(application): version for application, version in transactions.items()
+        }
+        self._answers.carry(self.version, changed, forgotten)
+
+    def told_by_commits(self) -> Iterator[Mapping[str, Any]]:
+        """What the commits whose log is kept tell of themselves, the newest first: for display, and for what older
+        releases kept there. Lists the whole log."""
+        yield from self._delta.history()
+
+    @contextmanager
+    def _spoiled_by_failure(self) -> Iterator[None]:
+        """Nobody uses a handle again through which something failed."""
+        try:
+            yield
+        except BaseException:
+            if self._held is not None:
+                self._held.spoil()
+            raise
+
+
+def _transaction(application: str) -> tuple[str, str]:
+    return "transaction", application

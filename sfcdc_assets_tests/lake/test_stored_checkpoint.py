@@ -1,0 +1,130 @@
+"""What is remembered of a channel: all of it, in the commit that lands, and whatever becomes of the log."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, QUARANTINE, RAW_EVENTS, StreamCheckpoint, land
+from sfcdc_assets.lake.quarantine import quarantine
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.stored_checkpoint import FORMAT
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.replay import ReplayStart
+from sfcdc_assets.streams.resume import ResumePoint, ResumeTracker
+from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
+from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(str(tmp_path))
+
+
+def unreadable(replay_id: bytes, number: int) -> DeliveredEvent:
+    """An event that goes to quarantine."""
+    return DeliveredEvent(f"event {number}", "schema", b"no header %d" % number, replay_id, 1_000 + number)
+
+
+def test_it_outlives_the_log(warehouse: Warehouse) -> None:
+    checkpoint = StreamCheckpoint(
+        CHANNEL, 2, 1, ResumePoint(b"\x00\x00\x07 an id of more than two numbers", 7), "t", LATEST, 5
+    )
+    RawEvents.open(warehouse).commit(events(1, 2), checkpoint)
+    landed_at = RawEvents.open(warehouse).landed_at_ms(CHANNEL)
+    for _ in range(3):
+        RawEvents.open(warehouse).commit(RAW_EVENTS.empty_table(), StreamCheckpoint("/data/Other", 1, 1))
+    clean_up_logs(warehouse.folder, time.time())
+    found = RawEvents.open(warehouse)
+    assert found.checkpoint(CHANNEL) == checkpoint
+    assert (found.landed_at_ms(CHANNEL), landed_at is not None) == (landed_at, True)
+
+
+@pytest.mark.parametrize("replay_id", [None, b"a", b"\x00", b"\x00" * 7, b"\xff" * 7, b"\xff" * 8, bytes(range(40))])
+def test_a_replay_id_of_any_length_is_kept_and_a_shorter_one_after_it(
+    warehouse: Warehouse, replay_id: bytes | None
+) -> None:
+    for each in (b"\xff" * 50, replay_id):
+        checkpoint = StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(each), begun=EARLIEST)
+        RawEvents.open(warehouse).commit(RAW_EVENTS.empty_table(), checkpoint)
+        assert RawEvents.open(warehouse).checkpoint(CHANNEL) == checkpoint
+
+
+def test_events_of_a_replay_id_that_may_be_unfinished_are_known_by_their_rows(warehouse: Warehouse) -> None:
+    delivered = [DeliveredEvent(f"event-{n}", "", b"payload of %d" % n, bytes([n]), 9) for n in (1, 2)]
+    taken = ResumeTracker(ReplayStart.EARLIEST)
+    assert [taken.admit(event) for event in delivered] == [True, True]
+    checkpoint = StreamCheckpoint(CHANNEL, 2, 0, taken.point, "t", EARLIEST, 5, open_from=2)
+    RawEvents.open(warehouse).commit(events(1, 2), checkpoint)
+    clean_up_logs(warehouse.folder, time.time())
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == checkpoint
+    again = ResumeTracker(ReplayStart.EARLIEST, RawEvents.open(warehouse).checkpoint(CHANNEL).resume)
+    assert again.resume() == ReplayStart.after(b"\x01")
+    assert not again.admit(delivered[1])
+
+
+def test_events_in_quarantine_are_among_them_and_a_skipped_position_is_none(warehouse: Warehouse) -> None:
+    taken, checkpoint = ResumeTracker(ReplayStart.EARLIEST), StreamCheckpoint(CHANNEL, begun=EARLIEST, begun_at_ms=1)
+    first, *siblings = [unreadable(b"1", 1), *(unreadable(b"2", number) for number in range(2, 6))]
+    for batch in ([first, siblings[0]], [siblings[1]], siblings[2:]):
+        for event in batch:
+            assert taken.admit(event)
+        landed = land(checkpoint, batch, lambda _: None, resume=taken.point, complete=False)
+        quarantine(warehouse, landed.quarantined, CHANNEL)
+        RawEvents.open(warehouse).commit(landed.rows, landed.checkpoint)
+        found = RawEvents.open(warehouse).checkpoint(CHANNEL)
+        assert found == landed.checkpoint
+        assert (found.resume, found.open_from) == (taken.point, 2)
+        RawEvents.open(warehouse).skip_to(CHANNEL, found.position + 10)
+        checkpoint = RawEvents.open(warehouse).checkpoint(CHANNEL)
+        assert checkpoint.resume == taken.point
+    taken.nothing_more(b"later", 9)
+    landed = land(checkpoint, [], lambda _: None, resume=taken.point, complete=True)
+    RawEvents.open(warehouse).commit(landed.rows, landed.checkpoint)
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL).resume == ResumePoint(b"later", 9)
+
+
+def test_an_event_in_quarantine_that_did_not_get_its_position_is_not_among_them(warehouse: Warehouse) -> None:
+    taken = ResumeTracker(ReplayStart.EARLIEST)
+    event = unreadable(b"1", 1)
+    taken.admit(event)
+    landed = land(StreamCheckpoint(CHANNEL), [event], lambda _: None, resume=taken.point, complete=False)
+    quarantine(warehouse, landed.quarantined, CHANNEL)  # and the commit of its position did not come about
+    quarantine(warehouse, QUARANTINE.empty_table(), CHANNEL)
+    checkpoint = StreamCheckpoint(CHANNEL, 1, 0, ResumePoint(b"0", None, b"\x01"), "t", open_from=1)
+    RawEvents.open(warehouse).commit(events(1), checkpoint)
+    mark = DeliveredEvent("event-1", "", b"payload of 1", b"\x01", 0).mark
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL).resume.open_marks == (mark,)
+
+
+def older(warehouse: Warehouse, metadata: dict[str, str]) -> None:
+    """Three events as the release of before landed them."""
+    table = RawEvents.open(warehouse).table
+    table.append(events(1, 2, 3), {CHANNEL: 3, f"{CHANNEL}#complete": 2}, metadata)
+
+
+def test_what_an_older_release_kept_in_the_log_is_kept_in_todays_form_by_the_first_who_reads(
+    warehouse: Warehouse,
+) -> None:
+    beside = '{"known_at_ms": 7, "open_id": "03", "open_marks": ["m"], "begun": "LATEST", "begun_at_ms": 5}'
+    older(warehouse, {f"replay_id:{CHANNEL}": "0a0b", f"resume:{CHANNEL}": beside})
+    before = RawEvents.open(warehouse).checkpoint(CHANNEL)
+    assert before == StreamCheckpoint(CHANNEL, 3, 2, ResumePoint(b"\x0a\x0b", 7), "t", LATEST, 5)
+    RawEvents.open(warehouse).upgrade(CHANNEL)
+    clean_up_logs(warehouse.folder, time.time())
+    after = RawEvents.open(warehouse)
+    assert (after.checkpoint(CHANNEL), after.stored_checkpoint(CHANNEL).format) == (before, FORMAT)
+    version = after.table.version
+    after.upgrade(CHANNEL)
+    RawEvents.open(warehouse).upgrade("/data/NeverRead")
+    assert RawEvents.open(warehouse).table.version == version
+
+
+def test_where_the_log_of_an_older_release_is_gone_the_last_rows_tell(warehouse: Warehouse) -> None:
+    older(warehouse, {})
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == StreamCheckpoint(
+        CHANNEL, 3, 2, ResumePoint(b"\x02"), "t", EARLIEST
+    )
