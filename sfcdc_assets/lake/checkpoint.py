@@ -10,10 +10,11 @@ on for ever.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from sfcdc_assets.lake.stored_numbers import stored_as, stored_names
 from sfcdc_assets.lake.table import Table
 
 BATCH = "batch"
@@ -30,7 +31,7 @@ class Checkpoint:
     """Number of the last batch."""
     snapshot: int = 0
     """Number of the last snapshot in the rows."""
-    read_back: int = field(default=0, metadata={"stored_as": "refetch"})
+    read_back: int = stored_as("refetch")
     """Number of the last read-back in the rows."""
     doubted: int = 0
     """Position of the last doubt about the whole entity for which the rows were marked."""
@@ -71,7 +72,5 @@ class Checkpoint:
         return f"_batch > {self.batch}{went_back}"
 
 
-_NUMBERS = {
-    each.name: each.metadata.get("stored_as", each.name) for each in fields(Checkpoint) if each.name != "position"
-}
+_NUMBERS = {name: stored for name, stored in stored_names(Checkpoint).items() if name != "position"}
 """The fields with the names of their transaction versions."""

@@ -18,7 +18,7 @@ def entries_of_format_1(table: Table, checkpoint: SnapshotCheckpoint, entity: st
         watermark = checkpoint.watermark if number == newest else table.transaction_version(f"pin#{number}")
         if watermark is not None:
             found.append(_entry(table, entity, number, watermark, counts=True))
-    refused = table.transaction_version(f"refused watermark#{checkpoint.refused}")
+    refused = table.transaction_version(f"refused pin#{checkpoint.refused}")
     if checkpoint.refused > newest and refused is not None:
         found.append(_entry(table, entity, checkpoint.refused, refused, counts=False))
     return found
@@ -26,4 +26,4 @@ def entries_of_format_1(table: Table, checkpoint: SnapshotCheckpoint, entity: st
 
 def _entry(table: Table, entity: str, number: int, watermark: int, *, counts: bool) -> SnapshotEntry:
     progress = SnapshotProgress(number, entity, "", watermark, "", None, 0, 0, True, 0, ())
-    return SnapshotEntry(progress, counts, table.transaction_version(f"after read-back#{number}") or 0)
+    return SnapshotEntry(progress, counts, table.transaction_version(f"after refetch#{number}") or 0)

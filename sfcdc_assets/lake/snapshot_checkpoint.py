@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sfcdc_assets.lake.stored_numbers import stored_as, stored_names
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 
@@ -35,15 +36,15 @@ class SnapshotCheckpoint:
     """The last snapshot that was begun."""
     complete: int = 0
     """The newest that counts."""
-    watermark: int = 0
+    watermark: int = stored_as("pin")
     """Its watermark."""
-    after_read_back: int = 0
+    after_read_back: int = stored_as("after_refetch")
     """The last read-back before it."""
     first: int = 0
     """The first that counts of those with a watermark on the channel of today."""
     refused: int = 0
     """The last that was not believed."""
-    read_back: int = 0
+    read_back: int = stored_as("refetch")
     """The last read-back."""
     read_at: int = 0
     """When rows were last read into the table, epoch ms by the clock of the process that did."""
@@ -51,13 +52,13 @@ class SnapshotCheckpoint:
     @classmethod
     def of(cls, table: Table) -> SnapshotCheckpoint:
         """What a handle has."""
-        found = {each.name: table.transaction_version(each.name) for each in fields(cls)}
+        found = {name: table.transaction_version(stored) for name, stored in stored_names(cls).items()}
         written = found["format"] or (FORMAT if found["snapshot"] is None else 1)
         return cls(**{name: number or 0 for name, number in found.items()} | {"format": written})
 
     def versions(self) -> dict[str, int]:
         """As transaction versions."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {stored: getattr(self, name) for name, stored in stored_names(self).items()}
 
     def news_since(self, before: SnapshotCheckpoint) -> dict[str, int]:
         """Those that differ, and the snapshot's number, with which of two that read one at once one is refused."""
@@ -68,7 +69,7 @@ class SnapshotCheckpoint:
 
 def has_watermark_on(channel: str) -> str:
     """The transaction version that has the number of the newest snapshot whose watermark lies on the channel."""
-    return f"with a watermark on {channel}"
+    return f"pinned on {channel}"
 
 
 @dataclass(frozen=True)

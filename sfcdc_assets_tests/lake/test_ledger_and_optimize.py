@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.gap_reconciliation import Ledger, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 
 CHANNEL = "/data/ChangeEvents"
 
@@ -20,7 +21,7 @@ def warehouse(tmp_path: Path) -> Warehouse:
     """With a ledger of two entries, a file for each."""
     warehouse = Warehouse(str(tmp_path))
     for position in (1, 2):
-        suspect = {"record_id": f"00{position}", "reason": "gap", "position": position, "detail": None}
+        suspect = NewDoubt(f"00{position}", Doubt.GAP_UPDATE, position, None)
         Ledger.open_or_create(warehouse, "Account").note([suspect], CHANNEL, position, 1_000)
     return warehouse
 
@@ -45,9 +46,9 @@ def test_entries_that_an_optimize_has_moved_are_closed_once(warehouse: Warehouse
 
 def test_what_replaces_entries_is_the_next_commit_after_what_was_read_or_none(warehouse: Warehouse) -> None:
     stale = opened(warehouse)
-    suspect = {"record_id": "003", "reason": "gap", "position": 3, "detail": None}
+    suspect = NewDoubt("003", Doubt.GAP_UPDATE, 3, None)
     opened(warehouse).note([suspect], CHANNEL, 3, 1_000)
-    keys = {"record_id": ["001"], "opened_position": [1], "reason": ["gap"], "status": ["healed"]}
+    keys = {"record_id": ["001"], "opened_position": [1], "reason": ["GAP_UPDATE"], "status": ["healed"]}
     with pytest.raises(ConcurrentCommit):
         stale.table.update_rows(pa.table(keys), ("record_id", "opened_position", "reason"), ("status",), "true")
     assert entries(warehouse) == [("001", "open"), ("002", "open"), ("003", "open")]
@@ -55,7 +56,7 @@ def test_what_replaces_entries_is_the_next_commit_after_what_was_read_or_none(wa
 
 def test_an_entry_that_was_noted_meanwhile_does_not_keep_others_from_being_closed(warehouse: Warehouse) -> None:
     stale = opened(warehouse)
-    suspect = {"record_id": "003", "reason": "gap", "position": 3, "detail": None}
+    suspect = NewDoubt("003", Doubt.GAP_UPDATE, 3, None)
     opened(warehouse).note([suspect], CHANNEL, 3, 1_000)
     stale.heal(stale.open_doubts(), {"001": 1, "002": 2}, 2_000)
     assert entries(warehouse) == [("001", "healed"), ("002", "healed"), ("003", "open")]

@@ -148,13 +148,13 @@ def older(warehouse: Warehouse, versions: dict[str, int]) -> None:
 def test_what_an_older_release_knew_of_its_snapshots_is_kept_in_todays_form(warehouse: Warehouse) -> None:
     of_each = {
         "pin#1": 5,
-        "after read-back#1": 0,
+        "after refetch#1": 0,
         "pin#2": 9,
-        "after read-back#2": 1,
-        f"with a watermark on {CHANNEL}": 2,
+        "after refetch#2": 1,
+        f"pinned on {CHANNEL}": 2,
     }
     numbers = {"snapshot": 4, "complete": 2, "pin": 9, "first": 1, "refetch": 1, "read_at": 7}
-    older(warehouse, {**of_each, **numbers, "refused": 4, "refused watermark#4": 11, "after read-back#4": 1})
+    older(warehouse, {**of_each, **numbers, "refused": 4, "refused pin#4": 11, "after refetch#4": 1})
     opened(warehouse).add_read_back(read_back("001", position=12), 8)
     opened(warehouse).upgrade()
     found = opened(warehouse)

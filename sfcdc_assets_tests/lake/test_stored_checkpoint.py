@@ -14,7 +14,7 @@ from sfcdc_assets.lake.stored_checkpoint import FORMAT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.replay import ReplayStart
-from sfcdc_assets.streams.resume import ResumePoint, ResumeTracker
+from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
 from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs
 
@@ -55,19 +55,19 @@ def test_a_replay_id_of_any_length_is_kept_and_a_shorter_one_after_it(
 
 def test_events_of_a_replay_id_that_may_be_unfinished_are_known_by_their_rows(warehouse: Warehouse) -> None:
     delivered = [DeliveredEvent(f"event-{n}", "", b"payload of %d" % n, bytes([n]), 9) for n in (1, 2)]
-    taken = ResumeTracker(ReplayStart.EARLIEST)
+    taken = StreamProgress(ReplayStart.EARLIEST)
     assert [taken.admit(event) for event in delivered] == [True, True]
     checkpoint = StreamCheckpoint(CHANNEL, 2, 0, taken.point, "t", EARLIEST, 5, open_from=2)
     RawEvents.open(warehouse).commit(events(1, 2), checkpoint)
     clean_up_logs(warehouse.folder, time.time())
     assert RawEvents.open(warehouse).checkpoint(CHANNEL) == checkpoint
-    again = ResumeTracker(ReplayStart.EARLIEST, RawEvents.open(warehouse).checkpoint(CHANNEL).resume)
+    again = StreamProgress(ReplayStart.EARLIEST, RawEvents.open(warehouse).checkpoint(CHANNEL).resume)
     assert again.resume() == ReplayStart.after(b"\x01")
     assert not again.admit(delivered[1])
 
 
 def test_events_in_quarantine_are_among_them_and_a_skipped_position_is_none(warehouse: Warehouse) -> None:
-    taken, checkpoint = ResumeTracker(ReplayStart.EARLIEST), StreamCheckpoint(CHANNEL, begun=EARLIEST, begun_at_ms=1)
+    taken, checkpoint = StreamProgress(ReplayStart.EARLIEST), StreamCheckpoint(CHANNEL, begun=EARLIEST, begun_at_ms=1)
     first, *siblings = [unreadable(b"1", 1), *(unreadable(b"2", number) for number in range(2, 6))]
     for batch in ([first, siblings[0]], [siblings[1]], siblings[2:]):
         for event in batch:
@@ -88,7 +88,7 @@ def test_events_in_quarantine_are_among_them_and_a_skipped_position_is_none(ware
 
 
 def test_an_event_in_quarantine_that_did_not_get_its_position_is_not_among_them(warehouse: Warehouse) -> None:
-    taken = ResumeTracker(ReplayStart.EARLIEST)
+    taken = StreamProgress(ReplayStart.EARLIEST)
     event = unreadable(b"1", 1)
     taken.admit(event)
     landed = land(StreamCheckpoint(CHANNEL), [event], lambda _: None, resume=taken.point, complete=False)
