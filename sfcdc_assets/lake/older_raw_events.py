@@ -24,6 +24,7 @@ def checkpoint_of_format_1(table: Table, checkpoint: StreamCheckpoint) -> Stream
     return replace(
         checkpoint,
         resume=ResumePoint(bytes.fromhex(commit[key]) or None, beside.get("known_at_ms")),
+        transaction_key=commit.get(f"transaction_key:{checkpoint.channel}") or None,
         begun=beside.get("begun"),
         begun_at_ms=beside.get("begun_at_ms"),
     )

@@ -4,6 +4,7 @@ in one commit (guarantee 1)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,11 @@ import pyarrow as pa
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS, StreamCheckpoint
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.older_raw_events import checkpoint_of_format_1, organization_of_format_1
 from sfcdc_assets.lake.quarantine import Delivery, deliveries
 from sfcdc_assets.lake.raw_event_reads import RawEventReads, of_entity
-from sfcdc_assets.lake.stored_checkpoint import FORMAT, StoredCheckpoint, complete_position
+from sfcdc_assets.lake.stored_checkpoint import FORMAT, StoredCheckpoint, begun, complete_position
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
@@ -40,31 +42,37 @@ class RawEvents(RawEventReads):
         return StoredCheckpoint.of(self.table, channel)
 
     def checkpoint(self, channel: str) -> StreamCheckpoint:
-        """The same with the events that a stream which is resumed brings again, and the last transaction's key, both of
-        which rows tell: what a reader of the channel goes on from."""
+        """The same with the events that a stream which is resumed brings again, which rows tell: what a reader of the
+        channel goes on from. Where these rows cannot be read the events are landed a second time, which changes
+        nothing: a damaged file of one entity keeps from none of the others."""
         found = self.stored_checkpoint(channel)
         checkpoint = StreamCheckpoint(
             channel,
             found.position,
             found.complete_position,
-            transaction_key=self._last_key(channel, found),
+            transaction_key=found.transaction_key or None,
             begun=found.begun,
             begun_at_ms=found.begun_at or None,
-            open_from=found.open_from,
         )
         if found.format < FORMAT:
             return checkpoint_of_format_1(self.table, checkpoint)
         resume = ResumePoint(found.replay_id or None, found.known_at or None)
-        taken = self._taken(channel, found)
-        if taken:
-            marks = tuple(each.mark for each in taken)
-            resume = replace(resume, open_id=taken[-1].replay_id, open_marks=marks)
+        with suppress(TableDamaged):
+            taken = self._taken(channel, found)
+            if taken:
+                marks = tuple(each.mark for each in taken)
+                open_group = replace(resume, open_id=taken[-1].replay_id, open_marks=marks)
+                return replace(checkpoint, resume=open_group, open_from=found.open_from)
         return replace(checkpoint, resume=resume)
 
     def upgrade(self, channel: str) -> None:
         """Keep a channel's checkpoint in today's form, if an older release landed it. Raises `ConcurrentCommit`."""
         if self.stored_checkpoint(channel).format < FORMAT:
             self.commit(RAW_EVENTS.empty_table(), self.checkpoint(channel))
+
+    def stands_at(self, channel: str) -> tuple[int, str | None]:
+        """The channel's position, and where its stream was begun: whether it is where a reader left it."""
+        return self.given_out(channel), begun(self.table, channel)
 
     def landed_at_ms(self, channel: str) -> int | None:
         """When the channel's checkpoint was last moved (ms, UTC)."""
@@ -120,17 +128,6 @@ class RawEvents(RawEventReads):
         unreadable = deliveries(self._warehouse, channel, first, last)
         both = [*landed, *(each for each in unreadable if each.position not in positions)]
         return sorted(both, key=lambda each: each.position)
-
-    def _last_key(self, channel: str, checkpoint: StoredCheckpoint) -> str | None:
-        """The transaction of the last landed event; None where that is whole: what follows is another one."""
-        after, last = checkpoint.complete_position, checkpoint.position
-        if after == last:
-            return None
-        quoted = channel.replace("'", "''")
-        within = f"channel = '{quoted}' and position > {after} and position <= {last}"
-        rows = self.table.scan(["position", "transaction_key"], within).sort_by("position")
-        key: str | None = rows["transaction_key"][-1].as_py() if rows.num_rows else None
-        return key
 
 
 def organization_of_landed_events(warehouse: Warehouse) -> str | None:

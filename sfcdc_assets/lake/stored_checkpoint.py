@@ -1,15 +1,14 @@
 """Stream checkpoint: what `raw_events` remembers of a channel, in the very commit that lands its events (guarantee 1).
 
 It consists of numbers, which are kept as Delta's transaction versions: log cleanup does not remove them, and
-checkpoints of the log carry them on for ever. A replay id is bytes, and is kept as numbers of seven bytes each. Which
-events of the last replay id were taken is told by their rows, from `open_from` on.
+checkpoints of the log carry them on for ever. A replay id is bytes, and is kept as numbers of seven bytes each, and so
+is a transaction's key. Which events of the last replay id were taken is told by their rows, from `open_from` on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count, takewhile
 
 from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, StreamCheckpoint
 from sfcdc_assets.lake.table import Table
@@ -20,7 +19,7 @@ FORMAT = 2
 _STARTS = (None, EARLIEST, LATEST)
 """`begun` is kept as the index of one of these."""
 _BYTES = 7
-"""Of a replay id in one number: a transaction version is a positive int64."""
+"""In one number: a transaction version is a positive int64."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,8 @@ class StoredCheckpoint:
     """When it was taken, or told."""
     open_from: int = 0
     """Position of the first event of the last replay id, of which more may come; 0 when that is known to be whole."""
+    transaction_key: str = ""
+    """Of the last landed event; empty after a break of the order."""
 
     @classmethod
     def of(cls, table: Table, channel: str) -> StoredCheckpoint:
@@ -59,9 +60,10 @@ class StoredCheckpoint:
             landed_at=number("landed_at"),
             begun=_STARTS[number("begun")],
             begun_at=number("begun_at"),
-            replay_id=_bytes_of(number),
+            replay_id=_bytes_of("replay_id", number),
             known_at=number("known_at"),
             open_from=number("open_from"),
+            transaction_key=_bytes_of("transaction_key", number).decode(),
         )
 
     @classmethod
@@ -76,6 +78,7 @@ class StoredCheckpoint:
             replay_id=checkpoint.resume.replay_id or b"",
             known_at=checkpoint.resume.known_at_ms or 0,
             open_from=checkpoint.open_from if checkpoint.resume.open_id else 0,
+            transaction_key=checkpoint.transaction_key or "",
         )
 
     def versions(self, channel: str) -> dict[str, int]:
@@ -88,7 +91,8 @@ class StoredCheckpoint:
             "begun_at": self.begun_at,
             "known_at": self.known_at,
             "open_from": self.open_from,
-            **_numbers_of(self.replay_id),
+            **_numbers_of("replay_id", self.replay_id),
+            **_numbers_of("transaction_key", self.transaction_key.encode()),
         }
         return {channel: self.position} | {f"{channel}#{name}": number for name, number in numbers.items()}
 
@@ -104,16 +108,20 @@ def complete_position(table: Table, channel: str) -> int:
     return table.transaction_version(f"{channel}#complete") or 0
 
 
-def _numbers_of(replay_id: bytes) -> dict[str, int]:
+def begun(table: Table, channel: str) -> str | None:
+    """This alone: with the position it tells whether the channel is where a reader left it."""
+    return _STARTS[table.transaction_version(f"{channel}#begun") or 0]
+
+
+def _numbers_of(name: str, value: bytes) -> dict[str, int]:
     """Its length, and its bytes by sevens, the first being the highest of a number."""
-    parts = [replay_id[start : start + _BYTES] for start in range(0, len(replay_id), _BYTES)]
-    numbers = {f"replay_id/{index}": int.from_bytes(part, "big") for index, part in enumerate(parts, 1)}
-    return {"replay_id": len(replay_id)} | numbers
+    parts = [value[start : start + _BYTES] for start in range(0, len(value), _BYTES)]
+    numbers = {f"{name}/{index}": int.from_bytes(part, "big") for index, part in enumerate(parts, 1)}
+    return {name: len(value)} | numbers
 
 
-def _bytes_of(number: Callable[[str], int]) -> bytes:
-    """The replay id, from the numbers of its parts."""
-    length = number("replay_id")
-    lengths = takewhile(lambda left: left > 0, (length - done for done in count(0, _BYTES)))
-    parts = [number(f"replay_id/{index}").to_bytes(min(left, _BYTES), "big") for index, left in enumerate(lengths, 1)]
-    return b"".join(parts)
+def _bytes_of(name: str, number: Callable[[str], int]) -> bytes:
+    """The bytes, from the numbers of their parts."""
+    length = number(name)
+    lengths = [min(length - start, _BYTES) for start in range(0, length, _BYTES)]
+    return b"".join(number(f"{name}/{index}").to_bytes(size, "big") for index, size in enumerate(lengths, 1))

@@ -65,6 +65,8 @@ def test_events_position_and_replay_id_are_one_commit(warehouse):
         f"{CHANNEL}#open_from": 0,
         f"{CHANNEL}#replay_id": 2,
         f"{CHANNEL}#replay_id/1": 2,
+        f"{CHANNEL}#transaction_key": 1,
+        f"{CHANNEL}#transaction_key/1": ord("t"),
     }
     assert sum(json.loads(a["add"]["stats"])["numRecords"] for a in actions if "add" in a) == 2
     assert RawEvents.open(warehouse).checkpoint(CHANNEL) == checkpoint
@@ -110,7 +112,7 @@ def test_a_resume_point_that_moved_without_events_is_kept(warehouse):
     RawEvents.open(warehouse).commit(
         RAW_EVENTS.empty_table(), StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"later"), "t")
     )
-    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"later"))
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"later"), "t")
 
 
 def test_only_files_that_may_hold_a_range_are_named(warehouse):

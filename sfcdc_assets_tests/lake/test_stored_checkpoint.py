@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse(str(tmp_path))
+
+
+KEY = "0000001a-8c2f-3d4e-0000-0000deadbeef"
 
 
 def unreadable(replay_id: bytes, number: int) -> DeliveredEvent:
@@ -57,7 +61,7 @@ def test_events_of_a_replay_id_that_may_be_unfinished_are_known_by_their_rows(wa
     delivered = [DeliveredEvent(f"event-{n}", "", b"payload of %d" % n, bytes([n]), 9) for n in (1, 2)]
     taken = StreamProgress(ReplayStart.EARLIEST)
     assert [taken.admit(event) for event in delivered] == [True, True]
-    checkpoint = StreamCheckpoint(CHANNEL, 2, 0, taken.point, "t", EARLIEST, 5, open_from=2)
+    checkpoint = StreamCheckpoint(CHANNEL, 2, 0, taken.point, KEY, EARLIEST, 5, open_from=2)
     RawEvents.open(warehouse).commit(events(1, 2), checkpoint)
     clean_up_logs(warehouse.folder, time.time())
     assert RawEvents.open(warehouse).checkpoint(CHANNEL) == checkpoint
@@ -109,8 +113,9 @@ def older(warehouse: Warehouse, metadata: dict[str, str]) -> None:
 def test_what_an_older_release_kept_in_the_log_is_kept_in_todays_form_by_the_first_who_reads(
     warehouse: Warehouse,
 ) -> None:
+    reported = {f"replay_id:{CHANNEL}": "0a0b", f"transaction_key:{CHANNEL}": "t"}
     beside = '{"known_at_ms": 7, "open_id": "03", "open_marks": ["m"], "begun": "LATEST", "begun_at_ms": 5}'
-    older(warehouse, {f"replay_id:{CHANNEL}": "0a0b", f"resume:{CHANNEL}": beside})
+    older(warehouse, reported | {f"resume:{CHANNEL}": beside})
     before = RawEvents.open(warehouse).checkpoint(CHANNEL)
     assert before == StreamCheckpoint(CHANNEL, 3, 2, ResumePoint(b"\x0a\x0b", 7), "t", LATEST, 5)
     RawEvents.open(warehouse).upgrade(CHANNEL)
@@ -126,5 +131,16 @@ def test_what_an_older_release_kept_in_the_log_is_kept_in_todays_form_by_the_fir
 def test_where_the_log_of_an_older_release_is_gone_the_last_rows_tell(warehouse: Warehouse) -> None:
     older(warehouse, {})
     assert RawEvents.open(warehouse).checkpoint(CHANNEL) == StreamCheckpoint(
-        CHANNEL, 3, 2, ResumePoint(b"\x02"), "t", EARLIEST
+        CHANNEL, 3, 2, ResumePoint(b"\x02"), None, EARLIEST
     )
+
+
+def test_where_rows_cannot_be_read_their_events_come_again_and_the_stream_goes_on(warehouse: Warehouse) -> None:
+    checkpoint = StreamCheckpoint(
+        CHANNEL, 2, 0, ResumePoint(b"\x01", 7, b"\x02", ("its mark",)), KEY, EARLIEST, 5, open_from=2
+    )
+    RawEvents.open(warehouse).commit(events(1, 2), checkpoint)
+    for file in (warehouse.folder / "raw_events").rglob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    found = RawEvents.open(warehouse).checkpoint(CHANNEL)
+    assert found == replace(checkpoint, resume=ResumePoint(b"\x01", 7), open_from=0)

@@ -107,11 +107,12 @@ class Landing:
         Raises `ConcurrentCommit` when the channel's checkpoint is not `before` any more: then nothing was landed.
         """
         raw_events = RawEvents.open(self._warehouse)
-        present = raw_events.stored_checkpoint(self._channel)
-        if (present.position, present.begun) != (before.position, before.begun):
-            raise ConcurrentCommit(NAME, f"{self._channel} was landed up to position {present.position} meanwhile")
+        position, begun = raw_events.stands_at(self._channel)
+        if (position, begun) != (before.position, before.begun):
+            raise ConcurrentCommit(NAME, f"{self._channel} was landed up to position {position} meanwhile")
         # Another reader may have seen the end of the last transaction already.
-        before = replace(before, complete_position=max(before.complete_position, present.complete_position))
+        seen = raw_events.complete_position(self._channel)
+        before = replace(before, complete_position=max(before.complete_position, seen))
         self._know([event.schema_id for event in events])
         parsed: dict[str, Mapping[str, Any] | None] = {}
 
