@@ -42,6 +42,21 @@ class Sources:
         self.unread = set(self.shown["_unread"].explode().drop_nulls().to_list())
         self.cells = self._cells(changes)
 
+    def untouched(self, columns: Sequence[Column]) -> pl.DataFrame:
+        """Those that no change and no read says anything about, most of a sparse update's: at each step the record's
+        row has their value, and all of them are taken from there at once."""
+        names = [
+            column.name
+            for index, column in enumerate(columns)
+            if column.name != "Id" and index not in self.cells and self.shown.is_empty()
+        ]
+        at = np.full(self.steps.height, -1)
+        at[self.of_rows["step"].to_numpy()] = self.of_rows["at"].to_numpy()
+        of_step = pl.Series("at", at[self.segments.last(np.zeros(self.steps.height, bool))])
+        checkpoints = of_step.to_frame().select(pl.when(pl.col("at") >= 0).then(pl.col("at")))["at"]
+        types = {column.name: FROM_MEMBER[column.type][1] for column in columns}
+        return self.rows.select(pl.col(name).gather(checkpoints).cast(types[name]) for name in names)
+
     def carried(self, name: str) -> pl.DataFrame:
         """Steps of reads that say something about a column."""
         if name not in self.unread:
@@ -68,10 +83,11 @@ def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
     count = sources.steps.height
     segments, is_read = sources.segments, sources.is_read
     differs = np.zeros(count, bool)
+    untouched = sources.untouched(columns)
     filled = [sources.ids]
     named: dict[str, Flags] = {}
     for index, column in enumerate(columns):
-        if column.name == "Id":
+        if column.name == "Id" or column.name in untouched.columns:
             continue
         member, dtype = FROM_MEMBER[column.type]
         carried = sources.carried(column.name)
@@ -97,7 +113,8 @@ def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
         # What became of a value that did not convert is the field's own change.
         field = column.kept_from or column.name
         named[field] = named.get(field, np.zeros(count, bool)) | says | (is_read & unequal)
-    return Filled(pl.DataFrame(filled), differs, _lists(named, count), _certain(sources, columns))
+    whole = pl.DataFrame([*filled, *untouched]).select([column.name for column in columns])
+    return Filled(whole, differs, _lists(named, count), _certain(sources, columns))
 
 
 def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
