@@ -15,6 +15,9 @@ from _pytest.terminal import TerminalReporter
 
 SECONDS = 30.0
 """Of one test without the mark `slow`; its fixtures have as much again."""
+ALL_SECONDS = 800.0
+"""Of all tests without that mark. Two cores have 1,200 in ten minutes; Spark and what else runs beside the tests needs
+the rest. More than this is said at the end, and fails nothing, because a busy machine may add a third."""
 DEAREST = 5
 """Files that the summary names."""
 
@@ -60,3 +63,9 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     if files.total() > SECONDS:
         dearest = ", ".join(f"{name} {spent:.0f}" for name, spent in files.most_common(DEAREST))
         terminalreporter.write_line(f"{files.total():.0f} s of CPU, without Spark's. The most: {dearest}")
+    if files.total() > ALL_SECONDS:
+        terminalreporter.write_line(
+            f"These are more than {ALL_SECONDS:.0f} s, so `make test` may take over ten minutes on two cores: make the "
+            "dearest tests cheaper, or give what is slow by nature the mark `slow`.",
+            yellow=True,
+        )

@@ -31,7 +31,7 @@ class DefinitionVersions:
         """`definition` is in force for transactions with a commit number greater than `after_commit`."""
         self._database.execute(
             "INSERT INTO _object_version (after_commit, definition) VALUES (?, ?)",
-            (after_commit, json.dumps(definition.to_json())),
+            (after_commit, definition.json_text),
         )
         self._remember(definition, after_commit)
 

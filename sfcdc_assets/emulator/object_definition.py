@@ -6,6 +6,7 @@ runs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -135,6 +136,11 @@ class ObjectDefinition:
     def to_json(self) -> dict[str, Any]:
         """A JSON-able form that `from_json` reads back to an equal definition."""
         return asdict(self)
+
+    @cached_property
+    def json_text(self) -> str:
+        """`to_json` written down; kept, because each new org writes the same built-in definitions."""
+        return json.dumps(self.to_json())
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ObjectDefinition:

@@ -361,7 +361,7 @@ class EmulatedOrg:
     def _save_definition(self, definition: ObjectDefinition) -> None:
         self.database.execute(
             "INSERT INTO _object VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET definition = excluded.definition",
-            (definition.name, json.dumps(definition.to_json())),
+            (definition.name, definition.json_text),
         )
 
     def note_modified(self) -> None:
