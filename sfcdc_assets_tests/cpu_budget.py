@@ -58,8 +58,9 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """What the run cost, and the files that most of it went to."""
     files: Counter[str] = Counter()
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
-        spent = sum(value for name, value in report.user_properties if name == _SPENT)
-        files[report.nodeid.partition("::")[0].removeprefix("sfcdc_assets_tests/")] += spent
+        if "slow" not in report.keywords:
+            spent = sum(value for name, value in report.user_properties if name == _SPENT)
+            files[report.nodeid.partition("::")[0].removeprefix("sfcdc_assets_tests/")] += spent
     if files.total() > SECONDS:
         dearest = ", ".join(f"{name} {spent:.0f}" for name, spent in files.most_common(DEAREST))
         terminalreporter.write_line(f"{files.total():.0f} s of CPU, without Spark's. The most: {dearest}")
