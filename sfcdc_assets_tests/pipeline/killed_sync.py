@@ -15,7 +15,8 @@ from pathlib import Path
 from sfcdc_assets.emulator.server import EmulatorServer
 
 LOOK_EVERY_SECONDS = 0.002
-GIVE_UP_SECONDS = 60.0
+GIVE_UP_SECONDS = 150.0
+"""On a busy machine a JVM takes a minute to start."""
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 

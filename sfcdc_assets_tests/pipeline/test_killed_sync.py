@@ -54,7 +54,7 @@ RATE = 15.0
 """Transactions a second that go on whatever happens to the sync."""
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "kills", [ONE_OF_EACH, pytest.param(MANY, marks=pytest.mark.slow)], ids=["one of each", "many"]
 )
