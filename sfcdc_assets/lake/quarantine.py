@@ -49,10 +49,10 @@ def quarantine(warehouse: Warehouse, rows: pa.Table, writer: str) -> int:
 def settle_quarantine(warehouse: Warehouse, raw_events: RawEvents, channel: str) -> int:
     """Remove what an attempt wrote whose positions did not come true; returns how many rows that were.
 
-    To be called after the channel's checkpoint was moved, with `raw_events` as of then. Positions up to the place are
-    given out for good: an event that was landed there, and one that is in quarantine at a higher position, is not at
-    this one. Rows beyond the place are left alone, as they may be those of an attempt that is still at work. A crash
-    before this is made up for by the next call. Costs nothing where nothing was quarantined since the last call.
+    To be called after the channel's checkpoint was moved, with `raw_events` as of then. Positions up to the checkpoint
+    are given out for good: an event that was landed there, and one that is in quarantine at a higher position, is not
+    at this one. Rows beyond the checkpoint are left alone, as they may be those of an attempt that is still at work. A
+    crash before this is made up for by the next call. Costs nothing where nothing was quarantined since the last call.
     """
     table = Table.open(warehouse, NAME)
     checkpoint = raw_events.given_out(channel)

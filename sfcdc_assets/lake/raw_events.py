@@ -99,7 +99,7 @@ class RawEvents(RawEventReads):
             self.commit(RAW_EVENTS.empty_table(), replace(checkpoint, position=position))
 
     def commit(self, rows: pa.Table, checkpoint: StreamCheckpoint) -> None:
-        """Rows, place and replay id in one commit (guarantee 1).
+        """Rows and checkpoint in one commit (guarantee 1).
 
         Raises `ConcurrentCommit` when another process landed events of the channel since this snapshot.
         """

@@ -68,7 +68,7 @@ class StoredCheckpoint:
 
     @classmethod
     def after(cls, checkpoint: StreamCheckpoint, now_ms: int) -> StoredCheckpoint:
-        """The checkpoint of a place that is reached now."""
+        """What is stored of a stream's checkpoint that is reached now."""
         return cls(
             position=checkpoint.position,
             complete_position=checkpoint.complete_position,

@@ -1,7 +1,7 @@
 """key-range files: each file of `current_state` covers a range of Ids of its own, sorted by Id.
 
 A batch rewrites only the key ranges it touches. Salesforce Ids grow with creation, so changes of recent records meet in
-few leaves and a batch costs what it touches, not what the table holds (docs/storage-layout.md, "Id-range files").
+few key ranges and a batch costs what it touches, not what the table holds (docs/storage-layout.md, "Id-range files").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TARGET_ROWS, TARGET_BYTES = 125_000, 32_000_000
 CREATED_CELLS = 2_000_000
 """Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""
 SAMPLED = 1_000
-"""One in so many ids of created records is known when leaves are cut."""
+"""One in so many ids of created records is known when key ranges are cut."""
 
 STATISTICS = (
     *("Id", "_position", "_refetch", "_valid_from", "_valid_to", "_superseded_at", "_batch"),
@@ -74,7 +74,7 @@ def key_ranges_of_table(
 
     Together they cover every Id: the first has no lower end, the last no upper. Each file lies in one key range as a
     whole; where ranges overlap they share one. An empty table is one key range without files. New records have Ids
-    after all others; `created`, every `SAMPLED`th of them, cuts leaves for them, so that no task is given more than
+    after all others; `created`, every `SAMPLED`th of them, cuts key ranges for them, so that no task is given more than
     about `CREATED_CELLS` of their values.
     """
     groups: list[list[IdRange]] = []
@@ -98,7 +98,7 @@ def key_ranges_of_table(
 
 
 def key_ranges_wanted(rows: int, size: int) -> int:
-    """How many leaves a snapshot of so many rows and bytes is cut into."""
+    """How many key ranges a snapshot of so many rows and bytes is cut into."""
     return max(1, -(-rows // TARGET_ROWS), -(-size // TARGET_BYTES))
 
 

@@ -44,7 +44,7 @@ RETENTION_MS = 70 * 3_600_000
 """Events are kept for 72 hours; a channel that was begun longer ago and never told a replay id may have lost some."""
 
 LOOK_SECONDS = 3_600.0
-"""How often a reader that goes on looks whether another process moved the place; a commit notices at once."""
+"""How often a reader that goes on looks whether another process moved the checkpoint; a commit notices at once."""
 
 _CLOSING_SECONDS = 5.0
 _IN_FLIGHT_SECONDS = 0.5
@@ -67,13 +67,13 @@ class ChannelReader:
         self._complete_through_ms = 0
         self._looked_at = 0.0
         self._lost_checkpoint: str | None = None
-        """Why the place was lost, until a report has told it: what follows a loss may fail and be tried again."""
+        """Why the checkpoint was lost, until a report has told it: what follows a loss may fail and be tried again."""
         self._lock = threading.Lock()
 
     def land(self, patience: Patience) -> LandingReport:
         """Land what the stream brings, and note what is complete.
 
-        A place that the org refuses, or that is another instance's, is lost: see `lost_checkpoint`. When another
+        A checkpoint that the org refuses, or that is another instance's, is lost: see `lost_checkpoint`. When another
         process landed the channel since, reading starts again from there. Raises what `Subscription.take` raises; what
         was taken before is landed.
         """
@@ -175,8 +175,8 @@ class ChannelReader:
         subscription.top_up()
 
     def _follow_others(self, patience: Patience) -> None:
-        """Go on from the durable place if another process moved it: it landed the channel, or skipped positions, which
-        changes nothing about the stream. A commit would notice the same, but without events there is none."""
+        """Go on from the durable checkpoint if another process moved it: it landed the channel, or skipped positions,
+        which changes nothing about the stream. A commit would notice the same, but without events there is none."""
         now = clock.current().monotonic()
         if self._subscription is None or (patience.goes_on and now - self._looked_at < LOOK_SECONDS):
             return
@@ -239,8 +239,8 @@ class ChannelReader:
         return self._subscription
 
     def _follow_instance(self) -> str | None:
-        """Why the place is lost, if the org has moved to another instance: the call may have been mended there, with a
-        replay id that meant another place."""
+        """Why the checkpoint is lost, if the org has moved to another instance: the call may have been mended there,
+        with a replay id that meant another event."""
         instance = self._org.instance_name()
         if instance is None or instance == self._instance:
             return None
@@ -264,9 +264,9 @@ class ChannelReader:
         )
 
     def _first_start(self) -> str:
-        """Where a channel without a place is begun: at EARLIEST, so that nothing retained is missed, unless the org's
-        allowance of delivered events is nearly used up; then at LATEST, and what lies before it is read from the org
-        by the snapshots, which have their watermark after it."""
+        """Where a channel without a checkpoint is begun: at EARLIEST, so that nothing retained is missed, unless the
+        org's allowance of delivered events is nearly used up; then at LATEST, and what lies before it is read from the
+        org by the snapshots, which have their watermark after it."""
         allowance = self._org.delivery_allowance()
         if allowance is not None and allowance.remaining < allowance.maximum * LEAST_ALLOWANCE:
             return LATEST

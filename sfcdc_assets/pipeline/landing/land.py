@@ -1,8 +1,8 @@
 """Landing: what a channel's subscription brought goes into `raw_events`, at once and once.
 
-The events, the place and the point to resume from are one commit. Whoever reads a channel (a sensor's tick, a run that
-a person launched, `sfcdc sync`) lands with this; two that read the same channel meet only here, where the second finds
-that the place has moved and starts again from there.
+The events, the checkpoint and the point to resume from are one commit. Whoever reads a channel (a sensor's tick, a run
+that a person launched, `sfcdc sync`) lands with this; two that read the same channel meet only here, where the second
+finds that the checkpoint has moved and starts again from there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CLOCKS_DIFFER_MS = 10_000
 
 @dataclass
 class LandingReport:
-    """What a reading of a channel brought: events by entity, how many were quarantined, and the place after it."""
+    """What a reading of a channel brought: events by entity, how many were quarantined, and the checkpoint after it."""
 
     channel: str
     events: Counter[str] = field(default_factory=Counter)
@@ -81,7 +81,7 @@ class Landing:
         self._schemas = Schemas(warehouse)
 
     def checkpoint(self) -> tuple[StreamCheckpoint, int | None]:
-        """How far the channel was landed, by anybody, and when its place was last moved (epoch ms, UTC)."""
+        """How far the channel was landed, by anybody, and when its checkpoint was last moved (epoch ms, UTC)."""
         raw_events = RawEvents.open(self._warehouse)
         return raw_events.checkpoint(self._channel), raw_events.landed_at_ms(self._channel)
 
@@ -91,7 +91,7 @@ class Landing:
         RawEvents.open(self._warehouse).upgrade(self._channel)
 
     def position(self) -> int:
-        """The last position given out, by anybody; quicker to ask for than the whole place."""
+        """The last position given out, by anybody; quicker to ask for than the whole checkpoint."""
         return RawEvents.open(self._warehouse).given_out(self._channel)
 
     def commit(
@@ -102,7 +102,7 @@ class Landing:
         complete: bool,
         report: LandingReport,
     ) -> StreamCheckpoint:
-        """Land `events` on top of `before`; returns the place after them.
+        """Land `events` on top of `before`; returns the checkpoint after them.
 
         Raises `ConcurrentCommit` when the channel's checkpoint is not `before` any more: then nothing was landed.
         """
@@ -136,7 +136,7 @@ class Landing:
         return landed.checkpoint
 
     def begin(self, checkpoint: StreamCheckpoint, begun: str) -> StreamCheckpoint:
-        """Note where a channel without a place is begun, before anything is read: a read of the org may have its
+        """Note where a channel without a checkpoint is begun, before anything is read: a read of the org may have its
         watermark to an empty channel that is read from its earliest event on."""
         raw_events = RawEvents.open(self._warehouse)
         if raw_events.checkpoint(self._channel) != checkpoint:

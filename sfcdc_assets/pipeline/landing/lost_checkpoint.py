@@ -28,10 +28,10 @@ def lose_checkpoint(
     reason: str,
     now_ms: int,
 ) -> StreamCheckpoint:
-    """Put the channel's entities in doubt, then break its order; returns the place to go on from.
+    """Put the channel's entities in doubt, then break its order; returns the checkpoint to go on from.
 
     In this sequence, so that a crash in between repeats all of it: a doubt that is open already is not opened twice,
-    and a place that is known as lost is not noted twice. Who knows of a lost checkpoint finds its doubts.
+    and a checkpoint that is known as lost is not noted twice. Who knows of a lost checkpoint finds its doubts.
     """
     position = checkpoint.position + 1
     for entity in entities_of_channel(warehouse, checkpoint.channel):

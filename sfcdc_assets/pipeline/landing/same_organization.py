@@ -104,7 +104,7 @@ def accept_organization(
 def follow_instance(warehouse: Warehouse, channel: str, organization_id: str, instance: str, now_ms: int) -> str | None:
     """Why the channel's checkpoint is lost, if it is another instance's; its order is broken then.
 
-    An org that moves keeps its organization id, and a replay id of the old instance may mean another place on the new
+    An org that moves keeps its organization id, and a replay id of the old instance may mean another event on the new
     one without being refused. The instance is noted last: after a crash in between the order is broken once more, which
     changes nothing. Raises `ConcurrentCommit`.
     """

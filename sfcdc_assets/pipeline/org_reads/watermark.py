@@ -22,8 +22,8 @@ WAITS = 100
 
 
 class NoWatermark(SfcdcError):
-    """The stream's place, or a position in it, is not known yet, so a read of the org has nothing to have its watermark
-    to."""
+    """The stream's checkpoint, or a position in it, is not known yet, so a read of the org has nothing to have its
+    watermark to."""
 
     def __init__(self, channel: str, position: int, reason: str) -> None:
         self.channel = channel
