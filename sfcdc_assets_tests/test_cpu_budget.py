@@ -13,7 +13,7 @@ CONFTEST = """
 from sfcdc_assets_tests import cpu_budget
 from sfcdc_assets_tests.cpu_budget import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary
 
-cpu_budget.SECONDS = 0.3
+cpu_budget.SECONDS = cpu_budget.SECONDS_OF_CHILDREN = 0.3
 """
 TESTS = """
 import subprocess, sys, time
