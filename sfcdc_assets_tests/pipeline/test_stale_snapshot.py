@@ -163,3 +163,15 @@ def test_rebuilding_from_snapshots_that_were_not_believed_gives_the_same_rows(li
     life.rebuild()
     assert layers(life) == before
     life.assert_equal()
+
+
+def test_an_unreadable_event_before_the_first_snapshot_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot may have its watermark before it: it was received just now."""
+    with quiet(tmp_path, monkeypatch) as life:
+        life.server.faults.arm(Fault.GARBLED_HEADER)
+        life.update(life.ids()[0], Name="nobody can read it")
+        landed = life.poll()
+        (doubt,) = life.open_doubts().values()
+        assert (doubt["record_id"], doubt["opened_position"]) == ("*", landed)

@@ -24,6 +24,7 @@ from sfcdc_assets.lake.quarantine import quarantine, settle_quarantine
 from sfcdc_assets.lake.raw_events import NAME, RawEvents
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
+from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -149,9 +150,10 @@ class Landing:
         """Keep events without a readable header, and doubt what they may have spoken of.
 
         Their schema tells the entity, nothing tells the record; without a known schema it may be any entity of the
-        channel. An entity whose rows rest on another channel is not concerned, and one that was never copied will be
-        copied later than this. The doubts are opened before the channel's checkpoint moves on. The payload is not kept
-        where columns of the entity are private: no table but `raw_events` may have them, and that one needs a header.
+        channel. An entity whose rows rest on another channel is not concerned. One that was never copied is, where the
+        schema tells it: its first snapshot may have its watermark before this event, which was received just now. The
+        doubts are opened before the channel's checkpoint moves on. The payload is not kept where columns of the entity
+        are private: no table but `raw_events` may have them, and that one needs a header.
         """
         resting = entities_of_channel(self._warehouse, self._channel) if rows.num_rows else ()
         payloads = rows["payload"].to_pylist()
@@ -160,13 +162,19 @@ class Landing:
             if self._org.privacy.concerns(schema.entity_name if schema else None):
                 payloads[number] = None
             entities = [entity for entity in resting if schema is None or entity == schema.entity_name]
+            if schema is not None and not self._is_copied(schema.entity_name):
+                entities = [schema.entity_name]
             doubt = NewDoubt(ENTITY, Doubt.UNDECODABLE_PAYLOAD, row["position"], row["error"])
             for entity in entities:
                 ledger = Ledger.open_or_create(self._warehouse, entity)
                 ledger.note([doubt], self._channel, row["position"], clock.now_ms())
-        checkpoint = rows.schema.get_field_index("payload")
-        kept = rows.set_column(checkpoint, rows.schema.field(checkpoint), pa.array(payloads, pa.binary()))
+        column = rows.schema.get_field_index("payload")
+        kept = rows.set_column(column, rows.schema.field(column), pa.array(payloads, pa.binary()))
         return quarantine(self._warehouse, kept, self._channel)
+
+    def _is_copied(self, entity: str) -> bool:
+        taken = Snapshots.open(self._warehouse, entity)
+        return taken is not None and taken.complete() is not None
 
     def _know(self, schema_ids: Sequence[str]) -> None:
         """Fetch the schemas of events the first time their ids are seen, and describe an entity again when its schema
