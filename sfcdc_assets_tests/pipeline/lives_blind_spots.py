@@ -124,6 +124,9 @@ class BlindSpots:
             for doubt in rows_of(self._life.warehouse, f"gap_reconciliation/{entity}"):
                 opened = doubt["opened_position"]
                 since = min((time for position, time in events if position >= opened), default=0)
+                if all(position != opened for position, _ in events):
+                    # An event without a readable header is not in the table: it came at any time since the one before.
+                    since = max((time for position, time in events if position < opened), default=0)
                 if doubt["reason"] == "new_field":
                     continue  # no event waits for it, and what the field had before it was read is a spot of its own
                 if doubt["record_id"] == "*":
