@@ -110,14 +110,14 @@ def _delete(filesystem: fs.FileSystem, folder: str) -> None:
 
 
 def _below(folder: str, file: DataFile, partitioned: Sequence[str]) -> NewFile:
-    statistics = file.statistics
+    found = file.statistics
     statistics = {
         "numRecords": file.rows,
-        "minValues": _of(statistics, "min."),
-        "maxValues": _of(statistics, "max."),
-        "nullCount": _of(statistics, "null_count."),
+        "minValues": _of(found, "min."),
+        "maxValues": _of(found, "max."),
+        "nullCount": _of(found, "null_count."),
     }
-    partition = {name: str(statistics[f"partition.{name}"]) for name in partitioned}
+    partition = {name: str(found[f"partition.{name}"]) for name in partitioned}
     return NewFile(f"{folder}/{file.path}", file.size, json.dumps(statistics), partition)
 
 

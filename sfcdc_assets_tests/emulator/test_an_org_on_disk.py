@@ -15,8 +15,8 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 _HOLD = """
 import sys
 from pathlib import Path
-from sfcdc_assets.emulator.org import Org
-org = Org(Path(sys.argv[1]))
+from sfcdc_assets.emulator.org import EmulatedOrg
+org = EmulatedOrg(Path(sys.argv[1]))
 print(1, flush=True)
 sys.stdin.read()
 """

@@ -98,7 +98,7 @@ class AgedLog:
 def age_raw_events(warehouse: Warehouse, channel: str, entity: str, commits: int) -> int:
     """An event a commit; returns the last position."""
     events = RawEvents.open(warehouse)
-    checkpoint, log = events.checkpoint(channel), AgedLog(warehouse, "raw_events")
+    log = AgedLog(warehouse, "raw_events")
     checkpoint = replace(events.stored_checkpoint(channel), open_from=0)
     first = checkpoint.position + 1
     schema = pa.schema([RAW_EVENTS.field(name) for name in _WRITTEN])

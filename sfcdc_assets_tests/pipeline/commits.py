@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.lake import table as table_module
 from sfcdc_assets.lake.handles import HANDLES
 from sfcdc_assets.lake.table import Table
 
@@ -67,5 +66,4 @@ def another_memory() -> Iterator[None]:
     """As in another process: nothing is known of the tables that the present one has opened, and nothing is left."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HANDLES, "_idle", type(HANDLES._idle)())
-        patch.setattr(table_module, "_FOUND", {})
         yield

@@ -43,7 +43,14 @@ from sfcdc_assets.pipeline.landing.lander import LandedOnly
 from sfcdc_assets.snapshot.page_table import page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.spark.session import spark_session
-from sfcdc_assets_tests.change_events.written_event import bitmap_of, event_schema, header, payload, texts
+from sfcdc_assets_tests.change_events.written_event import (
+    bitmap_of,
+    described_object,
+    event_schema,
+    header,
+    payload,
+    texts,
+)
 
 CHANNEL = "/data/ChangeEvents"
 EVENTS = 20
@@ -72,10 +79,12 @@ class Entities:
     def day_zero(self) -> None:
         """Schemas and a complete snapshot of each entity, taken at a watermark of the stream's beginning."""
         schemas = Schemas(self.warehouse)
-        described = {"fields": [{"name": "Id", "type": "id"}, *({"name": n, "type": "string"} for n in self._fields)]}
+        fields = [{"name": "Id", "type": "id"}, *({"name": n, "type": "string"} for n in self._fields)]
         for name in self.names:
             schema_json = json.dumps(self._schemas[name])
-            schemas.add(EventSchema(f"schema of {name}", schema_json, name, BEGUN_MS, json.dumps(described)))
+            described = described_object(fields)
+            describe_json = json.dumps(described.to_json())
+            schemas.add(EventSchema(f"schema of {name}", schema_json, name, BEGUN_MS, describe_json))
             found = columns(self._schemas[name], described)
             taken = Snapshots.open_or_create(self.warehouse, name, found)
             progress = SnapshotProgress(
@@ -101,9 +110,7 @@ class Entities:
             checkpoint = replace(
                 raw_events.checkpoint(CHANNEL), position=self.position, complete_position=self.position
             )
-            raw_events.commit(
-                pa.Table.from_pylist(rows, schema=RAW_EVENTS), replace(checkpoint, begun="EARLIEST"), "00D"
-            )
+            raw_events.commit(pa.Table.from_pylist(rows, schema=RAW_EVENTS), replace(checkpoint, begun="EARLIEST"))
 
     def _event(self, name: str, number: int) -> dict[str, Any]:
         """The next change of one record, in a transaction of its own."""

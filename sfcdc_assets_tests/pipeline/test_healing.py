@@ -175,7 +175,7 @@ def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
     org.server.rest_faults.disarm()
     outcomes = org.sync()
     assert {outcome.jobs for outcome in outcomes} == {()}
-    assert "read back when their pause is over: 1 of Account" in outcomes[-1].said
+    assert "read back after their pause: 1 of Account" in outcomes[-1].said
     assert [path for path in requests.take_all() if RETRIEVE in path] == []
     monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
     org.sync()
@@ -317,7 +317,7 @@ def test_healing_that_is_interrupted_anywhere_resumes_and_pays_for_no_read_twice
             elif "doubt" in moment:
                 interrupted(Ledger, "heal", False)
             else:
-                interrupted(Snapshots, "add_refetch", moment.startswith("after"))
+                interrupted(Snapshots, "add_read_back", moment.startswith("after"))
             with pytest.raises(RunFailed, match="interrupted"):
                 org.tick()
         assert len(unhealed(org)) == 1, moment

@@ -54,7 +54,7 @@ def test_an_interrupted_answer_is_not_begun_again_because_events_have_landed(
         pinned, landed = landed, change_and_land()
         report = take()
         assert (report.number, report.resumed, report.position) == (2, True, pinned)
-        assert RawEvents.open(warehouse).tracker(CHANNEL).position > pinned
+        assert RawEvents.open(warehouse).checkpoint(CHANNEL).position > pinned
 
 
 def test_doubts_that_come_faster_than_the_object_is_read_do_not_starve_its_snapshot(
