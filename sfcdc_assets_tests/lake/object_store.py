@@ -166,7 +166,7 @@ def object_store() -> Iterator[ObjectStore]:
         try:
             yield ObjectStore(int(process.stdout.readline()))
         finally:
-            process.terminate()
+            process.kill()  # whatever signals the tests before have made processes ignore
 
 
 if __name__ == "__main__":
