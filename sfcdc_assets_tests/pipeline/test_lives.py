@@ -22,7 +22,7 @@ from sfcdc_assets_tests.pipeline.lives_in_process import (
 )
 from sfcdc_assets_tests.pipeline.lives_plan import plan_of
 
-WITH_SPARK = 2
+WITH_SPARK = 1
 """Lives that are lived once more with jobs of Spark."""
 _MEMORY = Path("/dev/shm")
 

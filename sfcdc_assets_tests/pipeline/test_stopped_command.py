@@ -78,6 +78,7 @@ def test_an_audit_that_waits_for_a_page_of_the_org_is_stopped_at_once(synced: Em
     assert_stopped(command.stop_when(lambda: not faults.armed(), signal.SIGINT), signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_is_stopped_leaves_the_tables_as_they_were(synced: EmulatedPipeline, tmp_path: Path) -> None:
     before = synced.table("current_state/Account").version()
     command = Command(tmp_path / "rebuild.log", "rebuild", "--entity", "Account")
