@@ -9,12 +9,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 KEY_ID = "AKIAOFTHETEST"
 SECRET = "a secret that is shown nowhere"
+ROOT = Path(__file__).parents[2]
 BUCKET = "bucket"
 
 
@@ -161,7 +163,7 @@ def object_store() -> Iterator[ObjectStore]:
     """One that is empty, on a free port. It has a process of its own: deltalake's file systems wait for an answer
     without letting another thread of Python give it."""
     command = [sys.executable, "-m", "sfcdc_assets_tests.lake.object_store"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         try:
             yield ObjectStore(int(process.stdout.readline()))
