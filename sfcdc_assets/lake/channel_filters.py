@@ -31,7 +31,7 @@ FILTERS = pa.schema(
 def filters_of(warehouse: Warehouse, channel: str) -> dict[str, str]:
     """Entity -> filter expression, of the members of a channel that have one."""
     table = Table.open(warehouse, NAME)
-    rows = table.scan().to_pylist() if table else []
+    rows = table.rows() if table else []
     newest = {row["entity_name"]: row for row in sorted(rows, key=_seen_at) if row["channel"] == channel}
     return {entity: row["filter_expression"] for entity, row in newest.items() if row["filter_expression"]}
 

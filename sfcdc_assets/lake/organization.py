@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -47,8 +48,8 @@ class OrganizationLog:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._table = Table.open(warehouse, NAME)
-        rows = self._table.scan().sort_by("number").to_pylist() if self._table else []
-        self._rows: list[dict[str, Any]] = rows
+        rows = self._table.rows() if self._table else []
+        self._rows: list[dict[str, Any]] = sorted(rows, key=itemgetter("number"))
 
     @property
     def organization_id(self) -> str | None:

@@ -56,7 +56,7 @@ class Schemas:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         table = self._table = Table.open(warehouse, NAME)
-        rows = table.scan().to_pylist() if table else []
+        rows = table.rows() if table else []
         self._known: dict[str, EventSchema] = {}
         for row in sorted(rows, key=lambda row: row["first_seen_at"]):
             self._remember(_schema(row))
