@@ -4,7 +4,7 @@ BIN = .venv/bin
 LIVES ?= 2000
 CRASHES ?= 200
 
-.PHONY: demo test test-slow soak dev check java
+.PHONY: demo test test-slow soak bench bench-quick dev check java
 
 demo: java .venv/installed
 	$(BIN)/sfcdc demo
@@ -23,6 +23,12 @@ soak: java .venv/installed
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.long_run
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.large_transaction
 
+bench: java .venv/peers
+	$(BIN)/python -m sfcdc_assets_tests.benchmarks --write
+
+bench-quick: java .venv/peers
+	$(BIN)/python -m sfcdc_assets_tests.benchmarks --quick
+
 dev: java .venv/installed
 	$(BIN)/sfcdc dev
 
@@ -35,4 +41,8 @@ java:
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,emulator]'
+	touch $@
+
+.venv/peers: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	touch $@

@@ -1,0 +1,100 @@
+"""Runs stages, each in a process of its own, and prints their figures; see the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sfcdc_assets_tests.benchmarks.page import HEAD, figure_rows, with_figures
+from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json, machine, read
+from sfcdc_assets_tests.benchmarks.stages import STAGES, stage_named
+from sfcdc_assets_tests.documentation import ROOT
+
+KEPT = ROOT / "docs" / "benchmarks.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+LONGEST_SECONDS = 1800
+"""No stage takes longer; one that does is ended and counts as failed."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 if every stage ended with the right results, whatever its goals; otherwise 1."""
+    parser = argparse.ArgumentParser(prog="python -m sfcdc_assets_tests.benchmarks", description=__doc__)
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"all, or some of: {', '.join(STAGES)}")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows that results are right, not speed")
+    parser.add_argument("--write", action="store_true", help="put the figures into docs/benchmarks.json and .md")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures of this run here, too")
+    parser.add_argument("--in-process", action="store_true", help="no process for each stage: for a profiler")
+    asked = parser.parse_args(arguments)
+    if unknown := [name for name in asked.stages if name not in STAGES]:
+        parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
+    if asked.quick and asked.write:
+        parser.error("--quick says nothing about speed: its figures are not written")
+    console = Console()
+    found: dict[str, Result] = {}
+    failed: list[str] = []
+    for name in asked.stages or STAGES:
+        console.print(f"[bold]{name}[/bold] ...", highlight=False)
+        result = measured(name, asked.quick) if asked.in_process else _in_its_own_process(name, asked.quick)
+        if result is None:
+            failed.append(name)
+            continue
+        found[name] = result
+        console.print(_table(result))
+        if asked.write:  # after each stage: what was measured stays, whatever happens to the next
+            kept = read(KEPT) | {name: result}
+            kept = {stage: kept[stage] for stage in STAGES if stage in kept}
+            KEPT.write_text(as_json(kept), encoding="utf-8")
+            PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), kept), encoding="utf-8")
+    if asked.json:
+        asked.json.write_text(as_json(found), encoding="utf-8")
+    if failed:
+        console.print(f"[red]failed or wrong: {', '.join(failed)}[/red]")
+    return 1 if failed else 0
+
+
+def measured(name: str, quick: bool) -> Result:
+    """The stage's result, measured in this process."""
+    stage = stage_named(name)
+    begun = time.perf_counter()
+    figures = stage.measure(quick)
+    seconds = time.perf_counter() - begun
+    date = datetime.now(UTC).date().isoformat()
+    return Result(stage.title, stage.compared, stage.limit, seconds, date, machine(), figures)
+
+
+def _in_its_own_process(name: str, quick: bool) -> Result | None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "result.json"
+        command = [sys.executable, "-m", __spec__.name, name, "--in-process", "--json", str(path)]
+        try:
+            ended = subprocess.run(
+                [*command, *(["--quick"] if quick else [])],
+                stdout=subprocess.DEVNULL,
+                timeout=LONGEST_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            print(f"{name} did not end within {LONGEST_SECONDS} s", file=sys.stderr)
+            return None
+        return from_json(path.read_text(encoding="utf-8"))[name] if ended.returncode == 0 else None
+
+
+def _table(result: Result) -> Table:
+    table = Table(*HEAD, title=f"{result.title} ({result.seconds:.0f} s)", title_justify="left")
+    for figure in result.figures:
+        for row in figure_rows(figure):
+            table.add_row(*row)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

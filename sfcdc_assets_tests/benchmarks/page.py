@@ -1,0 +1,72 @@
+"""The table of docs/benchmarks.md, drawn from the results, so that page and figures cannot differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from sfcdc_assets_tests.benchmarks.results import Result
+from sfcdc_assets_tests.benchmarks.stage import Figure, ratio
+
+BEGIN = "<!-- figures: written by `make bench` from benchmarks.json -->"
+END = "<!-- end of figures -->"
+HEAD = ("case", "ours", "instead", "ours / instead", "goal", "reached")
+
+
+def with_figures(page: str, results: Mapping[str, Result]) -> str:
+    """`page` with its section between the two markers drawn anew."""
+    before, found, rest = page.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise ValueError(f"docs/benchmarks.md lacks the line {(END if found else BEGIN)!r}: put it back")
+    sections = "\n".join([_section(result) for result in results.values()])
+    return f"{before}{BEGIN}\n\n{sections}{END}{after}"
+
+
+def _section(result: Result) -> str:
+    rows = [row for figure in result.figures for row in figure_rows(figure)]
+    return "\n".join(
+        [
+            f"### {result.title}",
+            "",
+            _line(HEAD),
+            _line("---" for _ in HEAD),
+            *(_line(row) for row in rows),
+            "",
+            f"Compared: {result.compared} What limits it: {result.limit}",
+            f"({result.date}, {result.seconds:.0f} s; {result.machine}.)",
+            "",
+        ]
+    )
+
+
+def figure_rows(figure: Figure) -> Iterable[Sequence[str]]:
+    ours = spread(figure.ours, figure.unit)
+    goal, reached = "", ""
+    if figure.goal is not None and figure.value is not None:
+        goal = figure.goal.text(figure.unit)
+        reached = "yes" if figure.goal.is_reached(figure.value) else f"no: {number(figure.value)}"
+    peers = sorted(figure.peers, key=lambda peer: figure.goal is None or figure.goal.of != peer)
+    if not peers:
+        yield figure.case, ours, "", "", goal, reached
+    for nth, peer in enumerate(peers):
+        times = f"{ratio(figure.ours, figure.peers[peer]):.2f}"
+        instead = f"{peer}: {spread(figure.peers[peer], figure.unit)}"
+        yield (figure.case, ours, instead, times, goal, reached) if nth == 0 else ("", "", instead, times, "", "")
+
+
+def spread(samples: Sequence[float], unit: str) -> str:
+    """Median with smallest and largest, such as `2.1 s (1.9 to 2.6)`; the value alone where there is one sample."""
+    middle = f"{number(median(samples))} {unit}"
+    return middle if len(samples) == 1 else f"{middle} ({number(min(samples))} to {number(max(samples))})"
+
+
+def number(value: float) -> str:
+    """Three digits that matter, thousands parted by commas."""
+    if value == 0 or abs(value) >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
