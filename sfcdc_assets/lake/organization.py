@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfcdc_assets.lake.remembered import Remembered
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -40,6 +41,14 @@ class What(StrEnum):
     """The channel's order was broken at `position`, because a person accepted another organization."""
     INSTANCE = "instance"
     """The channel is read on this instance of Salesforce from `position` on."""
+
+
+def organization_of(warehouse: Warehouse) -> str | None:
+    """The organization that the warehouse belongs to; None before the first."""
+    return _BOUND.of(warehouse, [None], lambda _: OrganizationLog(warehouse).organization_id)[None]
+
+
+_BOUND = Remembered[None, str | None](most=10)
 
 
 class OrganizationLog:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfcdc_assets.errors import SettingsError, SfcdcError
-from sfcdc_assets.lake.organization import OrganizationLog
+from sfcdc_assets.lake.organization import OrganizationLog, organization_of
 from sfcdc_assets.lake.raw_events import RawEvents, organization_of_landed_events
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -36,6 +36,8 @@ class WrongOrganization(SfcdcError):
 @retry_on_conflict
 def claim_warehouse(warehouse: Warehouse, organization_id: str, now_ms: int) -> None:
     """Bind a warehouse that belongs to nobody; raise `WrongOrganization` where it is another organization's."""
+    if organization_of(warehouse) == organization_id:
+        return
     log = OrganizationLog(warehouse)
     owner = log.organization_id or organization_of_landed_events(warehouse)
     if owner not in (None, organization_id):
