@@ -37,6 +37,7 @@ from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
@@ -238,9 +239,20 @@ class LayerRun(ApplyListener):
         metadata = consistent_cuts_metadata(self._warehouse, cut)
         self._context.log_event(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
 
-    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
+    def _outcomes(self, wanted: Sequence[ToApply]) -> dict[str, ApplyReport | Exception]:
         spark, run_id, privacy = self._spark.spark_session, self._context.run.run_id, self._org.privacy
-        found = apply_entities(self._warehouse, spark, privacy, wanted, run_id)
+        found = outcome_of(apply_entities, self._warehouse, spark, privacy, wanted, run_id)
+        if isinstance(found, Exception):
+            return {each.entity: found for each in wanted}
+        return dict(found)
+
+    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
+        found = self._outcomes(wanted)
+        if self._spark.is_lost:
+            # What had been committed is seen to be; what had not is done by another Spark (guarantee 2).
+            rest = [each for each in wanted if isinstance(found[each.entity], Exception)]
+            self._context.log.warning(f"The standing Spark was lost; {len(rest)} entities are tried again without it.")
+            found |= self._outcomes(rest)
         for report in found.values():
             if isinstance(report, ApplyReport):
                 self._context.log.info(_described(report))

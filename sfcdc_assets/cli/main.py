@@ -15,6 +15,7 @@ from sfcdc_assets.cli.emulator import emulator
 from sfcdc_assets.cli.explain import explain
 from sfcdc_assets.cli.maintain import maintain
 from sfcdc_assets.cli.rebuild import rebuild
+from sfcdc_assets.cli.spark import spark
 from sfcdc_assets.cli.status import status
 from sfcdc_assets.cli.sync import sync
 from sfcdc_assets.cli.verify import verify
@@ -52,3 +53,4 @@ app.command()(maintain)
 app.command()(cut)
 app.command()(demo)
 app.command()(dev)
+app.command()(spark)

@@ -1,4 +1,4 @@
-"""The one Spark session and its settings."""
+"""The one Spark session of a process and its settings: of a server that is there, or of a Spark of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.config import Settings
+from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.java import check_java
 
 
@@ -32,6 +33,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
         options["spark.remote"] = settings.spark_remote
     else:
         options["spark.master"] = settings.spark_master
+        options["spark.python.daemon.module"] = "sfcdc_assets.spark.worker_daemon"
         if settings.spark_master.startswith("local"):
             options["spark.driver.host"] = "127.0.0.1"
             options["spark.driver.bindAddress"] = "127.0.0.1"
@@ -41,12 +43,45 @@ def spark_options(settings: Settings) -> dict[str, str]:
 
 
 def spark_session(settings: Settings) -> SparkSession:
-    """The process's session, started on first use (a JVM; seconds). Raises `JavaMissing` before anything is started."""
+    """A session: on the Spark Connect server of SFCDC_SPARK_REMOTE, else on the standing Spark of
+    SFCDC_SPARK_STANDING if it is there, else the process's own, started on first use (a JVM; seconds).
+
+    Raises `JavaMissing` before anything is started.
+    """
+    options = spark_options(settings)
     if not settings.spark_remote:
-        check_java()
-        # Workers must find our packages: they run the interpreter that runs us, not the first python3 on PATH.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        found = standing.find(settings.spark_standing, options)
+        return (_shared(found) if found is not None else None) or own_session(options)
+    return _built(options)
+
+
+def is_lost(session: SparkSession) -> bool:
+    """Whether it was a session of a standing Spark that is gone."""
+    return bool(getattr(session, "is_lost", False))
+
+
+def release(session: SparkSession) -> None:
+    """Give back what a standing Spark keeps for the session; a Spark of this process stays for its next use."""
+    if hasattr(session, "is_lost") and not is_lost(session):
+        session.stop()
+
+
+def _shared(found: standing.StandingSpark) -> SparkSession | None:
+    from sfcdc_assets.spark.shared_session import connect  # noqa: PLC0415 - pandas and gRPC, for who uses them
+
+    return connect(found)
+
+
+def own_session(options: dict[str, str]) -> SparkSession:
+    """The session of a Spark that this process starts, or has started before. Raises `JavaMissing`."""
+    check_java()
+    # Workers must find our packages: they run the interpreter that runs us, not the first python3 on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return _built(options)
+
+
+def _built(options: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder
-    for option, value in spark_options(settings).items():
+    for option, value in options.items():
         builder = builder.config(option, value)
     return builder.getOrCreate()
