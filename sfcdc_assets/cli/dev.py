@@ -22,7 +22,8 @@ from sfcdc_assets.cli.spark_process import StandingSparkProcess
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError, SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse, connect_for
+from sfcdc_assets.pipeline.landing.connect_for import connect_for
+from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
 from sfcdc_assets.spark.java import check_java
 
 _PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE")

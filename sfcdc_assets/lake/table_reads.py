@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -33,23 +34,26 @@ class TableReads(TableSnapshot):
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         with self._reading():
-            reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
-            rows = pa.table(reader)
+            rows = self._stream(columns, predicate).read_all()
         return self._plain(rows)
+
+    def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
+        """The rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
+        return pl.DataFrame(self.scan(columns, predicate)).to_dicts()
 
     def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
         """The rows that `scan` gives, part by part: memory holds one."""
         with self._reading():
-            for batch in self._delta.scan(columns=list(columns), predicate=predicate):
-                yield self._plain(pa.Table.from_batches([pa.record_batch(batch)]))
+            for batch in self._stream(columns, predicate):
+                yield self._plain(pa.Table.from_batches([batch]))
 
     def head(self, predicate: str, count: int) -> pa.Table:
         """The first rows that a scan meets; reading stops there."""
         batches, found = [], 0
         with self._reading():
-            for batch in self._delta.scan(predicate=predicate):
-                batches.append(pa.record_batch(batch))
-                found += batches[-1].num_rows
+            for batch in self._stream(None, predicate):
+                batches.append(batch)
+                found += batch.num_rows
                 if found >= count:
                     break
         rows = self._plain(pa.Table.from_batches(batches)) if batches else self.schema.empty_table()
@@ -90,6 +94,11 @@ class TableReads(TableSnapshot):
             )
             for file in (found if where is None else found.filter(where)).iter_rows(named=True)
         )
+
+    def _stream(self, columns: Sequence[str] | None, predicate: str | None) -> pa.RecordBatchReader:
+        """Not by `pa.table`, which would import pandas to see whether it is given one of its frames."""
+        selected = list(columns) if columns is not None else None
+        return pa.RecordBatchReader.from_stream(self._delta.scan(columns=selected, predicate=predicate))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -24,6 +24,7 @@ from sfcdc_assets.assets.run_scope import (
 )
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
+from sfcdc_assets.lake.seen import seen
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.note_cut import note_cut_of
@@ -89,11 +90,16 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
         looked = opened.looked
         now = clock.current().monotonic()
         is_unchanged = not report.count and report.complete_position == looked.complete_position
-        if patience is TICK and is_unchanged and not looked.was_busy and now - looked.at < LOOK_SECONDS:
-            return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
+        if patience is TICK and is_unchanged and not looked.was_busy:
+            if now - looked.at >= LOOK_SECONDS and looked.nothing_changed(now):
+                looked.at = now
+            if now - looked.at < LOOK_SECONDS:
+                return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
         looked.at = float("-inf")  # should the look fail, the next tick looks again
-        result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
-        looked.at, looked.complete_position = now, report.complete_position
+        looked.was_idle = False
+        with seen(opened.warehouse) as looked.tables:
+            result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
+        looked.at, looked.looked_through_at, looked.complete_position = now, now, report.complete_position
         return result
 
 
@@ -133,6 +139,7 @@ def _look(
         if noted.cut is not None:
             metadata = consistent_cuts_metadata(warehouse, noted.cut)
             events.append(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
+    looked.was_idle = not (new or busy[SNAPSHOT.name] or looked.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),

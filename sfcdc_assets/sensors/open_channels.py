@@ -16,6 +16,7 @@ from types import TracebackType
 from sfcdc_assets import clock
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.seen import Seen
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -58,6 +59,18 @@ class Looked:
     complete_position: int = -1
     was_busy: bool = True
     cut_owed: bool = True
+    was_idle: bool = False
+    """There was nothing to do, and will not be by the lapse of time alone."""
+    tables: Seen | None = None
+    """Those it looked at."""
+    looked_through_at: float = float("-inf")
+    """When the last one was made that did more than ask whether these have changed."""
+
+    def nothing_changed(self, now: float) -> bool:
+        """Whether a look would see what the last one saw, which was nothing to do. What is not in the tables (members
+        of the channel, partitions) is looked at now and then all the same."""
+        is_fresh = now - self.looked_through_at < MEMBERS_SECONDS
+        return is_fresh and self.was_idle and self.tables is not None and self.tables.is_unchanged()
 
 
 class OpenChannel:

@@ -18,7 +18,7 @@ from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying import apply_changes
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
-from sfcdc_assets.pipeline.entities import entity_states
+from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.state.apply import Outcome, TaskFailed, apply_events
 from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
@@ -175,13 +175,23 @@ def test_an_entity_that_another_run_was_faster_with_is_decided_again_and_the_oth
     assert entities.differences() == []
 
 
-def test_each_table_of_an_entity_is_opened_once_to_tell_all_of_its_state(
+def test_only_tables_that_have_changed_are_opened_to_tell_the_state_of_all_entities(
     entities: Entities, jobs: list[list[str]]
 ) -> None:
     applied(entities)
-    counts = Counts()
-    with counts.counted():
-        states = entity_states(entities.warehouse, dict.fromkeys(NAMES, CHANNEL), 0, NOTHING_PRIVATE)
-    assert counts.opens == 5 * len(NAMES) + len(["raw_events", "schemas"])
+
+    def look() -> tuple[int, list[EntityState]]:
+        counts = Counts()
+        with counts.counted():
+            found = entity_states(entities.warehouse, dict.fromkeys(NAMES, CHANNEL), 0, NOTHING_PRIVATE)
+        return counts.opens, found
+
+    look()
+    opens, states = look()
+    assert opens == len(["raw_events"])
+    state = CurrentState.open(entities.warehouse, NAMES[4])
+    assert state is not None
+    state.fence()
+    assert look()[0] == 5 + len(["raw_events"])
     assert [state.has_work for state in states] == [False] * len(NAMES)
     assert [len(state.versions) for state in states] == [4] * len(NAMES)
