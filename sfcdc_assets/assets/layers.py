@@ -31,7 +31,7 @@ from sfcdc_assets.assets.layer_metadata import (
     raw_events_metadata,
     text_fields_metadata,
 )
-from sfcdc_assets.assets.run_scope import RunScope, lander, run_scope
+from sfcdc_assets.assets.run_scope import FOLLOW_SECONDS_TAG, RunScope, lander, run_scope
 from sfcdc_assets.checks.refused_reads import report_refused_reads
 from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
@@ -196,6 +196,7 @@ class LayerRun(ApplyListener):
             every_entity=not self._scope.touched_only,
             visibility_seconds=self._settings.visibility_seconds,
             describe_seconds=self._settings.describe_seconds,
+            follow_seconds=float(self._context.run.tags.get(FOLLOW_SECONDS_TAG, 0)),
         ).run()
 
     def check_columns(self) -> None:

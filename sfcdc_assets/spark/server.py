@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.config import Settings
@@ -20,6 +19,7 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.identity import identity
 from sfcdc_assets.spark.session import own_session, spark_options
+from sfcdc_assets.spark.warm_up import warm_up
 
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 LOOK_SECONDS = 2.0
@@ -67,7 +67,7 @@ def listening(settings: Settings) -> Iterator[SparkSession]:
     finally:
         del os.environ[_TOKEN]
     try:
-        _warm_up(session)
+        warm_up(session)
         standing.write(path, standing.StandingSpark(_port(session), token, os.getpid(), made_of))
         try:
             yield session
@@ -98,17 +98,3 @@ def _port(session: SparkSession) -> int:
     loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     service = loader.loadClass("org.apache.spark.sql.connect.service.SparkConnectService$")
     return int(service.getField("MODULE$").get(None).localPort())
-
-
-def _warm_up(session: SparkSession) -> None:
-    """Run a job of the form that applies events, over nothing: the JVM's code is loaded and the Python workers' daemon
-    started when the first run comes."""
-
-    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
-
-    def also_the_same(group: pa.Table) -> pa.Table:
-        return group
-
-    rows = session.createDataFrame(pa.table({"key": [0]})).mapInArrow(same, "key long")
-    rows.repartition(1, "key").groupBy("key").applyInArrow(also_the_same, "key long").toArrow()

@@ -55,14 +55,19 @@ def spark_session(settings: Settings) -> SparkSession:
     return _built(options)
 
 
+def is_shared(session: SparkSession) -> bool:
+    """Whether it is one of a standing Spark."""
+    return hasattr(session, "is_lost")
+
+
 def is_lost(session: SparkSession) -> bool:
-    """Whether it was a session of a standing Spark that is gone."""
+    """Whether it was one of a standing Spark that is gone."""
     return bool(getattr(session, "is_lost", False))
 
 
 def release(session: SparkSession) -> None:
     """Give back what a standing Spark keeps for the session; a Spark of this process stays for its next use."""
-    if hasattr(session, "is_lost") and not is_lost(session):
+    if is_shared(session) and not is_lost(session):
         session.stop()
 
 
