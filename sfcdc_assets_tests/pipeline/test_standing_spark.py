@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.cli.children import descendants
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.applying import apply_changes
 from sfcdc_assets.spark import session, standing
@@ -28,9 +29,15 @@ Make = Callable[..., EmulatedPipeline]
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingProcess]:
-    """One for the module: jobs of the module's tests are Spark's because of its name."""
+    """One for the module: jobs of the module's tests are Spark's because of its name. Asked to end, it leaves neither
+    its file nor a process."""
     with standing_spark(tmp_path_factory.mktemp("standing") / "spark.json") as started:
         yield started
+        below = descendants(started.process.pid)
+        started.process.terminate()
+        assert started.process.wait(30) == 128 + signal.SIGTERM
+        assert not started.path.exists()
+        assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
 
 
 @pytest.fixture(autouse=True)
