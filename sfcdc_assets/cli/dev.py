@@ -26,7 +26,7 @@ from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
 from sfcdc_assets.spark.java import check_java
 
-_PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE")
+_PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE", "SFCDC_SPARK_STANDING")
 
 
 class DagsterEnded(SfcdcError):
@@ -83,7 +83,7 @@ def dev(
         shutil.copy("dagster.yaml", home / "dagster.yaml")
         fail_lost_runs(home)
         spark = None
-        if not environment.get("SFCDC_SPARK_REMOTE"):
+        if not (environment.get("SFCDC_SPARK_REMOTE") or environment.get("SFCDC_SPARK_STANDING")):
             environment = {**environment, "SFCDC_SPARK_STANDING": str((directory / "spark.json").absolute())}
             spark = stack.enter_context(StandingSparkProcess(environment, home))
         ui = stack.enter_context(DagsterUi(workspace, home, port, environment))

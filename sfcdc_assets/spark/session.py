@@ -12,6 +12,10 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.java import check_java
 
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Data is in the Python workers and most JVMs live for seconds, so their start counts (docs/storage-layout.md, "Spark
+settings")."""
+
 
 def spark_options(settings: Settings) -> dict[str, str]:
     """Options of the session: those measured to matter (docs/storage-layout.md, "Spark settings"), then
@@ -38,7 +42,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
             options["spark.driver.host"] = "127.0.0.1"
             options["spark.driver.bindAddress"] = "127.0.0.1"
             quiet = Path(__file__).with_name("log4j2.properties").as_uri()
-            options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet}"
+            options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet} {_QUICK_JVM}"
     return {**options, **settings.spark_conf}
 
 
@@ -82,6 +86,8 @@ def own_session(options: dict[str, str]) -> SparkSession:
     check_java()
     # Workers must find our packages: they run the interpreter that runs us, not the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Of the JVM that only works out the command line of the other one.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
     return _built(options)
 
 

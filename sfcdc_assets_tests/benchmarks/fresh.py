@@ -165,8 +165,10 @@ def _delays(begun: Mapping[str, float], folder: Path, reader: Reader) -> list[fl
     events = pa.table(DeltaTable(str(folder / "warehouse" / "raw_events")).scan(columns=columns))
     shown: dict[str, float] = {}
     lacking = set()
-    for row in events.filter(pc.is_in(events["transaction_key"], pa.array(begun))).to_pylist():
+    for row in events.to_pylist():
         key, seen = row["transaction_key"], reader.seen.get(row["entity_name"])
+        if key not in begun:
+            continue
         at = None if seen is None else seen.shown_at(row["position"])
         if at is None:
             lacking.add(key)
