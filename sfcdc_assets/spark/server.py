@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -80,21 +81,25 @@ def listening(settings: Settings) -> Iterator[SparkSession]:
 def watch(session: SparkSession, settings: Settings, is_stopped: Callable[[float], bool]) -> None:
     """Return when `is_stopped`, which is given how many seconds it may wait, says so.
 
-    Raises `SparkEnded`, and `SparkOutdated` when no job is at work.
+    Raises `SparkEnded`, and `SparkOutdated` when no run has anything to do in it.
     """
     path = settings.spark_standing.absolute()
     options = spark_options(settings)
     made_of = identity(options)
-    context = session.sparkContext
+    jvm = session.sparkContext._gateway.proc
     while not is_stopped(LOOK_SECONDS):
-        if context._gateway.proc.poll() is not None:
+        if jvm.poll() is not None:
             raise SparkEnded(path)
-        if identity(options) != made_of and not context.statusTracker().getActiveJobsIds():
+        if identity(options) != made_of and not _service(session).listActiveExecutions().isRight():
             raise SparkOutdated(path)
 
 
 def _port(session: SparkSession) -> int:
-    """The port that Spark took. PySpark has no call for it: the object of the Scala service is asked."""
+    """The port that Spark took."""
+    return int(_service(session).localPort())
+
+
+def _service(session: SparkSession) -> Any:
+    """The Scala object of the service. PySpark has no calls for what it knows."""
     loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    service = loader.loadClass("org.apache.spark.sql.connect.service.SparkConnectService$")
-    return int(service.getField("MODULE$").get(None).localPort())
+    return loader.loadClass("org.apache.spark.sql.connect.service.SparkConnectService$").getField("MODULE$").get(None)

@@ -12,6 +12,9 @@ from sfcdc_assets.spark.standing import HOST, StandingSpark
 
 log = logging.getLogger(__name__)
 
+# It prints every failed attempt, as a page of JSON. What comes of them is an exception, and told.
+logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL)
+
 _RETRIES = 3
 """PySpark tries for ten minutes by default; a server of this machine that does not answer at once is gone."""
 

@@ -100,3 +100,16 @@ def test_without_a_time_it_ends_with_what_was_landed_before(
     changed(pipeline, "Account", "Name", "first")
     meanwhile(lambda: pytest.fail("the run waited"))
     assert pipeline.launch("sync", "Account", "Contact", tags=TAGS).success
+
+
+def test_the_sensor_asks_for_it_where_ticks_go_on_and_not_where_they_wait_for_the_run(
+    pipeline: EmulatedPipeline,
+) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    (asked,) = pipeline.sensor_tick().run_requests or ()
+    assert float(asked.tags[FOLLOW_SECONDS_TAG]) == following.FOLLOW_SECONDS
+    pipeline.sync()
+    run = pipeline.instance.get_run_by_id(pipeline.last_run())
+    assert run is not None
+    assert run.job_name == "sync"
+    assert FOLLOW_SECONDS_TAG not in run.tags
