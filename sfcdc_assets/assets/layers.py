@@ -41,6 +41,7 @@ from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
+from sfcdc_assets.pipeline.following import Following
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Lander
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -196,8 +197,23 @@ class LayerRun(ApplyListener):
             every_entity=not self._scope.touched_only,
             visibility_seconds=self._settings.visibility_seconds,
             describe_seconds=self._settings.describe_seconds,
-            follow_seconds=float(self._context.run.tags.get(FOLLOW_SECONDS_TAG, 0)),
+            following=self._following(),
         ).run()
+
+    def _following(self) -> Following | None:
+        seconds = float(self._context.run.tags.get(FOLLOW_SECONDS_TAG, 0))
+        if not seconds:
+            return None
+        instance, queued = self._context.instance, dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
+        return Following(
+            self._warehouse,
+            self._landing,
+            self._scope.entities,
+            self._scope.known,
+            self._org.privacy,
+            seconds,
+            gives_way=lambda: instance.get_runs_count(queued) > 0,
+        )
 
     def check_columns(self) -> None:
         """Evaluate `schema_follows_the_org` where this run has changed columns; it costs no request."""

@@ -86,7 +86,7 @@ class CatchUp:
         every_entity: bool,
         visibility_seconds: float,
         describe_seconds: float,
-        follow_seconds: float = 0.0,
+        following: Following | None = None,
         clock_ms: Callable[[], int] = clock.now_ms,
         sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
@@ -106,13 +106,15 @@ class CatchUp:
         self._watermarks = Watermarks(warehouse, lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
-        self._following = Following(warehouse, lander, self._entities, self._known, org.privacy, follow_seconds)
+        self._following = following
 
     def run(self) -> None:
-        """Do it, and go on for `follow_seconds` with what is landed meanwhile. Raises what a drain raises, and what
-        `each_entity` makes of an entity that failed."""
+        """Do it, and go on with what is landed meanwhile as long as `following` says. Raises what a drain raises, and
+        what `each_entity` makes of an entity that failed."""
         self._catch_up()
-        while self._following.has_more({channel: position for channel, (position, _) in self._drained.items()}):
+        while self._following and self._following.has_more(
+            {of: position for of, (position, _) in self._drained.items()}
+        ):
             self._catch_up()
 
     def _catch_up(self) -> None:

@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.5
 
 
 class Following:
-    """Whether a run is to go on: for `seconds` at most, and not at all for 0.
+    """Whether a run is to go on: for `seconds` at most, not at all for 0, and not when it is to give way to others.
 
     `entities` are the run's, `known` all that there are; each with its channel.
     """
@@ -35,6 +35,7 @@ class Following:
         known: Mapping[str, str],
         privacy: Privacy,
         seconds: float,
+        gives_way: Callable[[], bool],
         *,
         monotonic: Callable[[], float] | None = None,
         sleep: Callable[[float], None] = clock.sleep,
@@ -45,6 +46,7 @@ class Following:
         channels = set(entities.values())
         self._of_the_channels = {entity: of for entity, of in known.items() if of in channels}
         self._privacy = privacy
+        self._gives_way = gives_way
         self._monotonic = monotonic or clock.current().monotonic
         self._sleep = sleep
         self._until = self._monotonic() + seconds
@@ -55,7 +57,7 @@ class Following:
         give_up = min(self._until, self._monotonic() + QUIET_SECONDS)
         while self._monotonic() < give_up:
             if any(self._lander.land(channel).complete_position > position for channel, position in drained.items()):
-                return not self._others_wait()
+                return not (self._gives_way() or self._others_wait())
             self._sleep(LOOK_SECONDS)
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import dagster as dg
 import pytest
 
 from sfcdc_assets.assets.run_scope import (
@@ -13,6 +14,7 @@ from sfcdc_assets.assets.run_scope import (
     SENSOR,
     TRIGGER_TAG,
 )
+from sfcdc_assets.definitions import defs
 from sfcdc_assets.pipeline import following
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
@@ -92,6 +94,21 @@ def test_it_ends_for_an_entity_that_it_may_not_work_on(
     assert pipeline.versions() == {**before, "Account": before["Account"] + 1}
     pipeline.sync()
     pipeline.assert_equal_to_the_org()
+
+
+def test_it_ends_for_a_run_that_waits_for_a_slot(pipeline: EmulatedPipeline, meanwhile: Callable[..., None]) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    before = pipeline.versions()
+
+    def another_waits() -> None:
+        pipeline.instance.create_run_for_job(
+            defs.resolve_job_def("maintain"), status=dg.DagsterRunStatus.QUEUED, tags={"sfcdc/work": "long"}
+        )
+        changed(pipeline, "Account", "Name", "second")
+
+    meanwhile(another_waits)
+    assert pipeline.launch("sync", "Account", "Contact", tags={**TAGS, FOLLOW_SECONDS_TAG: "60"}).success
+    assert pipeline.versions()["Account"] == before["Account"] + 1
 
 
 def test_without_a_time_it_ends_with_what_was_landed_before(
