@@ -89,6 +89,8 @@ class Settings(BaseSettings):
     spark_master: str = "local[*]"
     spark_remote: str | None = None
     """URL of a Spark Connect server (`sc://host:15002`); replaces `spark_master`."""
+    spark_standing: Path = Path(".sfcdc/spark.json")
+    """Where `sfcdc spark` notes how its Spark is reached; commands and runs use that one while it is there."""
 
     @field_validator("channels", "entities", "exclude", "hash", mode="before")
     @classmethod

@@ -30,6 +30,7 @@ COMMANDS = {
     "demo": "Copy an emulated org, follow its changes of every kind, and compare every table with the org field by "
     "field.",
     "dev": "Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.",
+    "spark": "Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.",
 }
 """Each with the first paragraph of its own help."""
 

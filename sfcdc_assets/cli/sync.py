@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from sfcdc_assets.cli.first_reading import read_first
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import KnownLoss, known_losses
+from sfcdc_assets.pipeline.landing.patience import POLL, until_settled
 from sfcdc_assets.pipeline.org_reads.refused_reads import ReadsRefused, refused_reads
+from sfcdc_assets.sensors.open_channels import OpenChannels
+from sfcdc_assets.spark.early import EarlySpark
 
 
 @stops_at_once
@@ -29,16 +34,24 @@ def sync(
     Exit code 0 when done, 1 with the reason when not; 130 or 143 when stopped by Ctrl-C or SIGTERM. What was landed
     before is kept.
     """
-    from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster takes seconds to load
-
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
+    early = EarlySpark(settings)
     try:
-        with dagster_instance() as instance:
-            outcomes = sync_channels(
-                instance, until_caught_up=until_caught_up, tell=lambda line: typer.echo(line, err=True)
-            )
+        with OpenChannels(forgotten_seconds=math.inf) as channels:
+            patience = until_settled(settings.settle_seconds) if until_caught_up else POLL
+            read_first(channels, settings, patience, early)
+            from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - loaded by now
+
+            with dagster_instance() as instance:
+                outcomes = sync_channels(
+                    instance,
+                    until_caught_up=until_caught_up,
+                    tell=lambda line: typer.echo(line, err=True),
+                    channels=channels,
+                    early=early,
+                )
     finally:
         for loss in _losses(warehouse, settings.channels):
             if loss.checkpoint not in settled:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.errors import HeaderError
@@ -69,6 +69,8 @@ class ChannelReader:
         self._lost_checkpoint: str | None = None
         """Why the checkpoint was lost, until a report has told it: what follows a loss may fail and be tried again."""
         self._lock = threading.Lock()
+        self.on_events: Callable[[], object] = _nothing
+        """Called when events have come, before they are landed."""
 
     def land(self, patience: Patience) -> LandingReport:
         """Land what the stream brings, and note what is complete.
@@ -148,6 +150,8 @@ class ChannelReader:
                 if left > 0 and self._wait(subscription, patience) > 0:
                     continue  # the call broke and was begun again, and has not answered yet
                 break
+            if received.events:
+                self.on_events()
             waiting.extend(received.events)
             payload_bytes += sum(len(event.payload) for event in received.events)
             if received.nothing_more:
@@ -294,6 +298,10 @@ class ChannelReader:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             subscription.close()
+
+
+def _nothing() -> None:
+    """Nobody waits for events."""
 
 
 def _is_committed_after(events: Sequence[DeliveredEvent], moment_ms: int) -> bool:
