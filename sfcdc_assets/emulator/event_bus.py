@@ -13,7 +13,11 @@ from threading import Condition
 
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.clock import MovableClock
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
+from sfcdc_assets.emulator.event_bus_errors import (
+    ReplayIdCorruptedError,
+    ReplayIdMissingError,
+    UnknownReplayPresetError,
+)
 from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEvent
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -149,8 +153,8 @@ class EventBus:
         """The number to read on after, for a subscription's replay preset (a value of `ReplayPreset`).
 
         LATEST is the present, EARLIEST the oldest retained event, CUSTOM strictly after `replay`. Raises
-        ReplayIdMissingError for CUSTOM without an id and ReplayIdCorruptedError for an id that is not one of this
-        stream's last 72 hours.
+        ReplayIdMissingError for CUSTOM without an id, ReplayIdCorruptedError for an id that is not one of this
+        stream's last 72 hours, and UnknownReplayPresetError.
         """
         with self._org.database.lock:
             state = self._store.state()
@@ -159,6 +163,8 @@ class EventBus:
             expired_number, expired_counter = self._store.newest_before(self._org.clock() - RETENTION_MS)
             if preset == ReplayPreset.EARLIEST:
                 return expired_number
+            if preset != ReplayPreset.CUSTOM:
+                raise UnknownReplayPresetError(preset)
             if not replay:
                 raise ReplayIdMissingError
             counter = replay_counter(replay)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NoReturn
 
 import grpc
 
+from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Fault, Faults
@@ -44,11 +45,14 @@ class PubSubService(pb_grpc.PubSubServicer):
         timing: StreamTiming | None = None,
         faults: Faults | None = None,
         meter: DeliveryMeter | None = None,
+        hosts: Collection[str] = LOOPBACK_NAMES,
     ) -> None:
+        """`hosts`: names under which clients reach the org's REST side; another in `instanceurl` is refused."""
         self._org = org
         self._bus = bus
         self._sessions = sessions
         self._timing = timing or StreamTiming()
+        self._hosts = frozenset(name.lower() for name in hosts)
         self.faults = faults or bus.faults
         self.meter = meter or DeliveryMeter(org.clock)
         self._open: set[Subscription] = set()
@@ -201,7 +205,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         """Raises RpcRefusal if the call may not be made, or the fault that is armed for it."""
         if self.faults.take(Fault.UNAVAILABLE):
             raise unavailable()
-        call.authenticate(self._sessions, self._org.organization_id)
+        call.authenticate(self._sessions, self._org.organization_id, self._hosts)
 
     def _refuse_publishing(self, call: RpcCall, topic_name: str) -> NoReturn:
         try:
@@ -236,11 +240,14 @@ class PubSubService(pb_grpc.PubSubServicer):
 
 
 def _pump(request_iterator: Iterator[pb.FetchRequest], subscription: Subscription) -> None:
-    """Hand requests to the subscription as they arrive, until the client closes its side or the call is over."""
+    """Hand requests to the subscription as they arrive, until the client closes its side or the call is over.
+
+    A client that closes its side right after its first request still gets the events it asked for.
+    """
     try:
         for request in request_iterator:
             subscription.put(request)
     except grpc.RpcError:
         pass  # The call was cancelled; the context's callback ends the subscription as well.
     finally:
-        subscription.end()
+        subscription.close()

@@ -24,7 +24,7 @@ class RpcRefusal(SfcdcError):
 
 
 def bad_credentials() -> RpcRefusal:
-    """The token is unknown or expired, or belongs to another org."""
+    """The token is unknown or expired, or belongs to another org, or the instance is another org's."""
     return RpcRefusal(
         StatusCode.UNAUTHENTICATED,
         "An authentication exception occurred. Provide valid authentication via metadata headers.",
@@ -107,6 +107,14 @@ def replay_id_missing() -> RpcRefusal:
     return RpcRefusal(
         StatusCode.INVALID_ARGUMENT,
         "The Replay ID validation failed. A replay ID is required with the CUSTOM replay preset.",
+        "subscription.fetch.replayid.validation.failed",
+    )
+
+
+def replay_preset_unknown(preset: int) -> RpcRefusal:
+    return RpcRefusal(
+        StatusCode.INVALID_ARGUMENT,
+        f"The Replay ID validation failed. {preset} is no replay preset.",
         "subscription.fetch.replayid.validation.failed",
     )
 

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from sfcdc_assets.emulator.clock import Clock
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import Batch, EventBus
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
+from sfcdc_assets.emulator.event_bus_errors import (
+    ReplayIdCorruptedError,
+    ReplayIdMissingError,
+    UnknownReplayPresetError,
+)
 from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.rpc_refusal import (
     bad_credentials,
@@ -23,6 +27,7 @@ from sfcdc_assets.emulator.rpc_refusal import (
     idle_too_long,
     replay_id_corrupted,
     replay_id_missing,
+    replay_preset_unknown,
     stream_reset,
     topic_mismatch,
     unavailable,
@@ -84,6 +89,7 @@ class Subscription:
         self.responses_sent = 0
         self._requests: deque[pb.FetchRequest] = deque()
         self._ended = False
+        self._is_closing = False
         self._quiet_since = clock()
         self._paused_until = 0
         self._is_silent = False
@@ -107,8 +113,14 @@ class Subscription:
             self._requests.append(request)
             self._bus.changed.notify_all()
 
+    def close(self) -> None:
+        """The client will request no more: `responses` returns once it has given what is there and was requested."""
+        with self._bus.changed:
+            self._is_closing = True
+            self._bus.changed.notify_all()
+
     def end(self) -> None:
-        """The client closed its side or cancelled, or the server stops: `responses` returns."""
+        """The client cancelled, or the server stops: `responses` returns."""
         with self._bus.changed:
             self._ended = True
             self._bus.changed.notify_all()
@@ -124,6 +136,8 @@ class Subscription:
             if self._topic is not None and not self._commit_faults():
                 return
             if self.pending == 0:
+                if self._is_closing:
+                    return
                 if not in_time and not requests:
                     if self._timing.idle_is_error:
                         raise idle_too_long(self._timing.idle_close)
@@ -135,6 +149,8 @@ class Subscription:
             self._read_through = batch.through
             if batch.events or not in_time:
                 yield self._response(batch)
+            elif self._is_closing and not self._is_paused():
+                return
 
     def _wait(self) -> tuple[list[pb.FetchRequest], bool, bool]:
         """Wait for something to do: the requests arrived, whether the call is over, and False if the time is up."""
@@ -156,6 +172,7 @@ class Subscription:
         return (
             bool(self._requests)
             or self._ended
+            or (self._is_closing and not self._is_paused())
             or (self.pending > 0 and self._bus.last_number > self._read_through and not self._is_paused())
             or (self._topic is not None and any(self._faults.armed(fault) for fault in _STREAM_FAULTS))
         )
@@ -182,6 +199,8 @@ class Subscription:
                 raise delivery_limit_exceeded()
             try:
                 self._read_through = self._bus.start(request.replay_preset, request.replay_id)
+            except UnknownReplayPresetError:
+                raise replay_preset_unknown(request.replay_preset) from None
             except ReplayIdMissingError:
                 raise replay_id_missing() from None
             except ReplayIdCorruptedError as error:
