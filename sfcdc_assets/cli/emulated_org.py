@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.emulator.first_change import make_first_change
+from sfcdc_assets.emulator.jwt_key import own_public_key, public_key_in
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
@@ -30,11 +31,22 @@ def serve(
     seed: int,
     records: int,
     traffic: float,
+    public_key: Path | None = None,
+    host_names: Sequence[str] = (),
+    is_sandbox: bool = False,
 ) -> None:
-    """Serve the org of a folder until interrupted, telling now and then what it has done."""
+    """Serve the org of a folder until interrupted, telling now and then what it has done.
+
+    `public_key`: what JWT assertions are checked with, by default the folder's own. Raises PublicKeyError.
+    """
+    registered = None if public_key is None else public_key_in(public_key)
     org = open_org(directory, seed, records)
     try:
-        with EmulatorServer(org, directory=directory, rest_port=rest_port, pubsub_port=pubsub_port) as server:
+        credentials = replace(org.settings.credentials, public_key=registered or own_public_key(directory))
+        org.settings = replace(org.settings, credentials=credentials, is_sandbox=is_sandbox)
+        with EmulatorServer(
+            org, directory=directory, rest_port=rest_port, pubsub_port=pubsub_port, host_names=host_names
+        ) as server:
             make_first_change(org, server.bus)
             generator = TrafficGenerator(org, seed)
             console.print(f"Emulated org {org.organization_id}")

@@ -21,6 +21,8 @@ class Credentials:
     username: str = "integration@emulator.example"
     password: str = field(default="sfcdc-emulator-password", repr=False)
     security_token: str = field(default="sfcdcEmulatorToken", repr=False)
+    refresh_token: str = field(default="sfcdcEmulatorRefreshToken", repr=False)
+    """Stands for an approval of the app by the user that was given before."""
     public_key: str | None = field(default=None, repr=False)
     """PEM of the RSA key (or certificate) whose private half signs JWT bearer assertions; None: that flow is not
     set up."""
@@ -32,6 +34,8 @@ class OrgSettings:
 
     credentials: Credentials = Credentials()
     api_versions: tuple[int, ...] = tuple(range(52, 66))
+    is_sandbox: bool = False
+    """What Organization and the login say the org is."""
     token_lifetime: int = 2 * HOUR
     query_locator_lifetime: int = 2 * DAY
     bulk_result_lifetime: int = 7 * DAY

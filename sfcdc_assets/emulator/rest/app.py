@@ -19,6 +19,8 @@ from sfcdc_assets.emulator.rest.composite import add_composite
 from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
 from sfcdc_assets.emulator.rest.control import control_routes
 from sfcdc_assets.emulator.rest.describe import add_describe
+from sfcdc_assets.emulator.rest.header_names import HeaderNamesMiddleware
+from sfcdc_assets.emulator.rest.identity import identity_routes
 from sfcdc_assets.emulator.rest.limits import Limits, add_limits
 from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
@@ -60,15 +62,27 @@ def build_app(
     add_bulk_query(context)
     add_limits(context, measured_limits)
     add_tooling(context)
-    return Starlette(
-        routes=[*oauth, *versions, *context.routes, *soap_routes(context), *control, *control_routes(context)],
+    app = Starlette(
+        routes=[
+            *oauth,
+            *identity_routes(context),
+            *versions,
+            *context.routes,
+            *soap_routes(context),
+            *control,
+            *control_routes(context),
+        ],
         middleware=[
+            Middleware(HeaderNamesMiddleware),
             Middleware(RequestSizeMiddleware, org=org),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
         ],
         exception_handlers={HTTPException: _not_served, 500: _unknown_exception},
     )
+    # Salesforce redirects nobody because of a slash, and a client that is redirected sends its body no second time.
+    app.router.redirect_slashes = False
+    return app
 
 
 def _not_served(request: Request, error: Exception) -> Response:

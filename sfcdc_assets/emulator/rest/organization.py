@@ -32,7 +32,7 @@ def organization_rows(org: EmulatedOrg) -> Iterable[dict[str, str | int | None]]
         "Name": "Emulated org",
         "InstanceName": org.instance_name,
         "OrganizationType": "Developer Edition",
-        "IsSandbox": 0,
+        "IsSandbox": int(org.settings.is_sandbox),
         "IsDeleted": 0,
         "CreatedDate": 0,
         "CreatedById": user,

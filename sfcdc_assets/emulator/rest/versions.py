@@ -24,7 +24,8 @@ def version_routes(context: RestContext) -> list[Route]:
         )
 
     def resources(request: ApiRequest) -> Response:
-        return JSONResponse({name: f"{request.data_path}/{name}" for name in _RESOURCES})
+        identity = f"{request.base_url}/id/{context.org.organization_id}/{request.user_id}"
+        return JSONResponse({name: f"{request.data_path}/{name}" for name in _RESOURCES} | {"identity": identity})
 
     context.add("", {"GET": resources})
     context.add("/", {"GET": resources})
