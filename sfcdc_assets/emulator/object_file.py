@@ -18,8 +18,9 @@ Types are describe's, and four short forms: `person_name` (Name with Salutation,
 `long_text` (textarea of 32,000), `rich_text`. `address` brings its components under the field's prefix (BillingAddress:
 BillingStreet, BillingCity ...). Other keys: `label`, `length`, `precision`, `scale`, `required`, `unique`,
 `external_id`, `default`, `readonly` (the org fills it in), `insert_only`, `derived` (readonly, and not in change
-events), `roll_up` ({child, parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`, `bit_group`. Several
-files in a folder make the org.
+events), `children` (the parent's name for the records that refer to it, if it is not their plural), `roll_up` ({child,
+parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`, `bit_group`. Several files in a folder make the
+org.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ _ACCURACY = (
 _READ_ONLY = {"createable": False, "updateable": False}
 _KEYS = {
     "type", "label", "length", "precision", "scale", "required", "unique", "external_id", "default", "readonly",
-    "insert_only", "derived", "formula", "sql", "roll_up", "values", "restricted", "to", "relationship", "format",
-    "field_id", "cdc_type", "bit_group",
+    "insert_only", "derived", "formula", "sql", "roll_up", "values", "restricted", "to", "relationship", "children",
+    "format", "field_id", "cdc_type", "bit_group",
 }  # fmt: skip
 
 
@@ -225,6 +226,7 @@ def _fields(object_name: str, name: str, options: Mapping[str, Any], source: Pat
             raise ObjectDefinitionError(source, f"field {name}: a reference needs `to`")
         facts["reference_to"] = (targets,) if isinstance(targets, str) else tuple(targets)
         facts["relationship_name"] = options.get("relationship") or re.sub(r"Id$", "", re.sub(r"__c$", "__r", name))
+        facts["child_relationship_name"] = options.get("children")
     yield FieldDefinition(name=name, **facts)
     yield from _component_fields(name, kind, facts["field_id"])
 

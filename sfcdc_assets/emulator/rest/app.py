@@ -17,6 +17,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
 from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
+from sfcdc_assets.emulator.rest.composite_tree import add_composite_tree
 from sfcdc_assets.emulator.rest.control import control_routes
 from sfcdc_assets.emulator.rest.describe import add_describe
 from sfcdc_assets.emulator.rest.header_names import HeaderNamesMiddleware
@@ -58,6 +59,7 @@ def build_app(
     add_sobjects(context)
     add_query(context)
     add_composite_sobjects(context)
+    add_composite_tree(context)
     add_composite(context)
     add_bulk_query(context)
     add_limits(context, measured_limits)

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
+from sfcdc_assets.emulator.relationships import ChildRelationship, child_relationships
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_sortable
@@ -38,7 +39,9 @@ def add_describe(context: RestContext) -> None:
         definition = context.definition(request.path["object"])
         body = object_json(definition, request.data_path) | {
             "fields": [field_json(field) for field in definition.fields],
-            "childRelationships": [],
+            "childRelationships": [
+                _child_json(each) for each in child_relationships(definition, context.org.definitions)
+            ],
             "recordTypeInfos": [
                 {
                     "active": True, "available": True, "defaultRecordTypeMapping": True, "developerName": "Master",
@@ -51,6 +54,19 @@ def add_describe(context: RestContext) -> None:
 
     context.add("/sobjects", {"GET": all_objects})
     context.add("/sobjects/{object}/describe", {"GET": one_object})
+
+
+def _child_json(each: ChildRelationship) -> dict[str, Any]:
+    return {
+        "cascadeDelete": False,
+        "childSObject": each.child.name,
+        "deprecatedAndHidden": False,
+        "field": each.field.name,
+        "junctionIdListNames": [],
+        "junctionReferenceTo": [],
+        "relationshipName": each.name,
+        "restrictedDelete": False,
+    }
 
 
 def _record_types() -> list[dict[str, Any]]:
