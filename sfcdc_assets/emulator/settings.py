@@ -45,6 +45,8 @@ class OrgSettings:
     replication_window: int = 30 * DAY
     daily_api_requests: int = 100_000
     daily_bulk_query_jobs: int = 10_000
+    daily_bulk_batches: int = 15_000
+    """Batches of Bulk API jobs that write, and of all jobs of its first version."""
     daily_event_deliveries: int = 50_000
     """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The largest
     editions have 50,000; an add-on brings 100,000 more (docs/salesforce-streams.md, "Delivery limits")."""

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.rest.bulk_ingest import add_bulk_ingest
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
 from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
@@ -62,6 +63,7 @@ def build_app(
     add_composite_tree(context)
     add_composite(context)
     add_bulk_query(context)
+    add_bulk_ingest(context)
     add_limits(context, measured_limits)
     add_tooling(context)
     app = Starlette(

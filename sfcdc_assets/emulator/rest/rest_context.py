@@ -92,6 +92,13 @@ class RestContext:
         if definition.name in self.org.unreadable_objects:
             raise ApiError("INSUFFICIENT_ACCESS", f"no read access to object {definition.name}", status=403)
 
+    def count_bulk_batch(self) -> None:
+        """Count a batch of the day's. Raises ApiError when there are none left."""
+        if self.usage.used("bulk_batch") >= self.org.settings.daily_bulk_batches:
+            message = "ApiBatchItems Limit exceeded."
+            raise ApiError("REQUEST_LIMIT_EXCEEDED", message, status=403)
+        self.usage.add("bulk_batch")
+
     async def _endpoint(self, request: Request) -> Response:
         body = await request.body()
         return await run_in_threadpool(self._serve, request, body)
