@@ -67,6 +67,7 @@ class EmulatorServer:
             sessions=self.sessions,
             measured_limits=self._limits,
             faults=self.rest_faults,
+            schemas=self.bus,
             control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
         )
         self._rest: RestServer | None = None

@@ -21,8 +21,10 @@ from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
 from sfcdc_assets.emulator.rest.composite_tree import add_composite_tree
 from sfcdc_assets.emulator.rest.control import control_routes
 from sfcdc_assets.emulator.rest.describe import add_describe
+from sfcdc_assets.emulator.rest.event_schemas import EventSchemas, add_event_schemas
 from sfcdc_assets.emulator.rest.header_names import HeaderNamesMiddleware
 from sfcdc_assets.emulator.rest.identity import identity_routes
+from sfcdc_assets.emulator.rest.layouts import add_layouts
 from sfcdc_assets.emulator.rest.limits import Limits, add_limits
 from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
@@ -45,16 +47,20 @@ def build_app(
     faults: RestFaults | None = None,
     measured_limits: Callable[[], Limits] | None = None,
     control: Sequence[BaseRoute] = (),
+    schemas: EventSchemas | None = None,
 ) -> Starlette:
     """The application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
-    of other parts into `limits`. `control`: more routes below `/emulator`.
+    of other parts into `limits`. `control`: more routes below `/emulator`. `schemas`: what `eventSchema` answers with.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
     oauth = oauth_routes(context)
     versions = version_routes(context)
+    add_layouts(context)
+    if schemas is not None:
+        add_event_schemas(context, schemas)
     add_describe(context)
     add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
     add_sobjects(context)
