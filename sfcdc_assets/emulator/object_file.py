@@ -106,6 +106,22 @@ def built_in_definitions() -> tuple[ObjectDefinition, ...]:
     return load_definitions(BUILT_IN_OBJECTS)
 
 
+@cache
+def stock_definitions() -> tuple[ObjectDefinition, ...]:
+    """More objects of the vendor's, which connectors read without being told to; parents first."""
+    waiting = {definition.name: definition for definition in load_definitions(BUILT_IN_OBJECTS / "stock")}
+    found: list[ObjectDefinition] = []
+    while waiting:
+        needed = {name: _required(definition) & waiting.keys() - {name} for name, definition in waiting.items()}
+        name = min(waiting, key=lambda each: (len(needed[each]), each))
+        found.append(waiting.pop(name))
+    return tuple(found)
+
+
+def _required(definition: ObjectDefinition) -> set[str]:
+    return {name for field in definition.fields if field.type == "reference" for name in field.reference_to}
+
+
 def load_definitions(folder: Path) -> tuple[ObjectDefinition, ...]:
     """All `*.yaml` of a folder, by name. Raises ObjectDefinitionError for a wrong file, a prefix used twice, an
     empty folder."""

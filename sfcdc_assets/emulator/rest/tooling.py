@@ -21,6 +21,7 @@ from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object, query_computed
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.setup_objects import setup_definitions, setup_rows
 
 
 def _tooling_object(name: str, prefix: str, fields: Sequence[str], name_field: str | None) -> ObjectDefinition:
@@ -63,17 +64,20 @@ class _ToolingResource:
         self._org = context.org
 
     def query(self, request: ApiRequest) -> Response:
-        """SOQL over the three objects."""
+        """SOQL over the three objects and those of Setup."""
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        compiled, found = query_computed(self._org, text, _OBJECTS, lambda each: _rows(self._org, each))
+        compiled, found = query_computed(self._org, text, {**setup_definitions(), **_OBJECTS}, self._rows)
         definition = compiled.definition
         if compiled.query.is_count:
             return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
         records = [record_json(compiled, row, f"{request.data_path}/tooling") for row in found]
         body = {"size": len(records), "totalSize": len(records), "done": True, "queryLocator": None}
         return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
+
+    def _rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
+        return _rows(self._org, definition) if definition.name in _OBJECTS else setup_rows(self._org, definition)
 
     def create_channel(self, request: ApiRequest) -> Response:
         """201 with the id."""
