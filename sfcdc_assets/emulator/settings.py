@@ -41,6 +41,8 @@ class OrgSettings:
     bulk_result_lifetime: int = 7 * DAY
     bulk_step: int = 0
     """How long a bulk job stays in each state, by the clock; 0: each poll of the job moves it one state on."""
+    has_bulk_v1: bool = True
+    """Whether the first version of the Bulk API answers; otherwise each of its requests is refused."""
     recycle_bin_lifetime: int = 15 * DAY
     replication_window: int = 30 * DAY
     daily_api_requests: int = 100_000

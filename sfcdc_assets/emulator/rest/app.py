@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.rest.async_bulk import async_bulk_routes
 from sfcdc_assets.emulator.rest.bulk_ingest import add_bulk_ingest
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
@@ -79,6 +80,7 @@ def build_app(
             *versions,
             *context.routes,
             *soap_routes(context),
+            *async_bulk_routes(context),
             *control,
             *control_routes(context),
         ],
