@@ -13,6 +13,7 @@ from threading import Condition
 
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.clock import MovableClock
+from sfcdc_assets.emulator.delivery_meter import WINDOW_MS
 from sfcdc_assets.emulator.event_bus_errors import (
     ReplayIdCorruptedError,
     ReplayIdMissingError,
@@ -124,6 +125,11 @@ class EventBus:
         """Make everybody who waits on `changed` look again."""
         with self.changed:
             self.changed.notify_all()
+
+    def published_in_last_24_hours(self) -> int:
+        """Events stored in the 24 hours that end now; an event on several channels is one."""
+        with self._org.database.lock:
+            return self._store.count_since(self._org.clock() - WINDOW_MS)
 
     def newest_schema_id(self, entity: str) -> str:
         """The id of the schema in which an entity's next event will be. Raises KeyError for an unknown entity."""

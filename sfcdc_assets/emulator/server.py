@@ -68,6 +68,7 @@ class EmulatorServer:
             measured_limits=self._limits,
             faults=self.rest_faults,
             schemas=self.bus,
+            event_usage=self._event_usage,
             control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
         )
         self._rest: RestServer | None = None
@@ -155,6 +156,12 @@ class EmulatorServer:
             "SALESFORCE_CLIENT_SECRET": credentials.client_secret,
             "SALESFORCE_REFRESH_TOKEN": credentials.refresh_token,
             **({"SALESFORCE_JWT_KEY_FILE": str(key_file)} if credentials.public_key and key_file.exists() else {}),
+        }
+
+    def _event_usage(self) -> dict[str, int]:
+        return {
+            "CHANGE_EVENTS_PUBLISHED": self.bus.published_in_last_24_hours(),
+            "CHANGE_EVENTS_DELIVERED": self.meter.in_last_24_hours(),
         }
 
     def _limits(self) -> dict[str, tuple[int, int]]:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from sfcdc_assets.cli.emulated_org import open_org
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -97,3 +99,24 @@ def test_a_new_org_of_the_command_has_them_and_captures_the_others(tmp_path: Pat
         assert set(org.selected_entities) == {definition.name for definition in built_in_definitions()}
     finally:
         org.close()
+
+
+def test_usage_of_events_is_what_was_published_and_delivered(tmp_path: Path) -> None:
+    org = EmulatedOrg(seed=1)
+    with EmulatorServer(org, directory=tmp_path) as server:
+        for name in "abc":
+            with org.transaction() as work:
+                work.create("Account", {"Name": name})
+        server.meter.delivered([1, 2])
+        headers = {"Authorization": f"Bearer {server.sessions.issue(org.users.integration)}"}
+        soql = "SELECT Name, StartDate, EndDate, Value FROM PlatformEventUsageMetric"
+        url = f"{server.rest_url}/services/data/v59.0/query"
+        answer = requests.get(url, params={"q": soql}, headers=headers, verify=str(server.ca_file), timeout=20).json()
+        assert {row["Name"]: row["Value"] for row in answer["records"]} == {
+            "CHANGE_EVENTS_PUBLISHED": 3,
+            "CHANGE_EVENTS_DELIVERED": 2,
+        }
+        params = {"q": "SELECT Topic FROM EventBusSubscriber"}
+        answer = requests.get(url, params=params, headers=headers, verify=str(server.ca_file), timeout=20).json()
+        assert answer["totalSize"] == 0
+    org.close()

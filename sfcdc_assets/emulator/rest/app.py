@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -49,14 +49,17 @@ def build_app(
     measured_limits: Callable[[], Limits] | None = None,
     control: Sequence[BaseRoute] = (),
     schemas: EventSchemas | None = None,
+    event_usage: Callable[[], Mapping[str, int]] | None = None,
 ) -> Starlette:
     """The application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
     of other parts into `limits`. `control`: more routes below `/emulator`. `schemas`: what `eventSchema` answers with.
+    `event_usage`: what PlatformEventUsageMetric has.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
+    context.event_usage = event_usage or context.event_usage
     oauth = oauth_routes(context)
     versions = version_routes(context)
     add_layouts(context)

@@ -112,7 +112,7 @@ class _QueryResource:
             org,
             text,
             setup_definitions(),
-            partial(setup_rows, org),
+            partial(setup_rows, org, self._context.event_usage),
             org.hidden_objects,
         )
         self._context.check_readable(compiled.definition)

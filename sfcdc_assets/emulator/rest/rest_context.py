@@ -35,6 +35,8 @@ class RestContext:
         self.sessions = sessions
         self.usage = ApiUsage(org)
         self.intercept = intercept
+        self.event_usage: Callable[[], Mapping[str, int]] = dict
+        """Events published and delivered in the last 24 hours, by the names of PlatformEventUsageMetric."""
         self.routes: list[Route] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._ambient = threading.local()

@@ -14,11 +14,15 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields
 from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
+from sfcdc_assets.emulator.settings import DAY, HOUR
 from sfcdc_assets.emulator.store import columns_of
 from sfcdc_assets.emulator.transaction import StoredValue
 
 _Facts = Iterator[tuple[str, Mapping[str, StoredValue]]]
 """Id and what is known of each row; the rest is null."""
+
+
+_USAGE = "PlatformEventUsageMetric"
 
 
 @cache
@@ -31,12 +35,23 @@ def setup_definitions() -> Mapping[str, ObjectDefinition]:
     return {**loaded, "FieldDefinition": fields.with_fields(by_name), **PERMISSION_OBJECTS}
 
 
-def setup_rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-    """The rows of one of them as they are now."""
+def setup_rows(
+    org: EmulatedOrg, event_usage: Callable[[], Mapping[str, int]], definition: ObjectDefinition
+) -> Sequence[ComputedRow]:
+    """The rows of one of them as they are now. `event_usage`: counts of the last 24 hours by the metric's name."""
     if definition.name in PERMISSION_OBJECTS:
         return permission_rows(org, definition)
     empty = {field.name: (0 if field.type == "boolean" else None) for field in columns_of(definition)}
-    return [{**empty, **audit_fields(org, record_id, 0), **facts} for record_id, facts in _ROWS[definition.name](org)]
+    facts = _usage(org, event_usage()) if definition.name == _USAGE else _ROWS[definition.name](org)
+    return [{**empty, **audit_fields(org, record_id, 0), **known} for record_id, known in facts]
+
+
+def _usage(org: EmulatedOrg, counts: Mapping[str, int]) -> _Facts:
+    end = org.clock() // HOUR * HOUR + HOUR
+    for number, (name, value) in enumerate(sorted(counts.items()), 1):
+        if value:
+            record_id = new_id("0pu", instance_characters(org.seed), number)
+            yield record_id, {"Name": name, "StartDate": end - DAY, "EndDate": end, "Value": float(value)}
 
 
 def _organization(org: EmulatedOrg) -> _Facts:
@@ -155,4 +170,5 @@ _ROWS: Mapping[str, Callable[[EmulatedOrg], _Facts]] = {
     "Profile": _profiles,
     "EntityDefinition": _entities,
     "FieldDefinition": _fields,
+    "EventBusSubscriber": lambda org: iter(()),
 }

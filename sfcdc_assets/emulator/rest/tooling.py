@@ -62,6 +62,7 @@ def add_tooling(context: RestContext) -> None:
 class _ToolingResource:
     def __init__(self, context: RestContext) -> None:
         self._org = context.org
+        self._event_usage = context.event_usage
 
     def query(self, request: ApiRequest) -> Response:
         """SOQL over the three objects and those of Setup."""
@@ -77,7 +78,9 @@ class _ToolingResource:
         return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
 
     def _rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-        return _rows(self._org, definition) if definition.name in _OBJECTS else setup_rows(self._org, definition)
+        if definition.name in _OBJECTS:
+            return _rows(self._org, definition)
+        return setup_rows(self._org, self._event_usage, definition)
 
     def create_channel(self, request: ApiRequest) -> Response:
         """201 with the id."""
