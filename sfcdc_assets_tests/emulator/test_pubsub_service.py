@@ -468,12 +468,6 @@ def test_change_event_topics_cannot_be_published_to(emulated: Emulated) -> None:
     assert raised.value.code() == grpc.StatusCode.PERMISSION_DENIED
 
 
-def test_managed_subscriptions_are_reported_as_missing(emulated: Emulated) -> None:
-    with pytest.raises(grpc.RpcError) as raised:
-        next(emulated.stub.ManagedSubscribe(iter([]), metadata=emulated.metadata, timeout=DEADLINE))
-    assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
-
-
 # -- faults
 
 
