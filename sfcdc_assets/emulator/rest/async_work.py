@@ -47,8 +47,9 @@ class AsyncWork:
         if compiled.definition.name != job.entity:
             message = f"Failed to process query: the job is of {job.entity}, the query of {compiled.definition.name}"
             raise AsyncError("InvalidBatch", message)
-        if compiled.counts or compiled.query.offset:
-            raise AsyncError("FeatureNotEnabled", "Aggregate queries and OFFSET are not supported by the Bulk API")
+        if compiled.counts or compiled.children or compiled.query.offset:
+            message = "Aggregate queries, nested ones and OFFSET are not supported by the Bulk API"
+            raise AsyncError("FeatureNotEnabled", message)
         for selected in compiled.selected:
             if selected.components:
                 message = f"Cannot serialize value for '{selected.field.name}' in {job.content_type} format"

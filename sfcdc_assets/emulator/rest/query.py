@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.child_records import add_children
 from sfcdc_assets.emulator.rest.computed_objects import query_computed
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
@@ -51,8 +52,8 @@ def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> Co
         shared=org.view_all.condition,
     )
     context.check_readable(compiled.definition)
-    for parent in compiled.parents:
-        context.check_readable(parent.definition)
+    for other in (*(parent.definition for parent in compiled.parents), *compiled.others):
+        context.check_readable(other)
     return compiled
 
 
@@ -124,17 +125,21 @@ class _QueryResource:
         size = _batch_size(request)
         blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
 
-        def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
-            record = record_json(compiled, row, request.data_path)
-            return record if compiled.counts else spoiled(self._context.org.settings, row[0], record)
+        def as_json(rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+            records = [record_json(compiled, row, request.data_path) for row in rows]
+            if compiled.counts:
+                return records
+            add_children(self._context.org, compiled, rows, records, request.data_path)
+            settings = self._context.org.settings
+            return [spoiled(settings, row[0], record) for row, record in zip(rows, records, strict=True)]
 
-        first = [as_json(row) for row in next(blocks, [])]
+        first = as_json(next(blocks, []))
         total = len(first)
         locator: str | None = None
         for block in blocks:
             if locator is None:
                 locator = self._new_locator()
-            records = [as_json(row) for row in block]
+            records = as_json(block)
             self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(records)))
             total += len(records)
         if locator is None:
