@@ -80,6 +80,7 @@ class ManagedStream:
 
     def responses(self) -> Iterator[pb.ManagedFetchResponse]:
         """Until the call is over. Raises RpcRefusal, also when the subscription is stopped or deleted meanwhile."""
+        latest = b""
         for response in self._subscription.responses():
             now = self._subscriptions.find(subscription_id=self._chosen.id)
             if now is None:
@@ -87,9 +88,14 @@ class ManagedStream:
             if now.state == "STOP":
                 raise managed_refusal("config.stopped")
             if isinstance(response, pb.CommitReplayResponse):
-                rpc_id, pending = self._subscription.rpc_id, self._subscription.pending
-                yield pb.ManagedFetchResponse(commit_response=response, rpc_id=rpc_id, pending_num_requested=pending)
+                yield pb.ManagedFetchResponse(
+                    commit_response=response,
+                    latest_replay_id=latest or response.replay_id,  # clients read it in each response
+                    rpc_id=self._subscription.rpc_id,
+                    pending_num_requested=self._subscription.pending,
+                )
             else:
+                latest = response.latest_replay_id
                 yield pb.ManagedFetchResponse(
                     events=response.events,
                     latest_replay_id=response.latest_replay_id,
