@@ -28,6 +28,8 @@ class ApiRequest:
     """Scheme, host and port the client called."""
     document: Any = field(default=None, compare=False)
     """The body already parsed, where the request comes out of a composite one."""
+    api: str = "rest"
+    """By which API the changes come: `bulkapi` for jobs."""
 
     @property
     def version(self) -> str:
@@ -43,7 +45,7 @@ class ApiRequest:
     def change_origin(self) -> str:
         """What change events say of where a change came from (docs/salesforce-streams.md, "Change origin")."""
         client = _CLIENT.search(self.headers.get("sforce-call-options", ""))
-        return f"com/salesforce/api/rest/{self.version};client={client.group(1) if client else ''}"
+        return f"com/salesforce/api/{self.api}/{self.version};client={client.group(1) if client else ''}"
 
     def json_object(self) -> dict[str, Any]:
         """The body as a JSON object. Raises ApiError: UNSUPPORTED_MEDIA_TYPE, JSON_PARSER_ERROR."""

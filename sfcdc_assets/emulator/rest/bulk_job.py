@@ -176,6 +176,8 @@ class BulkJobs:
         compiled = compile_for(self._context, job.query, include_deleted=job.operation == "queryAll")
         if compiled.counts:
             raise ApiError("API_ERROR", "Aggregate queries are not supported in Bulk Query")
+        if compiled.children:
+            raise ApiError("API_ERROR", "Nested queries are not supported in Bulk Query")
         if compiled.query.offset:
             raise ApiError("API_ERROR", "OFFSET is not supported in Bulk Query")
         if any(selected.components for selected in compiled.selected):
