@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,6 +24,7 @@ from sfcdc_assets.change_events.event_schema import compile_avro, header_schema
 AVRO_READ_ERRORS = (EOFError, LookupError, ValueError, OverflowError, MemoryError)
 """What fastavro raises for bytes that do not fit the schema (UnicodeDecodeError is a ValueError)."""
 
+_SOURCE = re.compile(" from <_io.BytesIO object at 0x[0-9a-f]+>")
 _TEXTS = {"type": "array", "items": "string"}
 _DEFAULT_HEADER: dict[str, Any] = {
     "type": "record",
@@ -59,8 +61,13 @@ def read_header(payload: bytes, schema: Mapping[str, Any] | None = None) -> Chan
     try:
         values: Any = fastavro.schemaless_reader(io.BytesIO(payload), avro_schema)
     except AVRO_READ_ERRORS as error:
-        raise HeaderError(f"its bytes do not fit the header's schema ({type(error).__name__}: {error})") from None
+        raise HeaderError(f"its bytes do not fit the header's schema ({told(error)})") from None
     return header_from_values(values, symbols)
+
+
+def told(error: Exception) -> str:
+    """One of `AVRO_READ_ERRORS` in words that are the same each time: fastavro names the object it read from, too."""
+    return f"{type(error).__name__}: {_SOURCE.sub('', str(error))}"
 
 
 def plain_change_type(record: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

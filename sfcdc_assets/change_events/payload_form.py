@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pyarrow as pa
+
+from sfcdc_assets.change_events.batch.decoder import DecodedBatch, batch_decoder
 from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEvent
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.decode import EventDecoder
@@ -26,6 +29,13 @@ class Decoder(Protocol):
         """The event. Raises `ChangeEventError`."""
 
 
+class ManyDecoder(Protocol):
+    """Decodes many payloads of one form and schema at once."""
+
+    def decode(self, payloads: pa.Array) -> DecodedBatch:
+        """What their `Decoder` says of those that were taken; the others are left to it."""
+
+
 @dataclass(frozen=True)
 class PayloadForm:
     """One way to write a change event."""
@@ -36,9 +46,11 @@ class PayloadForm:
     `HeaderError`."""
     decoder: Callable[[str, Sequence[Column]], Decoder]
     """A decoder for a schema's JSON and the columns. Raises `EventSchemaError`."""
+    many_decoder: Callable[[str, Sequence[Column]], ManyDecoder | None] = lambda _, __: None
+    """The same for many payloads at once, where there is one for the schema. A form needs none."""
 
 
-AVRO = PayloadForm("Avro", read_header, EventDecoder)
+AVRO = PayloadForm("Avro", read_header, EventDecoder, batch_decoder)
 
 BY_FIRST_BYTE: dict[bytes, PayloadForm] = {}
 """The forms besides Avro, each under the odd byte that its payloads begin with."""
