@@ -110,26 +110,8 @@ def _texts(reading: Reading, headers: Headers, values: BodyValues) -> pa.StringA
     """The texts of the values. Payloads with a text that is not UTF-8, in the header or in any field, are given up."""
     is_text = values.kind == Kind.STRING
     for texts in texts_of(headers, reading.ok):
-        _checked(reading, texts)
-    return _checked(reading, Texts(values.row[is_text], values.place[is_text], values.size[is_text]))
-
-
-def _checked(reading: Reading, texts: Texts) -> pa.StringArray:
-    """The texts; null where one is not UTF-8, and its payload is given up."""
-    read = reading.source.slices(texts.starts, texts.sizes)
-    try:
-        return read.cast(pa.string())
-    except pa.ArrowInvalid:
-        decoded = [_utf8(text) for text in read.to_pylist()]
-        reading.give_up(texts.rows[[text is None for text in decoded]])
-        return pa.array(decoded, pa.string())
-
-
-def _utf8(text: bytes) -> str | None:
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        return None
+        reading.checked(texts)
+    return reading.checked(Texts(values.row[is_text], values.place[is_text], values.size[is_text]))
 
 
 def _places(keys: Places, wanted: Places) -> Places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from sfcdc_assets.change_events.batch.payload_bytes import Flags, PayloadBytes, Places
 
@@ -88,8 +89,25 @@ class Reading:
         order = np.argsort(rows, kind="stable")
         return Texts(rows[order], starts[order], sizes[order])
 
+    def checked(self, texts: Texts) -> pa.StringArray:
+        """The texts; null where one is not UTF-8, and its payload is given up."""
+        read = self.source.slices(texts.starts, texts.sizes)
+        try:
+            return read.cast(pa.string())
+        except pa.ArrowInvalid:
+            decoded = [_utf8(text) for text in read.to_pylist()]
+            self.give_up(texts.rows[[text is None for text in decoded]])
+            return pa.array(decoded, pa.string())
+
     def not_past_the_end(self) -> None:
         """Give up what was read beyond its own bytes."""
         beyond = self.at > self.source.ends
         if beyond.any():
             self.give_up(beyond)
+
+
+def _utf8(text: bytes) -> str | None:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return None
