@@ -22,12 +22,12 @@ Schema = Mapping[str, Any] | None
 
 
 def read_headers(
-    events: Sequence[DeliveredEvent], schema_of: Callable[[str], Schema]
+    events: Sequence[DeliveredEvent], payloads: pa.Array, schema_of: Callable[[str], Schema]
 ) -> tuple[pa.Table, list[str | None]]:
     """`HEADER_COLUMNS` of the events whose header can be read, in their order; and for each event why its header cannot
     be read, None where it can.
 
-    `schema_of`: the schema of an id, None where it is not known.
+    `payloads`: those of the events; `schema_of`: the schema of an id, None where it is not known.
     """
     errors: list[str | None] = [None] * len(events)
     parts: list[pa.Table] = []
@@ -36,8 +36,7 @@ def read_headers(
         left = numbers
         many = _many(form, schema) if len(numbers) >= FEWEST_AT_ONCE else None
         if many is not None:
-            payloads = pa.array([events[number].payload for number in numbers], pa.binary())
-            taken, read = many.read(payloads)
+            taken, read = many.read(payloads if len(numbers) == len(events) else payloads.take(pa.array(numbers)))
             parts.append(read)
             order.append(numbers[taken])
             left = numbers[~taken]

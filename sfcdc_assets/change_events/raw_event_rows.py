@@ -106,7 +106,8 @@ def land(
     belongs to the last transaction. An event without a readable header goes to quarantine with a position of its own,
     so that the stream goes on and nothing is lost.
     """
-    headers, errors = read_headers(events, schema_of)
+    payloads = pa.array([event.payload for event in events], pa.binary())
+    headers, errors = read_headers(events, payloads, schema_of)
     positions = checkpoint.position + 1 + np.arange(len(events))
     readable = np.flatnonzero([error is None for error in errors])
     quarantined = [
@@ -121,7 +122,10 @@ def land(
         for number, error in enumerate(errors)
         if error is not None
     ]
-    rows = _rows(checkpoint.channel, positions[readable], [events[number] for number in readable.tolist()], headers)
+    rows = _rows(checkpoint.channel, positions, events, payloads)
+    if quarantined:
+        rows = rows.take(pa.array(readable))
+    rows = pa.table(dict(zip(rows.column_names + headers.column_names, rows.columns + headers.columns, strict=True)))
     keys = [checkpoint.transaction_key, *headers["transaction_key"].to_pylist()]
     begins = [number for number, (before, key) in enumerate(pairwise(keys)) if before != key]
     # A transaction that begins ends the one before it.
@@ -135,7 +139,7 @@ def land(
         complete_position=last if complete else completed,
         open_from=_open_from(checkpoint, events, resume),
     )
-    return Landed(rows, pa.Table.from_pylist(quarantined, schema=QUARANTINE), landed)
+    return Landed(rows.select(RAW_EVENTS.names), pa.Table.from_pylist(quarantined, schema=QUARANTINE), landed)
 
 
 def _open_from(before: StreamCheckpoint, events: Sequence[DeliveredEvent], resume: ResumePoint) -> int:
@@ -149,15 +153,17 @@ def _open_from(before: StreamCheckpoint, events: Sequence[DeliveredEvent], resum
     return before.position + len(events) - siblings + 1 if siblings else 0
 
 
-def _rows(channel: str, positions: Rows, events: Sequence[DeliveredEvent], headers: pa.Table) -> pa.Table:
+def _rows(channel: str, positions: Rows, events: Sequence[DeliveredEvent], payloads: pa.Array) -> pa.Table:
+    """The columns that do not come from headers."""
     received = np.array([event.received_at_ms for event in events], np.int64) * 1000
-    columns = {
-        "channel": pa.repeat(pa.scalar(channel, pa.string()), len(events)),
-        "position": pa.array(positions, pa.int64()),
-        "replay_id": pa.array([event.replay_id for event in events], pa.binary()),
-        "event_id": pa.array([event.event_id for event in events], pa.string()),
-        "schema_id": pa.array([event.schema_id for event in events], pa.string()),
-        "payload": pa.array([event.payload for event in events], pa.binary()),
-        "received_at": pa.array(received).cast(UTC_TIMESTAMP),
-    }
-    return pa.table(columns | {name: headers[name] for name in HEADER_COLUMNS.names}).select(RAW_EVENTS.names)
+    return pa.table(
+        {
+            "channel": pa.repeat(pa.scalar(channel, pa.string()), len(events)),
+            "position": pa.array(positions, pa.int64()),
+            "replay_id": pa.array([event.replay_id for event in events], pa.binary()),
+            "event_id": pa.array([event.event_id for event in events], pa.string()),
+            "schema_id": pa.array([event.schema_id for event in events], pa.string()),
+            "payload": payloads,
+            "received_at": pa.array(received).cast(UTC_TIMESTAMP),
+        }
+    )

@@ -190,13 +190,15 @@ def _memory(quick: bool, events: SampleEvents) -> dict[int, float]:
     base, found = 1_000 if quick else 60_000, {}
     spawn = multiprocessing.get_context("spawn")
     for times in (1, 4):
-        with tempfile.TemporaryDirectory() as name:
-            with served(Path(name), json.dumps(events.schema), events.payloads, base * times) as at:
-                ours, theirs = spawn.Pipe()
-                process = spawn.Process(target=_land_and_tell, args=(theirs, at, name))
-                process.start()
-                found[times] = ours.recv()
-                process.join()
+        with (
+            tempfile.TemporaryDirectory() as name,
+            served(Path(name), json.dumps(events.schema), events.payloads, base * times) as at,
+        ):
+            ours, theirs = spawn.Pipe()
+            process = spawn.Process(target=_land_and_tell, args=(theirs, at, name))
+            process.start()
+            found[times] = ours.recv()
+            process.join()
     return found
 
 

@@ -109,7 +109,7 @@ def batch_decoder(schema_json: str, columns: Sequence[Column]) -> BatchDecoder |
 def _texts(reading: Reading, headers: Headers, values: BodyValues) -> pa.StringArray:
     """The texts of the values. Payloads with a text that is not UTF-8, in the header or in any field, are given up."""
     is_text = values.kind == Kind.STRING
-    for texts in texts_of(headers, reading.ok):
+    for _, texts in texts_of(headers, reading.ok):
         reading.checked(texts)
     return reading.checked(Texts(values.row[is_text], values.place[is_text], values.size[is_text]))
 

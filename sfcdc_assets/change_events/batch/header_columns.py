@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.batch.headers import HeaderReader, texts_of
+from sfcdc_assets.change_events.batch.headers import HeaderReader, Headers, texts_of
 from sfcdc_assets.change_events.batch.payload_bytes import Flags, PayloadBytes
-from sfcdc_assets.change_events.batch.reading import Reading, Texts
+from sfcdc_assets.change_events.batch.reading import Reading
 from sfcdc_assets.change_events.batch.slots import NotReadInBatches
 from sfcdc_assets.change_events.change_event import ChangeEventHeader
 from sfcdc_assets.change_events.change_type import ChangeType
@@ -45,34 +46,30 @@ class HeaderColumns:
         """Which of the payloads were taken, and `HEADER_COLUMNS` of these. The others are left to `read_header`."""
         reading = Reading(PayloadBytes(payloads))
         headers = self._reader.read(reading)
-        for texts in texts_of(headers, reading.ok):
-            reading.checked(texts)
+        columns = self._columns(reading, headers)
+        if len(columns) != reading.ok.sum():
+            columns = self._columns(reading, headers)  # now without those that have a text which is not UTF-8
+        return reading.ok, columns
+
+    def _columns(self, reading: Reading, headers: Headers) -> pa.Table:
         rows = np.flatnonzero(reading.ok)
-        ids = headers.texts["recordIds"]
-        named = reading.ok[ids.rows]
-        ids = Texts(ids.rows[named], ids.starts[named], ids.sizes[named])
-        counts = np.bincount(ids.rows, minlength=len(reading.ok))[rows]
+        texts = {name: reading.checked(of_field) for name, of_field in texts_of(headers, reading.ok.copy())}
+        numbers = {name: pa.array(of_field[rows]) for name, of_field in headers.numbers.items()}
+        of_ids = headers.texts["recordIds"].rows
+        counts = np.bincount(of_ids, minlength=len(reading.at))[rows]
         ends = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
-
-        def text(name: str) -> pa.StringArray:
-            starts, sizes = headers.text[name]
-            return reading.checked(Texts(rows, starts[rows], sizes[rows]))
-
-        def number(name: str) -> pa.Int64Array:
-            return pa.array(headers.numbers[name][rows])
-
         columns = {
-            "entity_name": text("entityName"),
-            "record_ids": pa.ListArray.from_arrays(ends, reading.checked(ids)),
-            "change_type": self._types.take(number("changeType")),
-            "transaction_key": text("transactionKey"),
-            "sequence_number": number("sequenceNumber").cast(pa.int32()),
-            "commit_timestamp": pa.array(headers.numbers["commitTimestamp"][rows] * 1000).cast(UTC_TIMESTAMP),
-            "commit_number": number("commitNumber"),
-            "commit_user": text("commitUser"),
-            "change_origin": text("changeOrigin"),
+            "entity_name": texts["entityName"],
+            "record_ids": pa.ListArray.from_arrays(ends, texts["recordIds"]),
+            "change_type": self._types.take(numbers["changeType"]),
+            "transaction_key": texts["transactionKey"],
+            "sequence_number": numbers["sequenceNumber"].cast(pa.int32()),
+            "commit_timestamp": pc.multiply(numbers["commitTimestamp"], 1000).cast(UTC_TIMESTAMP),
+            "commit_number": numbers["commitNumber"],
+            "commit_user": texts["commitUser"],
+            "change_origin": texts["changeOrigin"],
         }
-        return reading.ok, pa.table(columns, schema=HEADER_COLUMNS)
+        return pa.table(columns, schema=HEADER_COLUMNS)
 
 
 def header_columns(schema: Mapping[str, Any] | None) -> HeaderColumns | None:

@@ -57,11 +57,11 @@ class HeaderReader:
         return Headers(numbers, text, texts)
 
 
-def texts_of(headers: Headers, ok: Flags) -> Iterator[Texts]:
-    """Every text of the headers of payloads that were not given up, field by field."""
+def texts_of(headers: Headers, ok: Flags) -> Iterator[tuple[str, Texts]]:
+    """Every text of the headers of payloads that are `ok`, field by field."""
     rows = np.flatnonzero(ok)
-    for starts, sizes in headers.text.values():
-        yield Texts(rows, starts[rows], sizes[rows])
-    for each in headers.texts.values():
+    for name, (starts, sizes) in headers.text.items():
+        yield name, Texts(rows, starts[rows], sizes[rows])
+    for name, each in headers.texts.items():
         kept = ok[each.rows]
-        yield Texts(each.rows[kept], each.starts[kept], each.sizes[kept])
+        yield name, Texts(each.rows[kept], each.starts[kept], each.sizes[kept])
