@@ -6,7 +6,7 @@ import importlib
 
 from sfcdc_assets_tests.benchmarks.stage import Stage
 
-STAGES: tuple[str, ...] = ()
+STAGES: tuple[str, ...] = ("decode", "poll_and_land")
 
 
 def stage_named(name: str) -> Stage:
