@@ -7,6 +7,7 @@ leaves to it whatever is not plain (see `change_events.batch`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,15 +92,18 @@ class EventReader:
         self, schema_ids: pa.ChunkedArray, positions: pa.ChunkedArray, payloads: pa.ChunkedArray
     ) -> Iterator[tuple[tuple[PayloadForm, str, int], Rows]]:
         """The rows that are read by the same decoder, for each of them."""
+        if not len(payloads):
+            return
         nothing = pa.nulls(len(payloads), pa.binary())
         first = pc.binary_slice(payloads.cast(pa.binary()), 0, 1) if BY_FIRST_BYTE else nothing
         types = np.searchsorted(self._retyped_at, positions.to_numpy(), side="right")
-        codes = [_codes(column) for column in (schema_ids, first)]
-        keys, of_row = np.unique(np.stack([*(code for _, code in codes), types]), axis=1, return_inverse=True)
-        (names, _), (firsts, _) = codes
-        for number, (name, byte, type_) in enumerate(keys.T.tolist()):
+        (names, of_name), (firsts, of_first) = _codes(schema_ids), _codes(first)
+        shape = (len(names), len(firsts), len(self._retypings))
+        of_row = np.ravel_multi_index((of_name, of_first, types), shape)
+        for key in np.flatnonzero(np.bincount(of_row)):
+            name, byte, type_ = (int(place) for place in np.unravel_index(key, shape))
             form = BY_FIRST_BYTE.get(firsts[byte] or b"", AVRO)
-            yield (form, names[name], type_), np.flatnonzero(of_row.ravel() == number)
+            yield (form, names[name], type_), np.flatnonzero(of_row == key)
 
     def _group(
         self, form: PayloadForm, schema_id: str, types: int, positions: pa.ChunkedArray, payloads: pa.ChunkedArray
@@ -186,7 +190,7 @@ class _OneByOne:
         )
 
 
-def _codes(column: pa.ChunkedArray | pa.Array) -> tuple[list[object], Rows]:
+def _codes(column: pa.ChunkedArray | pa.Array) -> tuple[list[Any], Rows]:
     """The values that occur, and for each row which of them it has."""
     encoded = column.dictionary_encode("encode")
     encoded = encoded.unify_dictionaries().combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded

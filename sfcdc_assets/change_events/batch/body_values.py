@@ -16,9 +16,9 @@ from sfcdc_assets.change_events.batch.reading import Reading
 from sfcdc_assets.change_events.batch.slots import Kind, Slots
 
 FEWEST_ROUNDS = 16
-ROUNDS_OF_AN_EVENT = 3
-"""A round over a few events costs as much as one over a thousand, and the reference takes about three rounds' time for
-an event. When more than that was spent on those that are left, they are left to it."""
+FEWEST_EVENTS = 32
+"""A round over a few events costs as much as one over hundreds. After so many rounds fewer events than these, fuller
+than the others, are left to the reference."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _Walk:
         while len(self._row):
             self._pass_nulls()
             self._keep((self._slot != self._slots.fields) | (self._segment_end != self._slots.fields), ended=True)
-            if rounds > max(FEWEST_ROUNDS, ROUNDS_OF_AN_EVENT * len(self._row)):
+            if rounds >= FEWEST_ROUNDS and len(self._row) < FEWEST_EVENTS:
                 self._keep(np.zeros(len(self._row), bool))
             self._keep(self._at < self._source.ends[self._row])
             self._read()
