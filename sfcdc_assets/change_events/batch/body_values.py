@@ -77,7 +77,7 @@ class _Walk:
 
     def _pass_nulls(self) -> None:
         slots = self._slots
-        going = np.arange(len(self._row))
+        going = np.flatnonzero((self._source.data[self._at] == 0) | (self._slot == self._segment_end))
         while len(going):
             left = self._segment_end[going] - self._slot[going]
             passed = np.minimum(self._source.zeros(self._at[going]), left)
