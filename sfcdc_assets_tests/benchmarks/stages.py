@@ -6,7 +6,7 @@ import importlib
 
 from sfcdc_assets_tests.benchmarks.stage import Stage
 
-STAGES: tuple[str, ...] = ("fresh", "sync", "demo")
+STAGES: tuple[str, ...] = ("decode", "poll_and_land", "fresh", "sync", "demo")
 
 
 def stage_named(name: str) -> Stage:
