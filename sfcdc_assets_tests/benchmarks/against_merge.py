@@ -35,7 +35,7 @@ def session() -> Iterator[SparkSession]:
 
 
 @contextmanager
-def entity(spark: SparkSession, rows: int, fields: int = 29) -> Iterator[tuple[LargeEntity, Path]]:
+def entity(spark: SparkSession | None, rows: int, fields: int = 29) -> Iterator[tuple[LargeEntity, Path]]:
     """A large entity, and a folder beside its warehouse."""
     with TemporaryDirectory(prefix="benchmark.") as folder:
         yield LargeEntity(Warehouse(f"{folder}/warehouse"), spark, rows, fields), Path(folder)

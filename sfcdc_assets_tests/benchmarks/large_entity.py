@@ -37,6 +37,7 @@ from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.state.data_file import write_table
 from sfcdc_assets.state.key_ranges import TARGET_BYTES, TARGET_ROWS
 from sfcdc_assets.state.version_columns import current_state_schema
+from sfcdc_assets_tests.benchmarks.stage import WrongAnswer
 from sfcdc_assets_tests.change_events.written_event import bitmap_of, described_object, event_schema, header, optional
 
 CHANNEL = "/data/ChangeEvents"
@@ -44,10 +45,13 @@ ENTITY = "Opportunity"
 SCHEMA_ID = "schema of Opportunity"
 BEGUN_MS = 1_700_000_000_000
 USER = "005Dp000000PpjsIAC"
-EVENTS_A_COMMIT = 20_000
 
 Change = tuple[int, Mapping[str, Any]]
 """The number of a record and the fields that are set, or all of them for a record that is new; times in ms."""
+
+
+class Diff(str):
+    """A text's difference, which an event carries in its place."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,12 @@ _SECONDS = 300_000_000
 class LargeEntity:
     """Its warehouse, and what an outsider must know to say what its tables should hold."""
 
-    def __init__(self, warehouse: Warehouse, spark: SparkSession, rows: int, fields: int = 29) -> None:
+    events_a_commit = 20_000
+
+    def __init__(self, warehouse: Warehouse, spark: SparkSession | None, rows: int, fields: int = 29) -> None:
+        """Without a `spark` something else stands in the place of its jobs."""
         self.warehouse, self.rows, self._spark = warehouse, rows, spark
-        self.kinds = {f"Field{n:03}__c": _KINDS[n % len(_KINDS)] for n in range(fields)}
+        self.kinds = self._kinds_of(fields)
         self.names = tuple(self.kinds)
         avro = [optional(name, kind.avro, doc=f"Data:{kind.doc}") for name, kind in self.kinds.items()]
         self._schema = event_schema(*avro, entity=ENTITY)
@@ -92,14 +99,18 @@ class LargeEntity:
         self._day_zero()
         self._grow()
 
-    def apply(self) -> ApplyReport:
+    def _kinds_of(self, fields: int) -> dict[str, Kind]:
+        return {f"Field{n:03}__c": _KINDS[n % len(_KINDS)] for n in range(fields)}
+
+    def apply(self, spark: SparkSession | None = None) -> ApplyReport:
         """What the pipeline does with what has landed."""
-        return apply_entity(self.warehouse, self._spark, NOTHING_PRIVATE, ENTITY, CHANNEL, "benchmark")
+        spark: Any = spark or self._spark
+        return apply_entity(self.warehouse, spark, NOTHING_PRIVATE, ENTITY, CHANNEL, "benchmark")
 
     def land(self, changes: Sequence[Change]) -> None:
         """One event a change, each a transaction of its own; a record that is not there yet is created."""
-        for start in range(0, len(changes), EVENTS_A_COMMIT):
-            rows = [self._event(*change) for change in changes[start : start + EVENTS_A_COMMIT]]
+        for start in range(0, len(changes), self.events_a_commit):
+            rows = [self._event(*change) for change in changes[start : start + self.events_a_commit]]
             raw_events = RawEvents.open(self.warehouse)
             done = replace(raw_events.checkpoint(CHANNEL), position=self._position, complete_position=self._position)
             raw_events.commit(pa.Table.from_pylist(rows, schema=RAW_EVENTS), replace(done, begun="EARLIEST"))
@@ -138,6 +149,33 @@ class LargeEntity:
         """What a table has that keeps the fields and since when they are valid."""
         whole = current_state_schema(self.columns)
         return pa.schema([whole.field(name).remove_metadata() for name in ("Id", *self.names, "_valid_from")])
+
+    def expected(self, changes: Sequence[Change]) -> tuple[pl.LazyFrame, pl.LazyFrame]:
+        """The current rows that the changes of as many records lead to, and the versions they end. To be asked for
+        before they are landed, and evaluated before `clean`."""
+        before, ids = self.current_rows(), pl.DataFrame({"Id": [record_id(number) for number, _ in changes]})
+        news = ids.with_columns(pl.Series("_at", self.times_of(changes), pl.Datetime("us", "UTC")))
+        for name in self.names:
+            places = [at for at, (_, set_to) in enumerate(changes) if name in set_to]
+            values = pl.Series(self.array(name, [changes[at][1][name] for at in places]))
+            column = pl.Series([None], dtype=values.dtype).new_from_index(0, len(changes))
+            is_set = pl.Series(np.isin(np.arange(len(changes)), places))
+            news = news.with_columns((column.scatter(places, values) if places else column).alias(f"new {name}"))
+            news = news.with_columns(is_set.alias(f"set {name}"))
+        joined = before.join(news.lazy(), on="Id", how="full", coalesce=True)
+        chosen = [
+            pl.when(pl.col(f"set {name}")).then(pl.col(f"new {name}")).otherwise(pl.col(name)).alias(name)
+            for name in self.names
+        ]
+        rows = joined.select("Id", *chosen, pl.coalesce("_at", "_valid_from").alias("_valid_from"))
+        ends = news.lazy().select("Id", pl.col("_at").alias("_valid_to"))
+        return rows, before.join(ends, on="Id", how="inner")
+
+    def check(self, expected: Mapping[str, int], found: Mapping[str, int]) -> None:
+        """Raises `WrongAnswer` that names the columns that differ."""
+        wrong = [name for name in expected if expected[name] != found[name]]
+        if wrong:
+            raise WrongAnswer(f"{', '.join(wrong)} of {self.warehouse.root} differ from what the events say")
 
     def written(self) -> int:
         """Bytes of the data files in the tables' folders, committed or not."""
@@ -280,7 +318,7 @@ class LargeEntity:
         self._position += 1
         position, at = self._position, self._time(self._position)
         is_new = number >= self.rows
-        named = [] if is_new else bitmap_of(self._schema, *set_to)
+        diffs = [name for name, value in set_to.items() if isinstance(value, Diff)]
         key = f"{position:08x}-0000-4000-8000-{position * 2654435761 % 16**12:012x}"
         head = header(
             "CREATE" if is_new else "UPDATE",
@@ -288,10 +326,11 @@ class LargeEntity:
             recordIds=[record_id(number)],
             commitTimestamp=int(at.timestamp() * 1000),
             transactionKey=key,
-            changedFields=named,
+            changedFields=[] if is_new else bitmap_of(self._schema, *(name for name in set_to if name not in diffs)),
             nulledFields=[]
             if is_new
-            else bitmap_of(self._schema, *(f for f, value in set_to.items() if value is None)),
+            else bitmap_of(self._schema, *(n for n, value in set_to.items() if value is None)),
+            diffFields=bitmap_of(self._schema, *diffs),
         )
         out = pa.BufferOutputStream()
         fastavro.schemaless_writer(out, self._parsed, {"ChangeEventHeader": head, **set_to})

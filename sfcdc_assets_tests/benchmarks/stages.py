@@ -6,7 +6,7 @@ import importlib
 
 from sfcdc_assets_tests.benchmarks.stage import Stage
 
-STAGES: tuple[str, ...] = ("apply_recent", "apply_anywhere")
+STAGES: tuple[str, ...] = ("apply_recent", "apply_anywhere", "wide", "history", "text")
 
 
 def stage_named(name: str) -> Stage:
