@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from sfcdc_assets.state.key_ranges import TARGET_BYTES, TARGET_ROWS
 
-MAX_ROWS, MAX_BYTES = 250_000, 64_000_000
+MAX_ROWS, MAX_BYTES = 125_000, 32_000_000
 """A file over either is split: what a batch pays for a key range is its bytes, and with few columns its rows."""
 STATISTICS = (
     *("Id", "_position", "_refetch", "_valid_from", "_valid_to", "_superseded_at", "_batch"),

@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-TARGET_ROWS, TARGET_BYTES = 125_000, 32_000_000
-"""What a file has after a split, at most: 125,000 rows are 16 to 32 MB at 30 columns."""
+import polars as pl
+
+TARGET_ROWS, TARGET_BYTES = 62_500, 16_000_000
+"""What a file has after a split, at most: 62,500 rows are 6 to 16 MB at 30 columns."""
 
 CREATED_CELLS = 2_000_000
 """Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""
@@ -119,6 +121,12 @@ def key_ranges_of_snapshot(
 
 def _within(files: Iterable[IdRange], lower: str, upper: str | None) -> tuple[str, ...]:
     return tuple(file.path for file in files if file.last >= lower and (upper is None or file.first < upper))
+
+
+def ranges_of_ids(key_ranges: Sequence[KeyRange], record_ids: pl.Series) -> frozenset[int]:
+    """The key ranges that the record ids, of any number, lie in."""
+    lowers = pl.Series([key_range.lower for key_range in key_ranges])
+    return frozenset((lowers.search_sorted(record_ids, side="right").cast(pl.Int64) - 1).unique().to_list())
 
 
 def range_numbers(key_ranges: Sequence[KeyRange], record_ids: Sequence[str]) -> list[int]:
