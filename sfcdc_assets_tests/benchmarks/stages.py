@@ -6,7 +6,18 @@ import importlib
 
 from sfcdc_assets_tests.benchmarks.stage import Stage
 
-STAGES: tuple[str, ...] = ("decode", "poll_and_land", "fresh", "sync", "demo")
+STAGES: tuple[str, ...] = (
+    "decode",
+    "poll_and_land",
+    "apply_recent",
+    "apply_anywhere",
+    "wide",
+    "history",
+    "text",
+    "fresh",
+    "sync",
+    "demo",
+)
 
 
 def stage_named(name: str) -> Stage:
