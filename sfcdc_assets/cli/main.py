@@ -9,15 +9,18 @@ from typer.core import TyperGroup
 
 from sfcdc_assets.cli.accept import accept
 from sfcdc_assets.cli.cuts import cut
+from sfcdc_assets.cli.dbt_sources import dbt_sources
 from sfcdc_assets.cli.demo import demo
 from sfcdc_assets.cli.dev import dev
 from sfcdc_assets.cli.emulator import emulator
 from sfcdc_assets.cli.explain import explain
 from sfcdc_assets.cli.maintain import maintain
 from sfcdc_assets.cli.rebuild import rebuild
+from sfcdc_assets.cli.sql import sql
 from sfcdc_assets.cli.status import status
 from sfcdc_assets.cli.sync import sync
 from sfcdc_assets.cli.verify import verify
+from sfcdc_assets.cli.views import views
 from sfcdc_assets.errors import SfcdcError
 
 
@@ -50,5 +53,8 @@ app.command()(accept)
 app.command()(rebuild)
 app.command()(maintain)
 app.command()(cut)
+app.command()(sql)
+app.command()(views)
+app.command()(dbt_sources)
 app.command()(demo)
 app.command()(dev)
