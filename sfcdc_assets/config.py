@@ -19,7 +19,7 @@ from sfcdc_assets.setting_names import PREFIX, check_names
 
 _CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
-_DOTENV = ".env"
+DOTENV = ".env"
 SPARK_CONF = "SFCDC_SPARK_CONF_"
 """Settings that begin so are options of Spark."""
 VISIBILITY_SECONDS = 5.0
@@ -30,7 +30,7 @@ KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 class Settings(BaseSettings):
     """One org, one warehouse, one Spark. Every field is the environment variable `SFCDC_<NAME>`; see the README."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=_DOTENV, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=DOTENV, extra="ignore", env_ignore_empty=True)
 
     warehouse: str = "./warehouse"
     """Root URI of the tables: a folder, or an object store URI that deltalake understands."""
@@ -160,16 +160,22 @@ class Settings(BaseSettings):
         A shell cannot export a name with a dot, so a double underscore stands for one and the name is lowered.
         """
         options = {}
-        for name, value in {**_dotenv(), **os.environ}.items():
+        for name, value in {**dotenv_settings(), **os.environ}.items():
             if name.startswith(SPARK_CONF) and value:
                 option = name[len(SPARK_CONF) :]
                 options[option if "." in option else option.lower().replace("__", ".")] = value
         return options
 
 
-def _dotenv() -> dict[str, str]:
+SECRETS = frozenset(
+    f"{PREFIX}{name.upper()}" for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)
+)
+"""Settings whose values are shown nowhere."""
+
+
+def dotenv_settings() -> dict[str, str]:
     """What `.env` in the working folder says; nothing when there is none."""
-    return {name: value or "" for name, value in dotenv_values(_DOTENV).items()}
+    return {name: value or "" for name, value in dotenv_values(DOTENV).items()}
 
 
 def load_settings() -> Settings:
@@ -178,7 +184,7 @@ def load_settings() -> Settings:
     Raises `SettingsError` naming the first wrong setting, or name; values of secrets never appear in it.
     """
     known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
-    check_names([*os.environ, *_dotenv()], known, families=[SPARK_CONF])
+    check_names([*os.environ, *dotenv_settings()], known, families=[SPARK_CONF])
     try:
         return Settings()
     except ValidationError as error:

@@ -12,6 +12,7 @@ from sfcdc_assets.cli.cuts import cut
 from sfcdc_assets.cli.dbt_sources import dbt_sources
 from sfcdc_assets.cli.demo import demo
 from sfcdc_assets.cli.dev import dev
+from sfcdc_assets.cli.doctor import doctor
 from sfcdc_assets.cli.emulator import emulator
 from sfcdc_assets.cli.explain import explain
 from sfcdc_assets.cli.maintain import maintain
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.command()(emulator)
 app.command()(sync)
 app.command()(status)
+app.command()(doctor)
 app.command()(verify)
 app.command()(explain)
 app.command()(accept)
