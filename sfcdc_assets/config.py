@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -70,6 +70,9 @@ class Settings(BaseSettings):
     ca_file: Path | None = None
     """An extra root certificate (PEM), for an emulated org or a TLS-inspecting proxy."""
 
+    replay_preset: Literal["EARLIEST", "LATEST"] = "EARLIEST"
+    """Where a channel without a checkpoint is begun: with the events that the org still has, or with those that come
+    from then on. What lies before is read by snapshots either way."""
     settle_seconds: float = Field(default=10.0, gt=0)
     """How old the last event must be, on a stream that stayed open and had answered, before its transaction counts as
     complete without a following one."""
@@ -128,6 +131,14 @@ class Settings(BaseSettings):
         if info.data.get("hash") and value is None:
             raise ValueError("is not set, and SFCDC_HASH needs a key; a long random text, and keep it")
         return value
+
+    @field_validator("replay_preset", mode="before")
+    @classmethod
+    def _as_salesforce_writes_it(cls, value: object) -> object:
+        preset = value.strip().upper() if isinstance(value, str) else value
+        if preset not in ("EARLIEST", "LATEST"):
+            raise ValueError(f"{value!r} is neither EARLIEST nor LATEST")
+        return preset
 
     @field_validator("pubsub_endpoint")
     @classmethod

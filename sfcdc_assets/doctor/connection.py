@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.pipeline.landing.land import CLOCKS_DIFFER_MS
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.login import Grant
-from sfcdc_assets.salesforce.reach import reach
+from sfcdc_assets.salesforce.reach import is_this_machine, reach
 
 TLS, CLOCK, LOGIN, MY_DOMAIN = "TLS", "clock", "login", "My Domain"
 _HALF_A_SECOND_MS = 500
@@ -75,7 +74,7 @@ def my_domain(configured: str | None, told: str | None) -> Finding:
             f"SFCDC_INSTANCE_URL is {configured}, and the login says that the org is at {told}.",
             f"Set SFCDC_INSTANCE_URL={told}, or leave it out.",
         )
-    if _is_here(host):
+    if is_this_machine(url):
         return ok(MY_DOMAIN, f"{host} is on this machine")
     if not _MY_DOMAIN.match(host):
         return warning(
@@ -84,10 +83,3 @@ def my_domain(configured: str | None, told: str | None) -> Finding:
             "Use the address in Setup, My Domain, such as https://mycompany.my.salesforce.com.",
         )
     return ok(MY_DOMAIN, url)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -16,6 +16,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.first_start import first_start, never_copied
 from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.pipeline.wanted_entities import entities_to_copy
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import limits
@@ -121,7 +122,7 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
     reached = list(streams.reachable(settings, org))
     yield from reached
     in_streams = not any(each.outcome is Outcome.FAILED for each in reached)
-    entities = streams.entities(settings, warehouse, listed)
+    entities = entities_to_copy(settings, warehouse, listed)
     new = never_copied(warehouse, entities)
     for entity in entities:
         yield from rights.rights_of(org, entity, try_bulk=entity in new, streams=in_streams)
@@ -133,7 +134,9 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
 def _allowances(org: OrgConnection, new: tuple[str, ...], here: Machine) -> Iterator[Finding]:
     try:
         allowed = limits(org.session)
-        yield from allowances.allowances(allowed, first_start(org.session, new, here.now_ms(), from_earliest=True))
+        yield from allowances.allowances(
+            allowed, first_start(org.session, new, here.now_ms(), from_earliest=org.from_earliest)
+        )
     except RequestRefused:
         fix = "Give the user View Setup and Configuration."
         yield warning(allowances.ALLOWANCES, "The org does not tell them to this user.", fix)

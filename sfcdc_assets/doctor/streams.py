@@ -44,14 +44,6 @@ def wanted(warehouse: Warehouse, settings: Settings, org: OrgConnection) -> Find
     return ok(WANTED, f"{len(settings.entities)}: {', '.join(settings.entities)}")
 
 
-def entities(settings: Settings, warehouse: Warehouse, listed: dict[str, ChannelMembers | None]) -> tuple[str, ...]:
-    """Those that a run would copy, as far as they are known."""
-    known = {entity for members in listed.values() if members for entity in members.entities}
-    if any(members is None for members in listed.values()):
-        known |= set(settings.entities) or set(warehouse.entities("snapshot"))
-    return tuple(sorted(entity for entity in known if not settings.entities or entity in settings.entities))
-
-
 def reachable(settings: Settings, org: OrgConnection) -> Iterator[Finding]:
     """Each channel, asked for by name."""
     for channel in settings.channels:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.snapshots import LAYER, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.query import count
@@ -71,6 +71,11 @@ def never_copied(warehouse: Warehouse, entities: Iterable[str]) -> tuple[str, ..
     return tuple(found)
 
 
+def is_first_start(warehouse: Warehouse) -> bool:
+    """No entity was ever copied, or begun to be. Reads the tables only."""
+    return not warehouse.entities(LAYER)
+
+
 def first_start(session: OrgSession, entities: Iterable[str], now_ms: int, *, from_earliest: bool) -> FirstStart:
     """Two API requests an entity. One that may not be read costs nothing, and is told by others."""
     since = datetime.fromtimestamp(now_ms / 1000, UTC) - EVENTS_KEPT
@@ -89,16 +94,16 @@ def first_start(session: OrgSession, entities: Iterable[str], now_ms: int, *, fr
 def sentence(start: FirstStart, left: Mapping[str, int]) -> str:
     """What it takes, for a person. `left`: what the org still allows today, by the name of the allowance."""
 
-    def of(need: int, name: str) -> str:
-        return f"{need:,}" + (f" of {left[name]:,} left" if name in left else "")
+    def of(need: int, what: str, allowance: str) -> str:
+        return f"{need:,} {what}" + (f" ({left[allowance]:,} left today)" if allowance in left else "")
 
+    jobs = of(start.jobs, "Bulk jobs", "DailyBulkV2QueryJobs")
+    requests = of(start.requests, "API requests", "DailyApiRequests")
+    deliveries = of(start.events, "event deliveries", "DailyDeliveredPlatformEvents")
     events = (
-        f"at least {of(start.events, 'DailyDeliveredPlatformEvents')} delivered events"
+        f", and at least {deliveries} for the events of the last 72 hours; SFCDC_REPLAY_PRESET=LATEST leaves these out."
         if start.from_earliest
-        else "no retained events"
+        else ". Events of the last 72 hours are left out (SFCDC_REPLAY_PRESET=LATEST)."
     )
-    return (
-        f"{start.jobs:,} entities with {start.rows:,} records were never copied. The first start takes "
-        f"{of(start.jobs, 'DailyBulkV2QueryJobs')} Bulk jobs, about {of(start.requests, 'DailyApiRequests')} API "
-        f"requests and {events}."
-    )
+    copied = f"First start: {start.jobs:,} entities with {start.rows:,} records are copied."
+    return f"{copied} That takes {jobs} and about {requests}{events}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import email.utils
+import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter, trusted_roots
 from sfcdc_assets.salesforce.transport import Transport
@@ -34,3 +36,12 @@ def reach(url: str, setting: str, ca_file: Path | None) -> Answered:
     except ValueError:
         date_ms = None
     return Answered(url, date_ms)
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether the host is this machine, as it is of an emulated org."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

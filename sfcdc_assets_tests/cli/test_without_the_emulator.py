@@ -20,7 +20,7 @@ from sfcdc_assets_tests.documentation import ROOT
 # emulator imports them by itself is in test_imports.py.
 HIDDEN = ["lark", "starlette", "uvicorn", "trustme"]
 SECONDS = 120
-COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
+COMMANDS = [each.callback.__name__.replace("_", "-") for each in app.registered_commands if each.callback]
 
 PROGRAM = f"""
 import json, sys
