@@ -17,6 +17,7 @@ from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities, entitie
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.reach import is_this_machine
+from sfcdc_assets.spark.java import check_java
 
 
 class FirstStartDeclined(SfcdcError):
@@ -32,11 +33,13 @@ class FirstStartDeclined(SfcdcError):
 def agree_to_first_start(settings: Settings, *, yes: bool) -> None:
     """Say what a first start takes, and on a terminal ask, unless `yes`. An emulated org has its allowances to spare.
 
-    Raises `FirstStartDeclined`, and what connecting raises.
+    Raises `FirstStartDeclined`, `JavaMissing`, and what connecting raises.
     """
     warehouse = Warehouse(settings.warehouse)
     if is_this_machine(settings.instance_url or settings.login_url) or not is_first_start(warehouse):
         return
+    if not settings.spark_remote:
+        check_java()  # no question about a start that would fail
     with connect(settings) as org:
         check_owner(warehouse, org.session.organization_id)
         check_wanted_entities(warehouse, settings, org)

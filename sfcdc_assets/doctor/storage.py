@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 from uuid import uuid4
 
@@ -13,7 +12,7 @@ import pyarrow as pa
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.probe import probe_of
+from sfcdc_assets.lake.probe import nearest_folder, probe_of
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -76,8 +75,3 @@ def _commits_at_once(probe: Warehouse, number: int) -> int:
 
     with ThreadPoolExecutor(WRITERS) as pool:
         return sum(pool.map(is_accepted, tables))
-
-
-def nearest_folder(folder: Path) -> Path:
-    """The folder, or the nearest above it that exists."""
-    return next(each for each in (folder, *folder.parents) if each.exists())

@@ -6,11 +6,17 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyarrow import fs
 
 from sfcdc_assets.lake.errors import WarehouseNotWritable
 from sfcdc_assets.lake.warehouse import Warehouse
+
+
+def nearest_folder(folder: Path) -> Path:
+    """The folder, or the nearest above it that exists."""
+    return next(each for each in (folder, *folder.parents) if each.exists())
 
 
 @contextmanager
@@ -23,9 +29,8 @@ def probe_of(warehouse: Warehouse, name: str) -> Iterator[Warehouse]:
         probe_files: fs.FileSystem = warehouse.filesystem("")
         probe_files.delete_dir(name)
         return
-    there = next(each for each in (warehouse.folder, *warehouse.folder.parents) if each.exists())
     try:
-        folder = tempfile.mkdtemp(prefix=f".{name}-", dir=there)
+        folder = tempfile.mkdtemp(prefix=f".{name}-", dir=nearest_folder(warehouse.folder))
     except OSError as error:
         raise WarehouseNotWritable(warehouse.root, error.strerror or str(error)) from error
     try:

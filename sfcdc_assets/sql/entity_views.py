@@ -71,10 +71,11 @@ def entity_views(of: EntityTables, location: Location, at: datetime | None = Non
 
 
 def users_view(user: ReadableTable | None, expression: str | None, location: Location) -> View:
-    """`USERS`: each user's id and name; empty where the warehouse has none."""
+    """`USERS`: each user's id and name, one row each; empty where the warehouse has none."""
     if user is None or expression is None:
         return view(USERS, "SELECT CAST(NULL AS VARCHAR) AS id, CAST(NULL AS VARCHAR) AS name WHERE false")
-    return view(USERS, f'SELECT "Id" AS id, {expression} AS name FROM ({relation(user, location)})')
+    rows = relation(user, location)
+    return view(USERS, f'SELECT "Id" AS id, any_value({expression}) AS name FROM ({rows}) GROUP BY "Id"')
 
 
 def view(called: str, query: str) -> View:

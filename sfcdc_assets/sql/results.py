@@ -119,9 +119,10 @@ def _shown(value: Any) -> str:
 
 
 def _write_table(names: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO, width: int | None) -> None:
-    """Columns side by side if they fit, otherwise one block a row. On a terminal, long values are cut."""
-    if width is not None:
-        rows = [[_one_line(each) for each in row] for row in rows]
+    """Columns side by side if they fit, otherwise one block a row. Each value is on one line; on a terminal, long ones
+    are cut."""
+    longest_cell = None if width is None else _LONGEST_CELL
+    rows = [[_one_line(each, longest_cell) for each in row] for row in rows]
     widths = [max(map(cell_len, (name, *(row[number] for row in rows)))) for number, name in enumerate(names)]
     if width is None or sum(widths) + 2 * (len(widths) - 1) <= width:
         for line in (names, ["─" * each for each in widths], *rows):
@@ -139,6 +140,6 @@ def _padded(text: str, width: int) -> str:
     return text + " " * (width - cell_len(text))
 
 
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_CELL else line[: _LONGEST_CELL - 1] + "…"
+def _one_line(text: str, most: int | None) -> str:
+    line = " ".join(text.splitlines())
+    return line if most is None or len(line) <= most else line[: most - 1] + "…"
