@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfcdc_assets.cli.sql_extra import require_duckdb
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.sql.moment import moment_of
 
@@ -40,7 +41,7 @@ def sql(
     no API calls and changes no table. Exit code 1 when a statement fails.
     """
     require_duckdb("`sfcdc sql`")
-    from sfcdc_assets.sql.ask import ask, opened  # noqa: PLC0415 - only with the extra
+    from sfcdc_assets.sql.ask import opened  # noqa: PLC0415 - only with the extra
     from sfcdc_assets.sql.results import Format  # noqa: PLC0415
 
     if form not in list(Format):
@@ -51,9 +52,15 @@ def sql(
         if query is None and sys.stdin.isatty():
             _converse(tables, chosen, moment)
             return
-        text = sys.stdin.read() if query is None else query
-        for remark in ask(tables, text, chosen, sys.stdout, _width(), moment):
-            typer.echo(remark, err=True)
+        _answer(tables, sys.stdin.read() if query is None else query, chosen, moment)
+
+
+@stops_at_once
+def _answer(tables: AskedTables, text: str, form: Format, moment: datetime | None) -> None:
+    from sfcdc_assets.sql.ask import ask  # noqa: PLC0415
+
+    for remark in ask(tables, text, form, sys.stdout, _width(), moment):
+        typer.echo(remark, err=True)
 
 
 def _converse(tables: AskedTables, form: Format, moment: datetime | None) -> None:
@@ -65,7 +72,7 @@ def _converse(tables: AskedTables, form: Format, moment: datetime | None) -> Non
             typer.echo(remark, err=True)
 
     typer.echo(f"{described(tables, moment)}\n{HELP}", err=True)
-    converse(answer, tables.names, lambda line: typer.echo(line, err=True))
+    converse(answer, tables.connection.interrupt, tables.names, lambda line: typer.echo(line, err=True))
 
 
 def _width() -> int | None:

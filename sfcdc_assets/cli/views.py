@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from sfcdc_assets.cli.sql_extra import require_duckdb
+from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.open_cut import newest_open_cuts
 from sfcdc_assets.lake.warehouse import Warehouse
 
 
+@stops_at_once
 def views(
     duckdb: Annotated[Path, typer.Option("--duckdb", metavar="FILE", help="The DuckDB file to write the views to.")],
 ) -> None:

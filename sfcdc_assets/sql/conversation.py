@@ -9,7 +9,9 @@ import contextlib
 import os
 import readline
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from sfcdc_assets.errors import SfcdcError
@@ -20,6 +22,8 @@ HELP = (
     "the line or the statement at work."
 )
 _LINES_KEPT = 2_000
+_LOOK_SECONDS = 0.1
+"""How often the end of a statement is looked for; one that is quicker is noticed at once."""
 
 
 def history_file() -> Path:
@@ -27,8 +31,14 @@ def history_file() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "sfcdc" / "sql_history"
 
 
-def converse(answer: Callable[[str], None], names: Sequence[str], say: Callable[[str], None]) -> None:
-    """Read statements until the end of input; `answer` runs one and writes its result, `say` writes a line beside it.
+def converse(
+    answer: Callable[[str], None],
+    interrupt: Callable[[], None],
+    names: Sequence[str],
+    say: Callable[[str], None],
+) -> None:
+    """Read statements until the end of input; `answer` runs one and writes its result, `interrupt` has it end early,
+    `say` writes a line beside it.
 
     A statement that fails is told and ends nothing.
     """
@@ -43,11 +53,38 @@ def converse(answer: Callable[[str], None], names: Sequence[str], say: Callable[
                 say(HELP)
             elif word:
                 try:
-                    answer(statement)
+                    _beside(partial(answer, statement), interrupt)
                 except SfcdcError as error:
                     say(str(error))
                 except KeyboardInterrupt:
                     say("Stopped.")
+
+
+def _beside(work: Callable[[], None], interrupt: Callable[[], None]) -> None:
+    """Work in a thread, and raise what it raises: Python hears of a signal only between its own steps, and a statement
+    may be one step of an hour."""
+    raised: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+            raised.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="statement", daemon=True).start()
+    try:
+        # Not by `join`: one that a signal interrupts may take the thread for ended.
+        while not done.wait(_LOOK_SECONDS):
+            pass
+    except KeyboardInterrupt:
+        interrupt()
+        done.wait()
+        raise
+    if raised:
+        raise raised[0]
 
 
 def _statement() -> str | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from sfcdc_assets.sql.conversation import HELP, converse, history_file
@@ -36,7 +40,7 @@ def conversation(monkeypatch: pytest.MonkeyPatch, *typed: str | type[BaseExcepti
             raise KeyboardInterrupt
 
     monkeypatch.setattr("builtins.input", next_line)
-    converse(answer, ["account", "contact"], said.append)
+    converse(answer, lambda: None, ["account", "contact"], said.append)
     return answered, said
 
 
@@ -61,3 +65,26 @@ def test_commands_list_the_views_help_and_end(monkeypatch: pytest.MonkeyPatch) -
 def test_the_history_is_the_users_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     conversation(monkeypatch, "SELECT 1;")
     assert history_file().stat().st_mode & 0o777 == 0o600
+
+
+def test_ctrl_c_ends_the_statement_at_work_and_not_the_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a signal, to a statement that would take for ever and notices nothing by itself."""
+    lines = iter(["SELECT count(*) FROM range(100000000000) a, range(1000) b;", "SELECT 42;"])
+    answered: list[int] = []
+    said: list[str] = []
+    with duckdb.connect() as connection:
+
+        def answer(statement: str) -> None:
+            if "range" in statement:
+                threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+            answered.append(connection.execute(statement).fetchall()[0][0])
+
+        def next_line(prompt: str) -> str:
+            line = next(lines, None)
+            if line is None:
+                raise EOFError
+            return line
+
+        monkeypatch.setattr("builtins.input", next_line)
+        converse(answer, connection.interrupt, [], said.append)
+    assert (answered, said) == ([42], ["Stopped."])
