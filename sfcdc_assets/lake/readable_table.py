@@ -7,7 +7,7 @@ batch that was never committed. The log of the version and the entity's checkpoi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -54,15 +54,17 @@ def readable(table: Table, condition: str | None = None) -> ReadableTable:
     return ReadableTable(table.name, table.schema, files, condition)
 
 
-def readable_of_cut(cut: OpenCut, path: str) -> ReadableTable:
-    """A table of a cut at the cut's version. Raises `CutGone`."""
-    layer, _, entity = path.partition("/")
-    table = Table(path, cut[path])
-    if layer not in _ENDS_AT:
-        return readable(table)
-    rows = current_state.name_of(entity)
-    checkpoint = Checkpoint.of(Table(rows, cut[rows]), cut.cut.channel) if rows in cut else Checkpoint()
-    return readable(table, checkpoint.part(_ENDS_AT[layer]))
+def readable_of_cut(cut: OpenCut, entity: str, layers: Iterable[str]) -> dict[str, ReadableTable]:
+    """Layer -> the entity's table at the cut's version. Raises `CutGone`, `UnreadableTable`."""
+    name = current_state.name_of(entity)
+    rows = Table(name, cut[name]) if name in cut else None
+    checkpoint = Checkpoint.of(rows, cut.cut.channel) if rows is not None else Checkpoint()
+    found = {}
+    for layer in layers:
+        path = f"{layer}/{entity}"
+        table = rows if rows is not None and path == name else Table(path, cut[path])
+        found[layer] = readable(table, checkpoint.part(_ENDS_AT[layer]) if layer in _ENDS_AT else None)
+    return found
 
 
 def readable_now(warehouse: Warehouse, name: str, condition: str | None = None) -> ReadableTable | None:

@@ -15,14 +15,14 @@ from types import TracebackType
 
 import duckdb
 
-from sfcdc_assets.lake import current_state, quarantine, raw_events
+from sfcdc_assets.lake import quarantine, raw_events
 from sfcdc_assets.lake.audits import NAME as AUDITS
 from sfcdc_assets.lake.channel_filters import NAME as CHANNEL_FILTERS
 from sfcdc_assets.lake.consistent_cuts import NAME as CONSISTENT_CUTS
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.lost_checkpoints import NAME as LOST_CHECKPOINTS
 from sfcdc_assets.lake.organization import NAME as ORGANIZATION
-from sfcdc_assets.lake.readable_table import readable_now, readable_of_cut
+from sfcdc_assets.lake.readable_table import readable_now
 from sfcdc_assets.lake.schemas import NAME as SCHEMAS
 from sfcdc_assets.sql.entity_views import USERS, View, entity_views, names_of_entity, users_view, view
 from sfcdc_assets.sql.relation import Location, relation
@@ -120,11 +120,8 @@ class AskedTables:
             self._made.add(each.name)
 
     def _users(self) -> View:
-        cut = self.tables.layers(USER).get(current_state.LAYER)
-        if cut is None:
-            return users_view(None, None, self._find)
-        user = readable_of_cut(cut, current_state.name_of(USER))
-        return users_view(user, name_of_user(user.schema), self._find)
+        user = self.tables.rows_of(USER)
+        return users_view(user, name_of_user(user.schema) if user else None, self._find)
 
     def _of_the_warehouse(self, table: str) -> list[View]:
         condition = _up_to(self.tables.cuts) if table in OF_EVENTS else None

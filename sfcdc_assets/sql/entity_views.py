@@ -7,7 +7,7 @@ by then, without an end that came later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -52,7 +52,7 @@ class EntityTables:
         return self.tables[layer].schema
 
 
-def names_of_entity(entity: str, layers: Mapping[str, object]) -> tuple[str, ...]:
+def names_of_entity(entity: str, layers: Collection[str]) -> tuple[str, ...]:
     """The names that its views have, if it has tables in these layers."""
     rows = entity.lower()
     of_rows = (rows, f"{rows}_history", f"{rows}_as_of") if current_state.LAYER in layers else ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.change_events.raw_event_rows import LATEST
 from sfcdc_assets.cli import first_start as asking
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -14,8 +15,7 @@ from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.doctor.broken_set_ups import SetUp, served_org, set_up
-from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
-from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
+from sfcdc_assets_tests.pipeline.stream import stream
 
 
 @pytest.fixture(scope="module")
@@ -78,19 +78,16 @@ def test_an_emulated_org_has_its_allowances_to_spare(
     assert capsys.readouterr().err == ""
 
 
-def test_from_latest_no_retained_event_is_delivered_and_nothing_is_missed(
-    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+def test_from_latest_no_retained_event_is_delivered_and_no_later_one_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SFCDC_REPLAY_PRESET", "LATEST")
-    pipeline = make_pipeline("Account", records=5)
-    with pipeline.org.transaction() as one:
-        account = one.create("Account", {"Name": "before the first start"})
-    with batches_in_this_process():
-        pipeline.sync()
-        assert pipeline.server.meter.total == 0
-        pipeline.assert_equal_to_the_org()
-        with pipeline.org.transaction() as one:
-            one.update("Account", account, {"Name": "after it"})
-        pipeline.sync()
-    assert pipeline.server.meter.total == 1
-    pipeline.assert_equal_to_the_org()
+    with stream(tmp_path, records=3) as opened:
+        opened.update(0)
+        reader = opened.reader()
+        assert opened.tick(reader).count == 0
+        assert opened.checkpoint().begun == LATEST
+        opened.update(1)
+        assert opened.tick(reader).count == 1
+        assert opened.records_landed() == opened.ids(1)
+        assert opened.delivered == 1

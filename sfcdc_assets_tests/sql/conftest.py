@@ -46,7 +46,6 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
             pipeline.sync()
             traffic = TrafficGenerator(org, 5, FULL_MIX, bus=pipeline.server.bus)
             traffic.run(events=40)
-            pipeline.sync()
             then = datetime.fromtimestamp(org.clock() / 1000, UTC)
             org.clock.advance(60_000)
             traffic.run(events=40)
