@@ -49,6 +49,8 @@ def examine(here: Machine) -> Iterator[Finding]:
         raise settings
     else:
         yield machine.java(settings)
+        if settings.spark_remote:
+            yield machine.spark_server(settings.spark_remote)
         yield setting_sources.sources(here.environment, dotenv, file)
         yield from setting_sources.secret_files(settings, dotenv, file)
         yield from _org(settings, here)

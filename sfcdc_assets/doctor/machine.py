@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok
 from sfcdc_assets.errors import PortInUseError
 from sfcdc_assets.spark.java import JavaMissing, check_java
 
-JAVA, HOME, PORT = "Java", "Dagster's home", "port of the Dagster UI"
+JAVA, SPARK, HOME, PORT = "Java", "Spark Connect", "Dagster's home", "port of the Dagster UI"
+SPARK_CONNECT_PORT = 15002
 _ANSWER_SECONDS = 2.0
 
 
@@ -26,6 +29,17 @@ def java(settings: Settings | None) -> Finding:
         return ok(JAVA, f"version {check_java()}")
     except JavaMissing as error:
         return of_error(JAVA, error)
+
+
+def spark_server(url: str) -> Finding:
+    """Whether something listens at the address of a Spark Connect server."""
+    at = urlsplit(url)
+    try:
+        with socket.create_connection((at.hostname or "", at.port or SPARK_CONNECT_PORT), _ANSWER_SECONDS):
+            return ok(SPARK, f"{url} takes connections")
+    except (OSError, ValueError) as error:
+        fix = "Start the Spark Connect server, or correct SFCDC_SPARK_REMOTE (sc://host:15002)."
+        return failed(SPARK, f"{url} takes no connection ({error}).", fix)
 
 
 def dagster_home(value: str | None) -> Finding:

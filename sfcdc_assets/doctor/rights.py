@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from sfcdc_assets.change_events.columns import columns
+from sfcdc_assets.change_events.columns import ID_COLUMN, columns
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -78,15 +78,15 @@ def _bulk(org: OrgConnection, check: str, entity: str) -> Finding | None:
 
 
 def _hidden(org: OrgConnection, check: str, entity: str, described: ObjectDescription) -> Finding | None:
-    """Events carry fields whatever the field-level security; what describe does not show has no column."""
+    """Events carry fields whatever the field-level security; what describe does not show has no column. What the
+    settings leave out is not missed."""
     try:
         schema = json.loads(org.transport.schema(org.transport.newest_schema_id(entity)))
     except TransportError as error:
         return of_error(check, error)
-    hidden = sorted(
-        {column.name for column in columns(schema)} - {column.name for column in columns(schema, described)}
-    )
-    hidden = [name for name in hidden if name not in described.field_names]
+    carried = [column for column in columns(schema) if column.name not in described.field_names]
+    wanted = org.privacy.columns(entity, carried, {})
+    hidden = sorted(column.name for column in wanted if column.name != ID_COLUMN.name)
     if not hidden:
         return None
     fix = "Make them readable in field-level security, unless they are meant to be left out."

@@ -118,6 +118,10 @@ def _old_java(one: SetUp) -> None:
     one.patch.setenv("JAVA_HOME", str(one.folder / "jdk"))
 
 
+def _no_spark(one: SetUp) -> None:
+    one.patch.setenv("SFCDC_SPARK_REMOTE", f"sc://localhost:{_closed_port()}")
+
+
 def _misspelt(one: SetUp) -> None:
     one.patch.setenv("SFCDC_ENTITES", "Account")
 
@@ -230,6 +234,7 @@ def _closed_port() -> int:
 SET_UPS = (
     Broken("no Java", _no_java, "Java", "no java is on PATH", "apt-get install"),
     Broken("a Java of 2019", _old_java, "Java", "is version 11", "Install one"),
+    Broken("no Spark Connect", _no_spark, "Spark Connect", "takes no connection", "SFCDC_SPARK_REMOTE"),
     Broken("a misspelt setting", _misspelt, "settings", "SFCDC_ENTITES: is not a setting", "SFCDC_ENTITIES?"),
     Broken("half a login", _no_login, "login", "SFCDC_CLIENT_SECRET: needed to log in", "Set it in the environment"),
     Broken(

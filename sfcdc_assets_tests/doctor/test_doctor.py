@@ -71,6 +71,22 @@ def test_what_is_broken_is_found_with_its_fix(one: SetUp, broken: Broken) -> Non
         assert secret not in text
 
 
+def test_a_hidden_field_that_the_settings_leave_out_is_not_missed(one: SetUp) -> None:
+    one.org.field_security.hide("Account", "Phone")
+    one.undo.callback(one.org.field_security.show, "Account", "Phone")
+    one.patch.setenv("SFCDC_EXCLUDE", "*.Phone")
+    assert not by_outcome(one.findings(), WARNING, FAILED)
+
+
+def test_a_spark_connect_server_that_listens_needs_no_java(one: SetUp) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        one.patch.setenv("SFCDC_SPARK_REMOTE", f"sc://127.0.0.1:{server.getsockname()[1]}")
+        one.patch.setenv("PATH", str(one.folder))
+        assert not by_outcome(one.findings(), WARNING, FAILED)
+
+
 def test_checks_that_need_no_login_are_made_without_one(one: SetUp) -> None:
     one.patch.setenv("SFCDC_CLIENT_SECRET", "wrong")
     findings = {each.check: each for each in one.findings()}
