@@ -91,6 +91,11 @@ class OrgSession:
         return self._given_instance_url or self._current_login().instance_url or ""
 
     @property
+    def instance_url_of_login(self) -> str | None:
+        """Where the login says that the org is, whatever SFCDC_INSTANCE_URL says."""
+        return self._current_login().instance_url
+
+    @property
     def organization_id(self) -> str:
         """The org's id, 18 characters: SFCDC_ORG_ID, or what the login answered, or what userinfo says."""
         if self._given_organization_id is not None:

@@ -84,5 +84,9 @@ class Transport(Protocol):
     def newest_schema_id(self, entity: str) -> str:
         """The id of the schema that the entity's next change event will have. Raises `TransportError`."""
 
+    def check_channel(self, channel: str, seconds: float) -> None:
+        """Ask once, within so many seconds, whether the channel may be subscribed to: no event is delivered for it.
+        Raises `ChannelNotFound`, `ChannelNotPermitted`, `AuthenticationRefused`, `TransportUnavailable`."""
+
     def close(self) -> None:
         """End the connection and the calls on it. The next use connects again."""

@@ -292,8 +292,10 @@ class ChannelReader:
 
     def _first_start(self) -> str:
         """Where a channel without a checkpoint is begun: at EARLIEST, so that nothing retained is missed, unless the
-        org's allowance of delivered events is nearly used up; then at LATEST, and what lies before it is read from the
-        org by the snapshots, which have their watermark after it."""
+        settings say otherwise or the org's allowance of delivered events is nearly used up; then at LATEST, and what
+        lies before it is read from the org by the snapshots, which have their watermark after it."""
+        if not self._org.from_earliest:
+            return LATEST
         allowance = self._org.delivery_allowance()
         if allowance is not None and allowance.remaining < allowance.maximum * LEAST_ALLOWANCE:
             return LATEST
