@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.change_events.payload_form import BY_FIRST_BYTE
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -20,7 +19,6 @@ from sfcdc_assets.pipeline import org_connection as connected_org
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.patience import TICK
 from sfcdc_assets.streams.replay import ReplayPreset, ReplayStart
-from sfcdc_assets_tests.change_events.json_form import JSON
 from sfcdc_assets_tests.pipeline import lives
 from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_gives_the_same_rows
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
@@ -30,11 +28,6 @@ from sfcdc_assets_tests.streams.json_transport import MOST, JsonTransport
 
 OF_THE_WIRE = ("payload", "replay_id", "received_at")
 HISTORIES = (1, 4, 11)
-
-
-@pytest.fixture(autouse=True)
-def with_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BY_FIRST_BYTE, b"{", JSON)
 
 
 @pytest.fixture
