@@ -25,6 +25,9 @@ from sfcdc_assets.streams.resume import ResumePoint
 EARLIEST, LATEST = "EARLIEST", "LATEST"
 """Where a stream is begun that nothing is known of."""
 
+PUBSUB, COMETD = "pubsub", "cometd"
+"""Protocols that a channel can be read by."""
+
 UTC_TIMESTAMP = pa.timestamp("us", "UTC")
 
 RAW_EVENTS = pa.schema(
@@ -70,7 +73,8 @@ class StreamCheckpoint:
     `position` is the last position given out (0: none), dense per channel; `complete_position` the last one known to
     end a transaction; `resume` where the stream goes on; `transaction_key` that of the last landed event; `begun` where
     the stream was begun, EARLIEST or LATEST (None: not yet), and `begun_at_ms` when (epoch ms, UTC); `open_from` the
-    position of the first event of the replay id that `resume` says may be unfinished (0: none is).
+    position of the first event of the replay id that `resume` says may be unfinished (0: none is); `transport` the
+    protocol whose replay ids these are.
     """
 
     channel: str
@@ -81,6 +85,7 @@ class StreamCheckpoint:
     begun: str | None = None
     begun_at_ms: int | None = None
     open_from: int = 0
+    transport: str = PUBSUB
 
     @property
     def is_known(self) -> bool:

@@ -13,12 +13,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
 from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
 from sfcdc_assets.emulator.rest.control import control_routes
 from sfcdc_assets.emulator.rest.describe import add_describe
+from sfcdc_assets.emulator.rest.event_schema import add_event_schemas
 from sfcdc_assets.emulator.rest.limits import Limits, add_limits
 from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
@@ -41,18 +43,23 @@ def build_app(
     faults: RestFaults | None = None,
     measured_limits: Callable[[], Limits] | None = None,
     control: Sequence[BaseRoute] = (),
+    streaming: Sequence[BaseRoute] = (),
+    bus: EventBus | None = None,
 ) -> Starlette:
     """The application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
-    of other parts into `limits`. `control`: more routes below `/emulator`.
+    of other parts into `limits`. `control`: more routes below `/emulator`; `streaming`: those of the Streaming API.
+    `bus`: whose schemas of events are served.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
     oauth = oauth_routes(context)
     versions = version_routes(context)
     add_describe(context)
     add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
+    if bus is not None:
+        add_event_schemas(context, bus)  # before the single records, too
     add_sobjects(context)
     add_query(context)
     add_composite_sobjects(context)
@@ -61,7 +68,15 @@ def build_app(
     add_limits(context, measured_limits)
     add_tooling(context)
     return Starlette(
-        routes=[*oauth, *versions, *context.routes, *soap_routes(context), *control, *control_routes(context)],
+        routes=[
+            *oauth,
+            *versions,
+            *context.routes,
+            *soap_routes(context),
+            *streaming,
+            *control,
+            *control_routes(context),
+        ],
         middleware=[
             Middleware(RequestSizeMiddleware, org=org),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
