@@ -52,6 +52,9 @@ class ClientSession:
     connects: int = 0
     """How many were begun: the last one is held, those before are answered at once."""
     is_held: bool = False
+    is_at_work: bool = False
+    """Whether something is being done for the connect that is held."""
+    held_until: int = 0
     is_over: bool = False
 
     def is_forgotten(self, now: int, reconnect_seconds: float) -> bool:

@@ -43,6 +43,8 @@ _HELD_FAULTS = (
     Fault.COMETD_RESET,
 )
 _NEW, _ALL = -1, -2
+_NEVER = 2**62
+"""Until when a silent connect is held (epoch ms)."""
 
 Message = Mapping[str, Any]
 
@@ -116,6 +118,17 @@ class CometdService:
     def subscribed_clients(self) -> int:
         """Sessions with a subscription: from then on they miss no event."""
         return sum(bool(session.subscriptions) for session in self._known())
+
+    def next_due(self) -> int | None:
+        """When the next connect is answered if nothing else happens (epoch ms by the org's clock); None without one
+        that is held. A time that is past means that something is being done."""
+        with self.bus.changed:
+            due = [
+                0 if each.is_at_work or self._has_more(each) else each.held_until
+                for each in self._known()
+                if each.is_held
+            ]
+        return min(due, default=None)
 
     def user_of(self, token: str) -> str | None:
         """Whose token it is."""
@@ -262,7 +275,7 @@ class CometdService:
             raise BayeuxRefused(refusals.invalid_connection_type(message.get("connectionType")))
         with self._lock:
             session.connects += 1
-            number, session.is_held = session.connects, True
+            number, session.is_held, session.is_at_work = session.connects, True, True
         self.bus.wake()
         advice = message.get("advice")
         asked = advice.get("timeout") if isinstance(advice, Mapping) else None
@@ -274,7 +287,7 @@ class CometdService:
             with self._lock:
                 session.heard_at = self._org.clock()
                 session.is_held = session.is_held and session.connects != number
-        if found or (was_held and seconds):
+        if (found or (was_held and seconds)) and not (answer.is_cut or answer.is_reset):
             self.answers_sent += 1
         more = {"advice": self.timing.advice()} if number == 1 or advice is not None else {}
         return [*found, _reply(message, clientId=session.client_id, **more)]
@@ -287,22 +300,18 @@ class CometdService:
         def is_over() -> bool:
             return self._is_stopping or session.is_over or call.is_gone.is_set() or session.connects != number
 
-        def is_due() -> bool:
-            read_through = [each.read_through for each in tuple(session.subscriptions.values())]
-            return (
-                is_over()
-                or any(self.bus.last_number > each for each in read_through)
-                or any(self.faults.armed(fault) for fault in _HELD_FAULTS)
-            )
-
+        session.held_until = until
         while True:
             with self.bus.changed:
-                while not is_due() and (left := until - self._org.clock()) > 0:
+                session.is_at_work = False
+                while not (is_over() or self._has_more(session)) and (left := until - self._org.clock()) > 0:
                     self.bus.changed.wait(left / 1000)
+                session.is_at_work = True
             if is_over():
                 return [], False
             if self._commit_faults(answer, session):
                 with self.bus.changed:
+                    session.held_until, session.is_at_work = _NEVER, False
                     self.bus.changed.wait_for(is_over)
                 return [], False
             found = self._read(session)
@@ -310,6 +319,15 @@ class CometdService:
                 answer.is_cut = True
             if found or answer.is_reset or self._org.clock() >= until:
                 return found, not found and not answer.is_reset
+
+    def _has_more(self, session: ClientSession) -> bool:
+        """Whether a connect of the session has something to do now."""
+        if session.held_until == _NEVER:
+            return False
+        read_through = [each.read_through for each in tuple(session.subscriptions.values())]
+        return any(self.bus.last_number > each for each in read_through) or any(
+            self.faults.armed(fault) for fault in _HELD_FAULTS
+        )
 
     def _commit_faults(self, answer: CometdAnswer, session: ClientSession) -> bool:
         """Commit an armed fault; True if the connect falls silent."""
