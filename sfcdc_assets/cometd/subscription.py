@@ -65,11 +65,13 @@ class CometdSubscription:
         while True:
             try:
                 poll = self._poll or self._begin(mend_until)
-                arrival = poll.take(deadline - self._clock.monotonic())
+                left = deadline - self._clock.monotonic()
+                arrival = poll.take(min(left, poll.last_sign + poll.longest_silence - self._clock.monotonic()))
                 if arrival is not None:
                     return self._received(arrival)
                 self._check_signs_of_life(poll)
-                return None
+                if self._clock.monotonic() >= deadline:
+                    return None
             except TokenExpired as error:
                 self.close()
                 if self._refreshed:
@@ -158,7 +160,7 @@ class CometdSubscription:
 
     def _check_signs_of_life(self, poll: LongPoll) -> None:
         silent = self._clock.monotonic() - poll.last_sign
-        if silent > poll.longest_silence:
+        if silent >= poll.longest_silence:
             raise CometdUnavailable(Refusal(CONNECT, self._channel, 0, f"no answer for {silent:.0f} s"))
 
     def _pause_after(self, error: CometdUnavailable, mend_until: float) -> None:

@@ -28,7 +28,9 @@ from sfcdc_assets_tests.pipeline.lives_tables import rows_of
 CHANNEL = lives.CHANNEL
 PUBSUB, COMETD = "pubsub", "cometd"
 LAYERS = ("text_fields", "current_state", "history", "gap_reconciliation", "snapshot")
-OF_THE_WIRE = {"payload", "replay_id"}
+OF_THE_WIRE = {"payload", "replay_id", "error", "detail"}
+OF_CHANCE = {"attempts", "last_attempt_at", "last_error"}
+"""Of reads that failed: the org fails so many, whoever reads."""
 OF_OUR_CLOCK = {"received_at", "_read_at", "opened_at", "healed_at", "_entry"}
 SEEDS = (2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (6, 20, 21, 22)))
 SWITCHED = (3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (9, 23, 24, 25)))
@@ -63,7 +65,7 @@ def reading_over(life: lives.Life, transport: str, patch: pytest.MonkeyPatch) ->
 def comparable(rows: list[dict[str, Any]]) -> list[str]:
     """Rows in some order of their own, without what is the wire's or was read from our clock."""
     return sorted(
-        repr({name: value for name, value in sorted(row.items()) if name not in OF_THE_WIRE | OF_OUR_CLOCK})
+        repr({name: value for name, value in sorted(row.items()) if name not in OF_THE_WIRE | OF_OUR_CLOCK | OF_CHANCE})
         for row in rows
     )
 
@@ -83,6 +85,8 @@ def test_both_protocols_give_the_same_tables_row_for_row(
     with_schemas_read_once(monkeypatch)
     without_spark(monkeypatch, Random(seed))
     plan = plan_of(seed)
+    # A hidden field that is named as changed is null in Avro, and told from a null in JSON: its record is read back.
+    plan = replace(plan, settings=replace(plan.settings, hidden_fields_in_bitmaps=False))
     with ExitStack() as stack:
         first = stack.enter_context(lives.opened(plan, folder / PUBSUB, tmp_path_factory.mktemp("authority")))
         second = lives.Life(plan, first.org, first.clock, first.server, Warehouse(str(folder / COMETD)), None)

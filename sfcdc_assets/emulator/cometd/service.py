@@ -346,14 +346,15 @@ class CometdService:
         """What the session's channels have, in the order of the bus."""
         found: list[tuple[StoredEvent, str]] = []
         for channel, subscription in tuple(session.subscriptions.items()):
+            allowance = self._org.settings.daily_event_deliveries - self._meter.in_last_24_hours()
             batch = self.bus.read(
                 self._readable(subscription.topic),
                 after=subscription.read_through,
-                max_events=MOST_EVENTS,
+                max_events=max(1, min(MOST_EVENTS, allowance)),
                 max_bytes=MOST_BYTES,
                 channels=subscription.topic.channels,
             )
-            if batch.events and self._allowance_left() < len(batch.events):
+            if batch.events and allowance <= 0:
                 self._forget(session)
                 raise BayeuxRefused(refusals.TOO_MANY_EVENTS)
             subscription.read_through = batch.through
@@ -367,9 +368,6 @@ class CometdService:
             event_message(event, schemas[event.schema_id] or "{}", channel, has_uuid=has_uuid, dice=self._dice)
             for event, channel in found
         ]
-
-    def _allowance_left(self) -> int:
-        return self._org.settings.daily_event_deliveries - self._meter.in_last_24_hours()
 
     def _readable(self, topic: Topic) -> frozenset[str]:
         """What the client may read now: permissions that change take effect on open sessions too."""
