@@ -8,7 +8,6 @@ from types import TracebackType
 from sfcdc_assets.emulator.certificate import server_certificate
 from sfcdc_assets.emulator.client_settings import write_settings_file
 from sfcdc_assets.emulator.cometd.client_session import CometdTiming
-from sfcdc_assets.emulator.cometd.routes import cometd_routes
 from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.control.routes import all_control_routes
 from sfcdc_assets.emulator.event_bus import EventBus
@@ -67,8 +66,7 @@ class EmulatorServer:
             measured_limits=self._limits,
             faults=self.rest_faults,
             control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
-            streaming=cometd_routes(self.cometd),
-            bus=self.bus,
+            cometd=self.cometd,
         )
         self._rest: RestServer | None = None
         self._pubsub: PubSubServer | None = None

@@ -46,6 +46,11 @@ class OrgSettings:
     editions have 50,000; an add-on brings 100,000 more (docs/salesforce-streams.md, "Delivery limits")."""
     concurrent_streaming_clients: int = 2_000
     """Sessions of the Streaming API that may be subscribed at once."""
+    push_topics: int = 100
+    """Active PushTopics that the org may have."""
+    streaming_channels: int = 1_000
+    dynamic_streaming_channels: bool = False
+    """Whether subscribing to a generic channel that does not exist makes it."""
     cometd_event_uuids: bool = True
     """Whether events by CometD carry their EventUuid, as those of platform events do."""
     diff_convention: Literal["java-diff-utils", "posix", "mixed"] = "java-diff-utils"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sfcdc_assets.emulator.topic import Topic
+from sfcdc_assets.emulator.cometd.sources import ChannelSource
 
 COOKIE = "BAYEUX_BROWSER"
 
@@ -35,7 +35,7 @@ class CometdTiming:
 class ChannelSubscription:
     """A channel of a session; `read_through` is the number of the last event that was sent or passed over."""
 
-    topic: Topic
+    source: ChannelSource
     read_through: int
 
 

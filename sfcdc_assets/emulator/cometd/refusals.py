@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,12 @@ NO_HANDSHAKE = BayeuxRefusal("403::Client has not completed handshake", HANDSHAK
 UNKNOWN_CLIENT = BayeuxRefusal("403::Unknown client", HANDSHAKE_AT_ONCE)
 TOO_MANY_CLIENTS = BayeuxRefusal("403::Organization concurrent user limit exceeded", NOT_AGAIN)
 TOO_MANY_EVENTS = BayeuxRefusal("403::Organization total events daily limit exceeded", NOT_AGAIN)
-NO_ACCESS_TO_ENTITY = BayeuxRefusal("403::User not allowed to subscribe CDC without required permissions")
+NO_ACCESS_TO_CHANGES = BayeuxRefusal("403::User not allowed to subscribe CDC without required permissions")
+NO_ACCESS_TO_ENTITY = BayeuxRefusal("403::Subscriber does not have access to the entity in this topic")
+NO_ACCESS_TO_WHERE = BayeuxRefusal("403::Subscriber does not have access to the fields referenced in the where clause")
+NO_ACCESS_TO_CHANNEL = BayeuxRefusal("403::No access on channel")
+CANNOT_CREATE_CHANNEL = BayeuxRefusal("403::Cannot create channel")
+ONLY_BY_CASE = BayeuxRefusal("404::Channel names may not vary only by case")
 RESTRICTED_CHANNEL = BayeuxRefusal("403::Restricted channel")
 INVALID_TOKEN = BayeuxRefusal("401::Authentication invalid", NOT_AGAIN)
 NO_TOKEN = BayeuxRefusal("401::Request requires authentication", NOT_AGAIN)
@@ -72,6 +77,16 @@ def invalid_connection_type(kind: object) -> BayeuxRefusal:
 def no_such_channel(channel: str) -> BayeuxRefusal:
     """A channel of the kind that is never made by a subscription."""
     return BayeuxRefusal(f"400::The channel you requested to subscribe to doesn't exist {{{channel}}}")
+
+
+def no_such_fields(names: Sequence[str]) -> BayeuxRefusal:
+    """A filter of a subscription compares fields that the topic's query does not select."""
+    return BayeuxRefusal(f"400::Query fields {', '.join(names)} do not exist on the topic entity")
+
+
+def malformed_filter(rest: str) -> BayeuxRefusal:
+    """A filter of a subscription that is no list of conditions; the vendor's text is not known."""
+    return BayeuxRefusal(f"400::The filter of the subscription is malformed at {rest[:40]}")
 
 
 def invalid_replay_id(replay_id: object) -> BayeuxRefusal:

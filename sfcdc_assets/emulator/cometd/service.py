@@ -10,28 +10,19 @@ import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 from sfcdc_assets.emulator.cometd import refusals
+from sfcdc_assets.emulator.cometd.channels import StreamingTopics
 from sfcdc_assets.emulator.cometd.client_session import COOKIE, ChannelSubscription, ClientSession, CometdTiming
-from sfcdc_assets.emulator.cometd.event_json import message as event_message
 from sfcdc_assets.emulator.cometd.refusals import BayeuxRefusal, BayeuxRefused
+from sfcdc_assets.emulator.cometd.sources import MOST_EVENTS, NEW, ChannelSource, Notifications
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
-from sfcdc_assets.emulator.event_store import StoredEvent
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.replay_id import replay_id
 from sfcdc_assets.emulator.rpc_call import Sessions
-from sfcdc_assets.emulator.topic import Topic, find_topic
-from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
-
-MOST_EVENTS = 200
-"""Of one channel in one answer."""
-MOST_BYTES = 3_000_000
-"""Payload bytes of one channel in one answer, unless a single event is larger."""
 
 HANDSHAKE, CONNECT, DISCONNECT = "/meta/handshake", "/meta/connect", "/meta/disconnect"
 SUBSCRIBE, UNSUBSCRIBE = "/meta/subscribe", "/meta/unsubscribe"
@@ -42,7 +33,6 @@ _HELD_FAULTS = (
     Fault.COMETD_SILENCE,
     Fault.COMETD_RESET,
 )
-_NEW, _ALL = -1, -2
 _NEVER = 2**62
 """Until when a silent connect is held (epoch ms)."""
 
@@ -94,7 +84,8 @@ class CometdService:
         self._clients: dict[str, ClientSession] = {}
         self._lock = threading.Lock()
         self._is_stopping = False
-        self._dice = Random(org.seed)
+        self.topics = StreamingTopics(org, bus)
+        """Channels, and the records of those that are no change events."""
         self.answers_sent = 0
         """Answers to connects that had events, or that were held for their whole time."""
         self.faults.on_armed(bus.wake)
@@ -118,6 +109,15 @@ class CometdService:
     def subscribed_clients(self) -> int:
         """Sessions with a subscription: from then on they miss no event."""
         return sum(bool(session.subscriptions) for session in self._known())
+
+    def users_of(self, source: str) -> frozenset[str]:
+        """Users who are subscribed to a PushTopic or generic channel now, by the id of its record."""
+        return frozenset(
+            session.user_id
+            for session in self._known()
+            for each in tuple(session.subscriptions.values())
+            if isinstance(each.source, Notifications) and each.source.source == source
+        )
 
     def next_due(self) -> int | None:
         """When the next connect is answered if nothing else happens (epoch ms by the org's clock); None without one
@@ -230,40 +230,25 @@ class CometdService:
             raise BayeuxRefused(refusals.NO_CHANNEL_NAME)
         if not channel.startswith("/"):
             raise BayeuxRefused(refusals.NO_LEADING_SLASH)
-        topic = self._topic(channel)
+        source = self.topics.source(channel)
         others = sum(bool(each.subscriptions) for each in self._known() if each is not session)
         most = self._org.settings.concurrent_streaming_clients
         if others >= most or self.faults.take(Fault.COMETD_CLIENT_LIMIT):
             raise BayeuxRefused(refusals.TOO_MANY_CLIENTS)
-        session.subscriptions[channel] = ChannelSubscription(topic, self._start(session, channel, message))
+        place = self._start(session, source, channel, message)
+        session.subscriptions[channel] = ChannelSubscription(source, place)
         self.bus.wake()
         return _reply(message, clientId=session.client_id, subscription=channel)
 
-    def _topic(self, channel: str) -> Topic:
-        if channel.startswith(("/meta/", "/service/")):
-            raise BayeuxRefused(refusals.RESTRICTED_CHANNEL)
-        if not channel.startswith("/data/"):
-            raise BayeuxRefused(refusals.UNKNOWN_CHANNEL)
-        visible = [entity for entity in self._org.definitions if entity not in self._org.hidden_objects]
-        topic = find_topic(channel, visible, [each.name for each in self._org.channels.all()])
-        if topic is None:
-            raise BayeuxRefused(refusals.no_such_channel(channel))
-        if topic.entity is not None and not self._readable(topic):
-            raise BayeuxRefused(refusals.NO_ACCESS_TO_ENTITY)
-        return topic
-
-    def _start(self, session: ClientSession, channel: str, message: Message) -> int:
-        """The number to read on after."""
+    def _start(self, session: ClientSession, source: ChannelSource, channel: str, message: Message) -> int:
+        """The number to read on after. The map of places knows a channel without its filter."""
         ext = message.get("ext")
         wanted = ext.get("replay") if isinstance(ext, Mapping) and session.replays else None
-        place = wanted.get(channel, _NEW) if isinstance(wanted, Mapping) else _NEW
-        if place == _NEW:
-            return self.bus.start(ReplayPreset.LATEST)
-        if place == _ALL:
-            return self.bus.start(ReplayPreset.EARLIEST)
+        places = wanted if isinstance(wanted, Mapping) else {}
+        place = places.get(channel, places.get(channel.partition("?")[0], NEW))
         try:
-            return self.bus.start(ReplayPreset.CUSTOM, replay_id(int(place)))
-        except (ReplayIdCorruptedError, OverflowError, ValueError, TypeError):
+            return source.start(int(place))
+        except (ReplayIdCorruptedError, ValueError, TypeError, OverflowError):
             raise BayeuxRefused(refusals.invalid_replay_id(place)) from None
 
     def _connect(
@@ -324,10 +309,9 @@ class CometdService:
         """Whether a connect of the session has something to do now."""
         if session.held_until == _NEVER:
             return False
-        read_through = [each.read_through for each in tuple(session.subscriptions.values())]
-        return any(self.bus.last_number > each for each in read_through) or any(
-            self.faults.armed(fault) for fault in _HELD_FAULTS
-        )
+        return any(
+            each.source.last_number > each.read_through for each in tuple(session.subscriptions.values())
+        ) or any(self.faults.armed(fault) for fault in _HELD_FAULTS)
 
     def _commit_faults(self, answer: CometdAnswer, session: ClientSession) -> bool:
         """Commit an armed fault; True if the connect falls silent."""
@@ -343,36 +327,20 @@ class CometdService:
         return not answer.is_reset and self.faults.take(Fault.COMETD_SILENCE)
 
     def _read(self, session: ClientSession) -> list[dict[str, Any]]:
-        """What the session's channels have, in the order of the bus."""
-        found: list[tuple[StoredEvent, str]] = []
+        """What the session's channels have, each in its order, those of change events in the order of the bus."""
+        found: list[tuple[int, dict[str, Any]]] = []
         for channel, subscription in tuple(session.subscriptions.items()):
             allowance = self._org.settings.daily_event_deliveries - self._meter.in_last_24_hours()
-            batch = self.bus.read(
-                self._readable(subscription.topic),
-                after=subscription.read_through,
-                max_events=max(1, min(MOST_EVENTS, allowance)),
-                max_bytes=MOST_BYTES,
-                channels=subscription.topic.channels,
-            )
-            if batch.events and allowance <= 0:
-                self._forget(session)
-                raise BayeuxRefused(refusals.TOO_MANY_EVENTS)
-            subscription.read_through = batch.through
-            found += [(event, channel) for event in batch.events]
-            if batch.events:
-                self._meter.delivered([event.number for event in batch.events])
-        found.sort(key=lambda each: each[0].number)
-        schemas = {schema_id: self.bus.schema_json(schema_id) for schema_id in {event.schema_id for event, _ in found}}
-        has_uuid = self._org.settings.cometd_event_uuids
-        return [
-            event_message(event, schemas[event.schema_id] or "{}", channel, has_uuid=has_uuid, dice=self._dice)
-            for event, channel in found
-        ]
-
-    def _readable(self, topic: Topic) -> frozenset[str]:
-        """What the client may read now: permissions that change take effect on open sessions too."""
-        readable = frozenset(self._org.definitions) - self._org.hidden_objects - self._org.unreadable_objects
-        return readable if topic.entity is None else readable & {topic.entity}
+            most = max(1, min(MOST_EVENTS, allowance))
+            part = subscription.source.read(channel, session.user_id, subscription.read_through, most)
+            if part.metered:
+                if allowance <= 0:
+                    self._forget(session)
+                    raise BayeuxRefused(refusals.TOO_MANY_EVENTS)
+                self._meter.delivered(part.metered)
+            subscription.read_through = part.through
+            found += part.messages
+        return [message for _, message in sorted(found, key=lambda each: each[0])]
 
     def _known(self) -> list[ClientSession]:
         """The sessions; those whose clients stayed away are forgotten now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from sfcdc_assets.emulator.cometd.routes import cometd_routes
+from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
@@ -30,6 +32,7 @@ from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, er
 from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
+from sfcdc_assets.emulator.rest.streaming_objects import STREAMING_OBJECTS, add_streaming_objects, streaming_rows
 from sfcdc_assets.emulator.rest.tooling import add_tooling
 from sfcdc_assets.emulator.rest.versions import version_routes
 from sfcdc_assets.emulator.sessions import Sessions
@@ -43,25 +46,28 @@ def build_app(
     faults: RestFaults | None = None,
     measured_limits: Callable[[], Limits] | None = None,
     control: Sequence[BaseRoute] = (),
-    streaming: Sequence[BaseRoute] = (),
-    bus: EventBus | None = None,
+    cometd: CometdService | None = None,
 ) -> Starlette:
     """The application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
-    of other parts into `limits`. `control`: more routes below `/emulator`; `streaming`: those of the Streaming API.
-    `bus`: whose schemas of events are served.
+    of other parts into `limits`. `control`: more routes below `/emulator`; `cometd`: the Streaming API, with its
+    objects and the schemas of its events.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
     oauth = oauth_routes(context)
     versions = version_routes(context)
     add_describe(context)
     add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
-    if bus is not None:
-        add_event_schemas(context, bus)  # before the single records, too
+    if cometd is not None:
+        add_event_schemas(context, cometd.bus)  # before the single records, too
+        add_streaming_objects(context, cometd)
     add_sobjects(context)
-    add_query(context)
+    if cometd is None:
+        add_query(context, {}, None)
+    else:
+        add_query(context, STREAMING_OBJECTS, partial(streaming_rows, context, cometd))
     add_composite_sobjects(context)
     add_composite(context)
     add_bulk_query(context)
@@ -73,7 +79,7 @@ def build_app(
             *versions,
             *context.routes,
             *soap_routes(context),
-            *streaming,
+            *(cometd_routes(cometd) if cometd else ()),
             *control,
             *control_routes(context),
         ],
