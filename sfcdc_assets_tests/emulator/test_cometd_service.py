@@ -12,7 +12,8 @@ import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.cometd.client_session import CometdTiming
-from sfcdc_assets.emulator.cometd.service import CometdAnswer, CometdCall, CometdService
+from sfcdc_assets.emulator.cometd.messages import CometdAnswer, CometdCall
+from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Fault

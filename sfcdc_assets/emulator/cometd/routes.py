@@ -16,7 +16,8 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.cometd import refusals
 from sfcdc_assets.emulator.cometd.client_session import COOKIE
-from sfcdc_assets.emulator.cometd.service import CometdAnswer, CometdCall, CometdService
+from sfcdc_assets.emulator.cometd.messages import CometdAnswer, CometdCall
+from sfcdc_assets.emulator.cometd.service import CometdService
 
 MOST_BYTES = 32_768
 """Of a request's body; cookies and headers are not reckoned."""
