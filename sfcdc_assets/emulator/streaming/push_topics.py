@@ -4,7 +4,7 @@ Developer Guide, "PushTopic" and "Event Notification Rules")."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,7 +169,7 @@ class PushTopics:
         kind = kind_of_notification(rules, change, definition, is_match)
         if kind is None:
             return
-        names = ("Id",) if kind == KINDS[DELETE] else rules.query.selected
+        names = ("Id",) if kind == KINDS[DELETE] else _with_parts(rules.query.selected, definition)
         record = {**(computed or {}), "Id": change.record_id}
         self._log.add(
             topic.id,
@@ -210,6 +210,12 @@ def _check_fields(query: TopicQuery, notify: str) -> None:
         if notify == kind and not is_enough:
             message = f"NotifyForFields {kind} needs at least one field other than Id in the {where} clause"
             raise QueryError("INVALID_FIELD", message)
+
+
+def _with_parts(names: Sequence[str], definition: ObjectDefinition) -> tuple[str, ...]:
+    """A name that has parts brings them all."""
+    parts = [part.name for part in definition.components.get("Name", ())] if "Name" in names else []
+    return tuple(dict.fromkeys((*names, *parts)))
 
 
 def _value(definition: ObjectDefinition, name: str, record: Mapping[str, StoredValue]) -> Any:
