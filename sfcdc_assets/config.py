@@ -65,6 +65,9 @@ class Settings(BaseSettings):
     password: SecretStr | None = None
     security_token: SecretStr | None = None
     private_key_file: Path | None = None
+    transport: Literal["pubsub", "cometd"] = "pubsub"
+    """The protocol that events are read by: the Pub/Sub API, or the Streaming API where only HTTPS to the org is open.
+    When it is changed, every entity is read again once."""
     pubsub_endpoint: str = "api.pubsub.salesforce.com:7443"
     """`host:port` of the Pub/Sub API; always TLS."""
     ca_file: Path | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sfcdc_assets.change_events.raw_event_rows import PUBSUB
 from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.errors import SfcdcError
@@ -50,7 +51,8 @@ def reachable(settings: Settings, org: OrgConnection) -> Iterator[Finding]:
         check = STREAM.format(channel)
         try:
             org.transport.check_channel(channel, SECONDS)
-            yield ok(check, f"{settings.pubsub_endpoint} lets the user subscribe")
+            where = settings.pubsub_endpoint if settings.transport == PUBSUB else "the Streaming API (CometD)"
+            yield ok(check, f"{where} lets the user subscribe")
         except TransportUnavailable as error:
             yield _on_the_other_port(settings, org, channel) or of_error(check, error)
         except SfcdcError as error:
@@ -59,7 +61,7 @@ def reachable(settings: Settings, org: OrgConnection) -> Iterator[Finding]:
 
 def _on_the_other_port(settings: Settings, org: OrgConnection, channel: str) -> Finding | None:
     host, _, port = settings.pubsub_endpoint.rpartition(":")
-    if int(port) == OTHER_PORT:
+    if settings.transport != PUBSUB or int(port) == OTHER_PORT:
         return None
     endpoint = f"{host}:{OTHER_PORT}"
     transport = new_transport(settings.model_copy(update={"pubsub_endpoint": endpoint}), org.session, lambda _: None)

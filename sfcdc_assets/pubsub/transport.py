@@ -12,6 +12,8 @@ from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 class PubSubTransport:
     """One connection, its subscriptions and schemas."""
 
+    name = "pubsub"
+
     def __init__(self, connection: PubSubConnection) -> None:
         self._connection = connection
 

@@ -200,6 +200,10 @@ class OrgSession:
         """Address of a resource; see `request` for `path`."""
         return self.instance_url + (path if path.startswith("/") else f"/services/data/v{self.version}/{path}")
 
+    def new_adapter(self) -> TrustedRootsAdapter:
+        """For connections with cookies and a life of their own, which trust the same roots."""
+        return TrustedRootsAdapter(self._adapter.context)
+
     def simple_salesforce(self) -> simple_salesforce.Salesforce:
         """The `simple-salesforce` client over this session, for scripts and for resources that this package has no
         module for.

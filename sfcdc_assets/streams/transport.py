@@ -75,6 +75,10 @@ class Subscription(Protocol):
 class Transport(Protocol):
     """A connection to the org's streams by one protocol. Nothing is connected until it is used."""
 
+    @property
+    def name(self) -> str:
+        """The protocol's, as a checkpoint keeps it: replay ids of one protocol mean nothing to another."""
+
     def subscribe(self, channel: str, begun: ReplayStart, resume: ResumePoint) -> Subscription:
         """A subscription that goes on at `resume`; `begun` is where the stream was begun when nothing was known."""
 

@@ -258,8 +258,13 @@ class ChannelReader:
             and clock.now_ms() - checkpoint.begun_at_ms > RETENTION_MS
         ):
             self._lose_checkpoint("the channel was begun longer ago than events are kept, and no replay id is known")
+        if checkpoint.transport != self._transport.name and (checkpoint.is_known or checkpoint.begun is not None):
+            self._lose_checkpoint(
+                f"the channel was read over {checkpoint.transport} and is read over {self._transport.name} now, whose "
+                "replay ids are others"
+            )
         if self._checkpoint.resume.replay_id is None and self._checkpoint.begun is None:
-            self._checkpoint = self._landing.begin(self._checkpoint, self._first_start())
+            self._checkpoint = self._landing.begin(self._checkpoint, self._first_start(), self._transport.name)
         begun = ReplayStart.LATEST if self._checkpoint.begun == LATEST else ReplayStart.EARLIEST
         self._looked_at = clock.current().monotonic()
         self._subscription = self._transport.subscribe(self._channel, begun, self._checkpoint.resume)
