@@ -112,4 +112,3 @@ def test_schemas_of_events_are_to_be_had_by_rest(client: Client) -> None:
         "sobjects/XChangeEvent/eventSchema?payloadFormat=COMPACT",
     ):
         assert client.http.get(f"{data}/{path}", timeout=20).status_code == 404
-    assert client.http.get(f"{data}/event/eventSchema/{newest['uuid']}", timeout=20).status_code == 400
