@@ -112,7 +112,7 @@ class Traffic:
 
 def measure(quick: bool) -> Sequence[Figure]:
     """Ten transactions a second for five minutes: the delay of each until its last change can be seen."""
-    window, warm = (20.0, 10.0) if quick else (300.0, 60.0)
+    window, warm = (10.0, 5.0) if quick else (300.0, 60.0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with served_org(folder, 50 if quick else 500) as (org, server):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -37,7 +38,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingProcess]
         started.process.terminate()
         assert started.process.wait(30) == 128 + signal.SIGTERM
         assert not started.path.exists()
-        assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+        deadline = time.monotonic() + 30
+        while left := [pid for pid in below if lives(pid)]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
+
+
+def lives(pid: int) -> bool:
+    """Whether the process has not ended. One that was killed is there until its new parent has asked for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 @pytest.fixture(autouse=True)
