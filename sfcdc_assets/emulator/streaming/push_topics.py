@@ -4,7 +4,7 @@ Developer Guide, "PushTopic" and "Event Notification Rules")."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError, QueryError, RecordError
@@ -23,9 +23,11 @@ from sfcdc_assets.emulator.transaction import DELETE, RecordChange, StoredValue,
 class PushTopics:
     """The topics of one org. From its making on, commits are evaluated and their notifications kept in `log`."""
 
-    def __init__(self, org: EmulatedOrg, log: NotificationLog) -> None:
+    def __init__(self, org: EmulatedOrg, log: NotificationLog, wake: Callable[[], None]) -> None:
+        """`wake` is called when there may be something new in the log."""
         self._org = org
         self._log = log
+        self._wake = wake
         self._database = org.database
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS _push_topic (number INTEGER PRIMARY KEY AUTOINCREMENT, "
@@ -63,6 +65,7 @@ class PushTopics:
         """Change a topic; what is committed from now on is compared with the new query. Raises as `create` does."""
         with self._database.transaction():
             topic = self.get(topic_id)
+            self._has_any = True
             record = checked(values, topic, self.all(), self._org.definitions)
             self._database.execute(
                 "UPDATE _push_topic SET modified = ?, record = ? WHERE number = ?",
@@ -80,7 +83,14 @@ class PushTopics:
 
     def _evaluate(self, transaction: Transaction) -> None:
         """Inside the org's lock and database transaction: records and notifications are committed together or not."""
-        for topic in self.all() if self._has_any else ():
+        if not self._has_any:
+            return
+        if self._log.claim(transaction.commit_number):
+            self._notify_of(transaction)
+        self._wake()
+
+    def _notify_of(self, transaction: Transaction) -> None:
+        for topic in self.all():
             if not topic.values["IsActive"]:
                 continue
             try:
