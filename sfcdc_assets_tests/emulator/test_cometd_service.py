@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -86,9 +87,9 @@ class Held:
         before = emulated.service.held_connects
         self._thread = threading.Thread(target=self._run, args=(emulated,), daemon=True)
         self._thread.start()
-        with emulated.service.bus.changed:
-            pass
+        deadline = monotonic() + BOUND_SECONDS
         while emulated.service.next_due() in (None, 0) and self._thread.is_alive():
+            assert monotonic() < deadline, "the connect does not come to rest"
             self._thread.join(0.001)
         assert emulated.service.held_connects in (before, before + 1)
 
@@ -396,13 +397,24 @@ def test_faults_refuse_what_comes_next(subscribed: Emulated) -> None:
 def test_a_silent_connect_is_held_whatever_happens_until_its_client_is_gone(subscribed: Emulated) -> None:
     held = subscribed.held()
     subscribed.service.faults.arm(Fault.COMETD_SILENCE)
+    deadline = monotonic() + BOUND_SECONDS
     while subscribed.service.faults.armed(Fault.COMETD_SILENCE):
-        subscribed.service.bus.wake()
+        assert monotonic() < deadline
     subscribed.update()
     subscribed.clock.advance(1_000_000)
     assert held.is_waiting
     subscribed.service.stop()
     held.answer()
+
+
+def test_a_token_that_is_revoked_ends_a_connect_before_it_brings_anything(subscribed: Emulated) -> None:
+    authorized = [True]
+    message = {"channel": "/meta/connect", "clientId": subscribed.client_id, "connectionType": "long-polling"}
+    subscribed.update()
+    authorized.clear()
+    (reply,) = subscribed.call(message, is_still_authorized=lambda: bool(authorized)).messages
+    assert (reply["error"], reply["advice"]["reconnect"]) == ("401::Authentication invalid", "none")
+    assert subscribed.meter.total == 0
 
 
 def test_timing_is_told_in_milliseconds() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import to_15
+from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.streaming.push_topics import PushTopics
 from sfcdc_assets.emulator.streaming.subscription_filter import MalformedFilterError, SubscriptionFilter
 from sfcdc_assets_tests.emulator.test_cometd_service import Emulated, replay_ids
@@ -239,6 +241,20 @@ def test_an_operation_that_is_switched_off_is_not_told(emulated: Emulated, opera
     told = ["created", "updated", "deleted", "undeleted"]
     told.remove({"Create": "created", "Update": "updated", "Delete": "deleted", "Undelete": "undeleted"}[operation])
     assert kinds(emulated) == told
+
+
+def test_a_notification_ends_a_connect_that_is_held_and_is_one_however_many_servers_the_org_had(
+    emulated: Emulated,
+) -> None:
+    replaced = CometdService(emulated.org, emulated.service.bus, sessions=Sessions(emulated.org), meter=emulated.meter)
+    create(emulated, "SELECT Id, Name FROM Account")
+    emulated.service, before = replaced, emulated.service
+    replaced.topics.push_topics.update(before.topics.push_topics.all()[0].id, {"Description": "known to both"})
+    follow(emulated)
+    emulated.connect()
+    held = emulated.held()
+    emulated.update(Name="A")
+    assert [each["data"]["event"]["type"] for each in held.answer() if "data" in each] == ["updated"]
 
 
 def test_field_level_security_leaves_selected_fields_out_and_refuses_a_topic_that_compares_hidden_ones(

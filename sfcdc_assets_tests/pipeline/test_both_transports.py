@@ -16,9 +16,11 @@ import pytest
 
 from sfcdc_assets.change_events.errors import HeaderError
 from sfcdc_assets.change_events.header import read_header
+from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import known_losses
+from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets_tests.pipeline import lives
 from sfcdc_assets_tests.pipeline.lives_checks import Checks
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, with_schemas_read_once, without_spark
@@ -136,6 +138,8 @@ def test_a_warehouse_whose_protocol_changes_goes_on_as_if_it_had_not(
     assert {row["payload"][:1] == b"{" for row in rows} == {False, True}
     last = RawEvents.open(life.warehouse).checkpoint(CHANNEL)
     assert last.transport == (PUBSUB, COMETD)[(len(plan.steps) - 1) % 2]
+    (channel,) = status_of(life.warehouse, load_settings()).channels
+    assert (channel.transport, channel.replay_id) == (last.transport, (last.resume.replay_id or b"").hex())
     losses = known_losses(life.warehouse, CHANNEL)
     assert len(losses) == len(plan.steps) - 1
     assert all(loss.is_bridged and "was read over" in loss.checkpoint.reason for loss in losses)

@@ -22,7 +22,7 @@ class StreamingTopics:
 
     def __init__(self, org: EmulatedOrg, bus: EventBus) -> None:
         self.log = NotificationLog(org)
-        self.push_topics = PushTopics(org, self.log)
+        self.push_topics = PushTopics(org, self.log, bus.wake)
         self.channels = StreamingChannels(org, self.log)
         self._org = org
         self._bus = bus

@@ -80,12 +80,15 @@ class HeldConnects:
         session.held_until = until
         while True:
             with self._bus.changed:
-                session.is_at_work = False
+                self._note(session, number, is_at_work=False)
                 while not (is_over() or self.has_more(session)) and (left := until - self._org.clock()) > 0:
                     self._bus.changed.wait(left / 1000)
-                session.is_at_work = True
+                self._note(session, number, is_at_work=True)
             if is_over():
                 return [], False
+            if not call.is_still_authorized():
+                self._forget(session)
+                raise BayeuxRefused(refusals.INVALID_TOKEN)
             if self._commit_faults(answer, session):
                 with self._bus.changed:
                     session.held_until, session.is_at_work = _NEVER, False
@@ -96,6 +99,12 @@ class HeldConnects:
                 answer.is_cut = True
             if found or answer.is_reset or self._org.clock() >= until:
                 return found, not found and not answer.is_reset
+
+    @staticmethod
+    def _note(session: ClientSession, number: int, *, is_at_work: bool) -> None:
+        """Of the session's last connect only: one before it is on its way out."""
+        if session.connects == number:
+            session.is_at_work = is_at_work
 
     def has_more(self, session: ClientSession) -> bool:
         """Whether a connect of the session has something to do now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ class CometdCall:
     refusal: BayeuxRefusal | None = None
     """For all messages: the address names no version, or one that is not served."""
     is_gone: threading.Event = field(default_factory=threading.Event)
+    is_still_authorized: Callable[[], bool] = lambda: True
+    """Whether the token is still the user's; a connect that is held asks again before it brings anything."""
 
 
 @dataclass

@@ -70,13 +70,15 @@ def _call(service: CometdService, request: Request, messages: list[dict[str, obj
         refusal = refusals.VERSION_MANDATORY
     elif not _OLDEST <= number <= max(service.org.settings.api_versions):
         refusal = refusals.UNSUPPORTED_VERSION
+    user_id = service.user_of(token[1]) if token else None
     return CometdCall(
         messages,
         has_token=token is not None,
-        user_id=service.user_of(token[1]) if token else None,
+        user_id=user_id,
         cookie=request.cookies.get(COOKIE),
         replays=is_replaying or number >= _FIRST_THAT_REPLAYS,
         refusal=refusal,
+        is_still_authorized=lambda: token is not None and service.user_of(token[1]) == user_id,
     )
 
 

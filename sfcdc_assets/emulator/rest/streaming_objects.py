@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.streaming.push_topics import PushTopic
+from sfcdc_assets.emulator.streaming.push_topic import PushTopic
 from sfcdc_assets.emulator.streaming.streaming_channels import StreamingChannel
 
 _TEXT, _TRUTH = {"type": "string"}, {"type": "boolean"}

@@ -36,6 +36,11 @@ class NotificationLog:
             "CREATE TABLE IF NOT EXISTS _notification (number INTEGER PRIMARY KEY AUTOINCREMENT, "
             "replay_id INTEGER NOT NULL, source TEXT NOT NULL, created INTEGER NOT NULL, body TEXT NOT NULL)"
         )
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS _notification_state (one INTEGER PRIMARY KEY CHECK (one = 1), "
+            "commit_number INTEGER NOT NULL)"
+        )
+        self._database.execute("INSERT OR IGNORE INTO _notification_state VALUES (1, 0)")
         self.last_number = self._last()[0]
         """Of the newest, as a hint when to read."""
 
@@ -47,6 +52,16 @@ class NotificationLog:
             (next_counter(self._org.seed, last), source, self._org.clock(), json.dumps(body)),
         )
         self.last_number = self._last()[0]
+
+    def claim(self, commit_number: int) -> bool:
+        """Whether nobody has evaluated this commit yet: several logs of one org hear of it where a server was replaced.
+        Called for each commit, inside its database transaction."""
+        row = self._database.row("SELECT commit_number FROM _notification_state")
+        self.last_number = self._last()[0]
+        if row is not None and row[0] >= commit_number:
+            return False
+        self._database.execute("UPDATE _notification_state SET commit_number = ?", (commit_number,))
+        return True
 
     def start(self, place: int) -> int:
         """The number to read on after: for -1 the newest, for -2 the oldest that is kept, or that of a replay id.

@@ -4,66 +4,30 @@ Developer Guide, "PushTopic" and "Event Notification Rules")."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError, QueryError, RecordError
 from sfcdc_assets.emulator.event_filter import matches
 from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.streaming.notification_body import body
 from sfcdc_assets.emulator.streaming.notification_rules import KINDS, NotifyForFields, Rules, kind_of_notification
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
-from sfcdc_assets.emulator.streaming.topic_query import LONGEST, TopicQuery, topic_query
-from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue, Transaction
-
-LONGEST_NAME, LONGEST_DESCRIPTION = 25, 400
-_OPERATIONS = {
-    "NotifyForOperationCreate": CREATE,
-    "NotifyForOperationUpdate": UPDATE,
-    "NotifyForOperationDelete": DELETE,
-    "NotifyForOperationUndelete": UNDELETE,
-}
-_DEFAULTS: Mapping[str, Any] = {
-    "Name": None,
-    "Query": None,
-    "ApiVersion": None,
-    "Description": None,
-    "IsActive": True,
-    "NotifyForFields": NotifyForFields.REFERENCED.value,
-    **dict.fromkeys(_OPERATIONS, True),
-}
-_REQUIRED = ("Name", "Query", "ApiVersion")
-
-
-@dataclass(frozen=True)
-class PushTopic:
-    """One record; `values` are those that a client writes, under their API names."""
-
-    id: str
-    created: int
-    modified: int
-    values: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The channel is `/topic/` and this."""
-        return str(self.values["Name"])
-
-    @property
-    def operations(self) -> frozenset[str]:
-        """What may raise a notification."""
-        return frozenset(operation for name, operation in _OPERATIONS.items() if self.values[name])
+from sfcdc_assets.emulator.streaming.push_topic import PushTopic, checked
+from sfcdc_assets.emulator.streaming.topic_query import TopicQuery, topic_query
+from sfcdc_assets.emulator.transaction import DELETE, RecordChange, StoredValue, Transaction
 
 
 class PushTopics:
     """The topics of one org. From its making on, commits are evaluated and their notifications kept in `log`."""
 
-    def __init__(self, org: EmulatedOrg, log: NotificationLog) -> None:
+    def __init__(self, org: EmulatedOrg, log: NotificationLog, wake: Callable[[], None]) -> None:
+        """`wake` is called when there may be something new in the log."""
         self._org = org
         self._log = log
+        self._wake = wake
         self._database = org.database
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS _push_topic (number INTEGER PRIMARY KEY AUTOINCREMENT, "
@@ -87,12 +51,12 @@ class PushTopics:
     def create(self, values: Mapping[str, Any]) -> PushTopic:
         """A new topic. Raises RecordError and QueryError; nothing is kept then."""
         with self._database.transaction():
-            checked = self._checked({**_DEFAULTS, **_known(values)}, None)
+            record = checked(values, None, self.all(), self._org.definitions)
             if sum(each.values["IsActive"] for each in self.all()) >= self._org.settings.push_topics:
                 raise RecordError("LIMIT_EXCEEDED", "the maximum number of active PushTopics is reached")
             now = self._org.clock()
             self._database.execute(
-                "INSERT INTO _push_topic (created, modified, record) VALUES (?, ?, ?)", (now, now, json.dumps(checked))
+                "INSERT INTO _push_topic (created, modified, record) VALUES (?, ?, ?)", (now, now, json.dumps(record))
             )
             self._has_any = True
             return self.all()[-1]
@@ -101,10 +65,11 @@ class PushTopics:
         """Change a topic; what is committed from now on is compared with the new query. Raises as `create` does."""
         with self._database.transaction():
             topic = self.get(topic_id)
-            checked = self._checked({**topic.values, **_known(values)}, topic)
+            self._has_any = True
+            record = checked(values, topic, self.all(), self._org.definitions)
             self._database.execute(
                 "UPDATE _push_topic SET modified = ?, record = ? WHERE number = ?",
-                (self._org.clock(), json.dumps(checked), self._number(topic)),
+                (self._org.clock(), json.dumps(record), self._number(topic)),
             )
             return self.get(topic_id)
 
@@ -116,37 +81,16 @@ class PushTopics:
         """Its query against the objects as they are now. Raises QueryError when a field is gone."""
         return topic_query(str(topic.values["Query"]), self._org.definitions, frozenset())
 
-    def _checked(self, values: dict[str, Any], before: PushTopic | None) -> dict[str, Any]:
-        missing = [name for name in _REQUIRED if values[name] in (None, "")]
-        if missing:
-            raise RecordError(
-                "REQUIRED_FIELD_MISSING", f"Required fields are missing: [{', '.join(missing)}]", (*missing,)
-            )
-        for name, most in (("Name", LONGEST_NAME), ("Query", LONGEST), ("Description", LONGEST_DESCRIPTION)):
-            text = values[name]
-            if text is not None and not isinstance(text, str):
-                raise RecordError("INVALID_TYPE", f"{name} must be a text", (name,))
-            if text is not None and len(text) > most:
-                message = f"{name}: data value too large: {text} (max length={most})"
-                raise RecordError("STRING_TOO_LONG", message, (name,))
-        version = values["ApiVersion"]
-        if isinstance(version, bool) or not isinstance(version, int | float) or version <= 20:
-            raise RecordError(
-                "FIELD_INTEGRITY_EXCEPTION", "ApiVersion must be an API version greater than 20.0", ("ApiVersion",)
-            )
-        if values["NotifyForFields"] not in list(NotifyForFields):
-            message = f"bad value for restricted picklist field: {values['NotifyForFields']}"
-            raise RecordError("INVALID_OR_NULL_FOR_RESTRICTED_PICKLIST", message, ("NotifyForFields",))
-        for each in self.all():
-            if each.name.lower() == str(values["Name"]).lower() and (before is None or each.id != before.id):
-                message = f"duplicate value found: Name duplicates value on record with id: {each.id}"
-                raise RecordError("DUPLICATE_VALUE", message, ("Name",))
-        _check_fields(topic_query(values["Query"], self._org.definitions, frozenset()), values["NotifyForFields"])
-        return values
-
     def _evaluate(self, transaction: Transaction) -> None:
         """Inside the org's lock and database transaction: records and notifications are committed together or not."""
-        for topic in self.all() if self._has_any else ():
+        if not self._has_any:
+            return
+        if self._log.claim(transaction.commit_number):
+            self._notify_of(transaction)
+        self._wake()
+
+    def _notify_of(self, transaction: Transaction) -> None:
+        for topic in self.all():
             if not topic.values["IsActive"]:
                 continue
             try:
@@ -169,7 +113,7 @@ class PushTopics:
         kind = kind_of_notification(rules, change, definition, is_match)
         if kind is None:
             return
-        names = ("Id",) if kind == KINDS[DELETE] else _with_parts(rules.query.selected, definition)
+        names = ("Id",) if kind == KINDS[DELETE] else rules.query.selected
         record = {**(computed or {}), "Id": change.record_id}
         self._log.add(
             topic.id,
@@ -177,7 +121,7 @@ class PushTopics:
                 "event": {"createdDate": datetime_text(self._org.clock(), "Z"), "type": kind},
                 "entity": change.entity,
                 "where": rules.query.where_fields,
-                "sobject": {name: _value(definition, name, record) for name in names},
+                "sobject": body(names, definition, record),
             },
         )
 
@@ -187,50 +131,3 @@ class PushTopics:
     def _number(self, topic: PushTopic) -> int:
         rows = self._database.rows("SELECT number FROM _push_topic")
         return next(number for (number,) in rows if self._id(number) == topic.id)
-
-
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    names = {name.lower(): name for name in _DEFAULTS}
-    known: dict[str, Any] = {}
-    for name, value in values.items():
-        if name.lower() not in names:
-            raise RecordError("INVALID_FIELD", f"No such column '{name}' on sobject of type PushTopic", (name,))
-        known[names[name.lower()]] = value
-    return known
-
-
-def _check_fields(query: TopicQuery, notify: str) -> None:
-    selected = any(name != "Id" for name in query.selected)
-    compared = any(name != "Id" for name in query.where_fields)
-    for kind, is_enough, where in (
-        (NotifyForFields.REFERENCED, selected or compared, "SELECT or WHERE"),
-        (NotifyForFields.SELECT, selected, "SELECT"),
-        (NotifyForFields.WHERE, compared, "WHERE"),
-    ):
-        if notify == kind and not is_enough:
-            message = f"NotifyForFields {kind} needs at least one field other than Id in the {where} clause"
-            raise QueryError("INVALID_FIELD", message)
-
-
-def _with_parts(names: Sequence[str], definition: ObjectDefinition) -> tuple[str, ...]:
-    """A name that has parts brings them all."""
-    parts = [part.name for part in definition.components.get("Name", ())] if "Name" in names else []
-    return tuple(dict.fromkeys((*names, *parts)))
-
-
-def _value(definition: ObjectDefinition, name: str, record: Mapping[str, StoredValue]) -> Any:
-    """A field's value as notifications have it; a compound one has its parts that are not empty."""
-    field = definition.field(name)
-    if field is None:
-        return None
-    if field.is_compound and field.name not in record:
-        parts = {part.name: _value(definition, part.name, record) for part in definition.components.get(name, ())}
-        return {part: value for part, value in parts.items() if value is not None} or None
-    value = record.get(field.name)
-    if value is None:
-        return None
-    if field.type == "boolean":
-        return bool(value)
-    if field.type == "datetime":
-        return datetime_text(int(value), "Z")
-    return f"{value}Z" if field.type == "time" else value
