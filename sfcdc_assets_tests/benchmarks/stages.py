@@ -6,7 +6,7 @@ import importlib
 
 from sfcdc_assets_tests.benchmarks.stage import Stage
 
-STAGES: tuple[str, ...] = ()
+STAGES: tuple[str, ...] = ("snapshot", "many_entities", "idle_tick", "old_warehouse", "start")
 
 
 def stage_named(name: str) -> Stage:
