@@ -74,7 +74,7 @@ def test_entities_share_a_job(entities: Entities, jobs: list[list[str]]) -> None
 def test_what_is_too_much_for_each_task_to_read_is_shuffled_with_the_same_result(
     spark: SparkSession, entities: Entities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apply_changes, "is_small", lambda events, size: False)
+    monkeypatch.setattr(apply_changes, "is_small", lambda events, size, ranges: False)
     assert errors(applied(entities, spark)) == {}
     assert entities.differences() == []
     monkeypatch.undo()
