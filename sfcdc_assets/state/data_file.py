@@ -26,6 +26,8 @@ STATISTICS = (
 ROWS_IN_A_GROUP = 32_768
 LOOKED_AT, DISTINCT = 1_000, 250
 """A column gets a dictionary if so many of its values, from all over the file, have at most so many distinct ones."""
+LARGE = 500
+"""Texts of more bytes than that on average are not looked at: they do not repeat."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,15 @@ def write_table(table: pa.Table, filesystem: fs.FileSystem) -> WrittenKeyRange:
 
 
 def _repeating(table: pa.Table) -> list[str]:
-    """The columns, as Parquet calls them, whose values repeat. For the others a dictionary is only work: writing one
-    took a third of the time of writing a file, and the file was larger for it."""
-    places = np.linspace(0, table.num_rows - 1, min(LOOKED_AT, table.num_rows)).astype(np.int64)
-    some = table.take(pa.array(places))
+    """The columns, as Parquet calls them, whose values repeat. For the others a dictionary is only work
+    (docs/storage-layout.md, "Writing a key range")."""
+    places = pa.array(np.linspace(0, table.num_rows - 1, min(LOOKED_AT, table.num_rows)).astype(np.int64))
     found = []
     for field in table.schema:
+        column = table.column(field.name)
         if pa.types.is_list(field.type):
             found.append(f"{field.name}.list.element")  # names of fields
-        elif pc.count_distinct(some.column(field.name)).as_py() <= DISTINCT:
+        elif column.nbytes < LARGE * len(column) and pc.count_distinct(column.take(places)).as_py() <= DISTINCT:
             found.append(field.name)
     return found
 

@@ -1,6 +1,7 @@
 """A key range's rows: those that a batch concerns are taken out, and come back changed among the others.
 
-A batch concerns few of the rows. The others are never looked at: they go from the old file to the new one as they are.
+A batch concerns few of the rows. The others are never looked at: they go from the old file to the new one as they are
+(docs/storage-layout.md, "Writing a key range").
 """
 
 from __future__ import annotations

@@ -42,31 +42,27 @@ def entity(spark: SparkSession | None, rows: int, fields: int = 29) -> Iterator[
 
 
 class Rivals:
-    """An entity and the pairs that get the same changes."""
+    """An entity and the pairs that get the same changes. The default one, which is slower, comes in when asked for."""
 
     def __init__(self, of: LargeEntity, folder: Path) -> None:
-        self.of = of
-        self.pairs = {
-            BEST: MergePair(folder / "unstreamed", of, streamed=False),
-            DEFAULT: MergePair(folder / "streamed", of, streamed=True),
-        }
+        self.of, self._folder = of, folder
+        self.pairs = {BEST: MergePair(folder / "unstreamed", of, streamed=False)}
 
-    def round(
-        self, changes: Sequence[Change], peers: Sequence[str], first: int
-    ) -> tuple[dict[str, float], dict[str, int]]:
-        """Seconds and bytes of each that takes part; `first` says who begins. Whoever does not take part gets the
-        changes afterwards."""
+    def add_default(self) -> None:
+        """From now on the default pair takes part, with the tables as they are."""
+        self.pairs[DEFAULT] = self.pairs[BEST].twin(self._folder / "streamed", streamed=True)
+
+    def round(self, changes: Sequence[Change], first: int) -> tuple[dict[str, float], dict[str, int]]:
+        """Seconds and bytes of ours and of each pair; `first` says who begins."""
         merged = folded(self.of, changes, self.of.times_of(changes))
         self.of.land(changes)
         seconds: dict[str, float] = {}
         written: dict[str, int] = {}
-        names = ["ours", *peers]
+        names = ["ours", *self.pairs]
         for name in [*names[first % len(names) :], *names[: first % len(names)]]:
             before = self._written(name)
             seconds[name] = wall_seconds(lambda name=name: self._apply(name, merged))()  # type: ignore[misc]
             written[name] = self._written(name) - before
-        for name in self.pairs.keys() - set(peers):
-            self.pairs[name].apply(merged)
         self.of.clean()
         for pair in self.pairs.values():
             pair.clean()

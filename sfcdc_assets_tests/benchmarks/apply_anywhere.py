@@ -20,10 +20,11 @@ def measure(quick: bool) -> Sequence[Figure]:
     written: dict[str, list[float]] = {name: [] for name in ("ours", BEST, DEFAULT)}
     with session() as spark, entity(spark, rows) as (of, folder):
         rivals = Rivals(of, folder)
-        rivals.round(of.random_changes(of.recent(100, dice), dice), [BEST, DEFAULT], 0)
+        rivals.add_default()
+        rivals.round(of.random_changes(of.recent(100, dice), dice), 0)
         for number in range(1 if quick else ROUNDS):
             changes = of.random_changes(of.anywhere(count, dice), dice)
-            took, size = rivals.round(changes, [BEST, DEFAULT], number)
+            took, size = rivals.round(changes, number)
             for name, value in took.items():
                 seconds[name].append(value)
                 written[name].append(size[name] / 1e6)

@@ -20,24 +20,24 @@ OLD, YOUNG, EVENTS, ROUNDS = 1_000, 10, 20, 7
 
 def measure(quick: bool) -> Sequence[Figure]:
     """Two entities that differ in their age; the batches that made them old went without Spark, to save its time."""
-    old, rows = (30, 500) if quick else (OLD, 2_000)
+    old, new, rows = (12, 3, 300) if quick else (OLD, YOUNG, 2_000)
     dice = np.random.default_rng(14)
     with pytest.MonkeyPatch.context() as patch:
         without_spark(patch, Random(14))
         with entity(None, rows, 9) as (aged, _), entity(None, rows, 9) as (young, _):
-            for of, batches in ((aged, old), (young, YOUNG)):
+            for of, batches in ((aged, old), (young, new)):
                 for _ in range(batches):
                     of.land(of.random_changes(of.recent(EVENTS, dice, rows), dice))
                     of.apply()
             patch.undo()
             with session() as spark:
-                for of in (aged, young, aged, young):
+                for of in (aged, young) if quick else (aged, young, aged, young):
                     _batch(of, spark, dice)
                 seconds = interleaved(
                     {"aged": lambda: _batch(aged, spark, dice), "young": lambda: _batch(young, spark, dice)},
                     rounds=1 if quick else ROUNDS,
                 )
-    case, peer = f"a batch of {EVENTS} events after {old:,} batches", f"after {YOUNG} batches"
+    case, peer = f"a batch of {EVENTS} events after {old:,} batches", f"after {new} batches"
     return [Figure(case, "s", seconds["aged"], {peer: seconds["young"]}, Goal(1.2, of=peer))]
 
 

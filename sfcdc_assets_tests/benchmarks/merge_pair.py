@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,11 +30,17 @@ class MergePair:
 
     def __init__(self, folder: Path, of: LargeEntity, *, streamed: bool) -> None:
         self.folder, self._of, self._streamed = folder, of, streamed
-        self._current = self._table(folder / "current", of.row_schema)
         # A column that a file lacks is null: every version is open.
-        end = pa.field(VALID_TO, of.row_schema.field(VALID_FROM).type)
-        self._versions = of.row_schema.append(end)
-        self._history = self._table(folder / "history", self._versions)
+        self._versions = of.row_schema.append(pa.field(VALID_TO, of.row_schema.field(VALID_FROM).type))
+        self._current, self._history = str(folder / "current"), str(folder / "history")
+        if not folder.exists():
+            self._make(self._current, of.row_schema)
+            self._make(self._history, self._versions)
+
+    def twin(self, folder: Path, *, streamed: bool) -> MergePair:
+        """Another pair, with the tables as they are now."""
+        shutil.copytree(self.folder, folder, copy_function=os.link)
+        return MergePair(folder, self._of, streamed=streamed)
 
     def apply(self, changes: pa.Table) -> None:
         """The changes (`folded`) become current, and the versions before them end."""
@@ -69,18 +76,17 @@ class MergePair:
         table = DeltaTable(path)
         return table.merge(rows, on, source_alias="s", target_alias="t", streamed_exec=self._streamed)
 
-    def _table(self, folder: Path, schema: pa.Schema) -> str:
-        folder.mkdir(parents=True)
-        made = DeltaTable.create(str(folder), schema)
+    def _make(self, folder: str, schema: pa.Schema) -> None:
+        Path(folder).mkdir(parents=True)
+        made = DeltaTable.create(folder, schema)
         root = Path(self._of.warehouse.uri(f"current_state/{ENTITY}"))
         adds = []
         for path, file in self._of.files().items():
-            os.link(root / path, folder / path)
+            os.link(root / path, Path(folder) / path)
             ends = {"minValues": {"Id": file.statistics["min.Id"]}, "maxValues": {"Id": file.statistics["max.Id"]}}
             statistics = json.dumps({"numRecords": file.rows, **ends, "nullCount": {"Id": 0}})
             adds.append(AddAction(path, file.size, {}, int(time.time() * 1000), True, statistics))
         made.create_write_transaction(adds, "append", made.schema())
-        return str(folder)
 
 
 def folded(of: LargeEntity, changes: Sequence[Change], times: Sequence[object]) -> pa.Table:

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 
 import hypothesis.strategies as st
+import polars as pl
 from hypothesis import given
 
 from sfcdc_assets.state import key_ranges as key_ranges_module
@@ -14,6 +15,7 @@ from sfcdc_assets.state.key_ranges import (
     key_ranges_of_snapshot,
     key_ranges_of_table,
     range_numbers,
+    ranges_of_ids,
 )
 
 IDS = st.text("ABCabc012", min_size=1, max_size=4)
@@ -35,6 +37,12 @@ def test_every_id_belongs_to_exactly_one_key_range_and_to_the_file_that_holds_it
         assert key_range.upper is None or record_id < key_range.upper
     for record_id, number in zip(ordered, range_numbers(key_ranges, ordered), strict=True):
         assert key_ranges[number].files == (str(ordered.index(record_id)),)
+
+
+@given(st.lists(IDS, max_size=12, unique=True), st.lists(IDS))
+def test_the_key_ranges_of_many_ids_are_those_of_each(ids, asked):
+    key_ranges = key_ranges_of_table([IdRange(record_id, record_id, record_id) for record_id in ids])
+    assert ranges_of_ids(key_ranges, pl.Series(asked, dtype=pl.String)) == set(range_numbers(key_ranges, asked))
 
 
 @given(st.lists(IDS, max_size=40), st.integers(0, 2_000_000), st.integers(0, 500_000_000))

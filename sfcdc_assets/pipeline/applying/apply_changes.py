@@ -221,6 +221,6 @@ def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | N
     )
     pages = [file for snapshot in planned.snapshots for file in snapshot.files]
     size = sum(file.size for file in (*event_files, *pages))
-    few = is_small(batch.events, sum(file.size for file in event_files))
-    ranges = planned.visit | ranges_of_ids(planned.key_ranges, batch.record_ids) if few else None
-    return EntityBatch(tables.entity, events, task, planned.visit, ranges), size
+    ranges = planned.visit | ranges_of_ids(planned.key_ranges, batch.record_ids)
+    small = is_small(batch.events, sum(file.size for file in event_files), len(ranges))
+    return EntityBatch(tables.entity, events, task, planned.visit, ranges if small else None), size
