@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.child_records import add_children
-from sfcdc_assets.emulator.rest.computed_objects import query_computed
+from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, query_computed
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.setup_objects import setup_definitions, setup_rows
@@ -26,18 +27,18 @@ _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
 _BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
 
 
-def add_query(context: RestContext) -> None:
-    """`query`, `queryAll` and their `nextRecordsUrl`s."""
-    resource = _QueryResource(context)
+Rows = Callable[[ObjectDefinition], Sequence[ComputedRow]]
+
+
+def add_query(
+    context: RestContext, more: Mapping[str, ObjectDefinition] | None = None, rows: Rows | None = None
+) -> None:
+    """`query`, `queryAll` and their `nextRecordsUrl`s. `more`: computed objects beside those of Setup, with what
+    `rows` gives."""
+    resource = _QueryResource(context, more or {}, rows)
     for path, include_deleted in (("/query", False), ("/queryAll", True)):
         context.add(path, {"GET": resource.query_all if include_deleted else resource.query})
         context.add(path + "/{locator}", {"GET": resource.more})
-
-
-def is_setup_query(text: str) -> bool:
-    """Whether a query asks for an object of Setup. Raises QueryError."""
-    entity = parse_query(text).entity.text.lower()
-    return any(name.lower() == entity for name in setup_definitions())
 
 
 def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> CompiledQuery:
@@ -58,8 +59,11 @@ def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> Co
 
 
 class _QueryResource:
-    def __init__(self, context: RestContext) -> None:
+    def __init__(self, context: RestContext, more: Mapping[str, ObjectDefinition], rows: Rows | None) -> None:
         self._context = context
+        self._more, self._rows = more, rows
+        self._computed_objects = {**setup_definitions(), **more}
+        self._computed_names = frozenset(name.lower() for name in self._computed_objects)
         self._database = context.org.database
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS _query (number INTEGER PRIMARY KEY, locator TEXT UNIQUE, started_at INTEGER, "
@@ -97,7 +101,7 @@ class _QueryResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        if is_setup_query(text):
+        if parse_query(text).entity.text.lower() in self._computed_names:
             return self._computed(request, text)
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
@@ -112,14 +116,19 @@ class _QueryResource:
         compiled, rows = query_computed(
             org,
             text,
-            setup_definitions(),
-            partial(setup_rows, org, self._context.event_usage),
+            self._computed_objects,
+            self._computed_rows,
             org.hidden_objects,
         )
         self._context.check_readable(compiled.definition)
         if compiled.query.is_count:
             return JSONResponse({"totalSize": rows[0][0], "done": True, "records": []})
         return _page(request, len(rows), [record_json(compiled, row, request.data_path) for row in rows], "", None)
+
+    def _computed_rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
+        if self._rows is not None and definition.name in self._more:
+            return self._rows(definition)
+        return setup_rows(self._context.org, self._context.event_usage, definition)
 
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
         size = _batch_size(request)
