@@ -33,6 +33,7 @@ from sfcdc_assets.emulator.rest.replication import add_replication
 from sfcdc_assets.emulator.rest.request_size import RequestSizeMiddleware
 from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, error_response
 from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
+from sfcdc_assets.emulator.rest.search import add_search
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
 from sfcdc_assets.emulator.rest.tooling import add_tooling
@@ -69,6 +70,7 @@ def build_app(
     add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
     add_sobjects(context)
     add_query(context)
+    add_search(context)
     add_composite_sobjects(context)
     add_composite_tree(context)
     add_composite(context)
