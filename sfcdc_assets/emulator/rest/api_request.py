@@ -61,3 +61,12 @@ class ApiRequest:
         if not isinstance(document, dict):
             raise ApiError("JSON_PARSER_ERROR", "The HTTP entity body must be a JSON object")
         return document
+
+    def echoed_json_object(self) -> dict[str, Any]:
+        """The same of a body that the answer repeats parts of: it must be writable, without half characters."""
+        document = self.json_object()
+        try:
+            json.dumps(document, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ApiError("JSON_PARSER_ERROR", "The HTTP entity body holds half of a surrogate pair") from None
+        return document

@@ -36,6 +36,7 @@ from sfcdc_assets.emulator.rest.replication import add_replication
 from sfcdc_assets.emulator.rest.request_size import RequestSizeMiddleware
 from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, error_response
 from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
+from sfcdc_assets.emulator.rest.search import add_search
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
 from sfcdc_assets.emulator.rest.streaming_objects import STREAMING_OBJECTS, add_streaming_objects, streaming_rows
@@ -76,9 +77,10 @@ def build_app(
         add_streaming_objects(context, cometd)
     add_sobjects(context)
     if cometd is None:
-        add_query(context, {}, None)
+        add_query(context)
     else:
         add_query(context, STREAMING_OBJECTS, partial(streaming_rows, context, cometd))
+    add_search(context)
     add_composite_sobjects(context)
     add_composite_tree(context)
     add_composite(context)

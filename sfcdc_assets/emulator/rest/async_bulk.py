@@ -109,7 +109,7 @@ class _AsyncBulk:
                 "InvalidJob", f"Content type {content_type} is not supported by this org: CSV and JSON are"
             )
         try:
-            definition = self._context.definition(str(entity), to_read=operation in {"query", "queryAll"})
+            definition = self._context.definition(str(entity), to_read=operation in ("query", "queryAll"))
         except ApiError as error:
             code = "InvalidEntity" if error.status == 404 else "ClientInputError"
             raise AsyncError(code, f"Entity '{entity}' is not supported by the Bulk API.") from None
@@ -137,7 +137,7 @@ class _AsyncBulk:
 
     def _end(self, job: AsyncJob, body: bytes, *, is_json: bool) -> Response:
         state = job_request(body, is_json=is_json).get("state")
-        if state not in {"Closed", "Aborted"}:
+        if state not in ("Closed", "Aborted"):
             raise AsyncError("InvalidJob", "state can only be set to Closed or Aborted")
         ended = self._jobs.end(job.id, state)
         return answer("jobInfo", job_facts(ended, self._jobs.batches(ended, looking=False)), is_json=is_json)

@@ -11,6 +11,6 @@ from sfcdc_assets.emulator.errors import ApiError
 def choice(document: Mapping[str, Any], key: str, allowed: Mapping[str, str], default: str) -> str:
     """The value of an option, or the default. Raises ApiError API_ERROR."""
     value = document.get(key) or default
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ApiError("API_ERROR", f"{key} must be one of {', '.join(allowed)}")
-    return str(value)
+    return value

@@ -117,7 +117,7 @@ class _BulkIngestResource:
     def set_state(self, request: ApiRequest) -> Response:
         """The job, closed for uploads or aborted."""
         state = request.json_object().get("state")
-        if state not in {"UploadComplete", "Aborted"}:
+        if state not in ("UploadComplete", "Aborted"):
             raise ApiError("INVALIDJOBSTATE", "state can only be set to UploadComplete or Aborted")
         return JSONResponse(_job_json(self._jobs.set_state(request.path["id"], state)))
 

@@ -38,7 +38,7 @@ class _BulkQueryResource:
         """The new job; a query that cannot run is refused here."""
         document = request.json_object()
         operation, query = document.get("operation"), document.get("query")
-        if operation not in {"query", "queryAll"} or not isinstance(query, str):
+        if operation not in ("query", "queryAll") or not isinstance(query, str):
             raise ApiError("API_ERROR", "operation must be query or queryAll, and query a SOQL query")
         delimiter = choice(document, "columnDelimiter", DELIMITERS, "COMMA")
         ending = choice(document, "lineEnding", LINE_ENDINGS, "LF")

@@ -40,7 +40,7 @@ class _CompositeResource:
 
     def composite(self, request: ApiRequest) -> Response:
         """Subrequests in order; `allOrNone` makes all their changes one transaction that any failure undoes."""
-        document = request.json_object()
+        document = request.echoed_json_object()
         subrequests = _subrequests(document, "compositeRequest")
         if document.get("allOrNone", False):
             return JSONResponse({"compositeResponse": self._all_or_none(request, subrequests)})
@@ -50,7 +50,7 @@ class _CompositeResource:
 
     def graphs(self, request: ApiRequest) -> Response:
         """Each graph is one transaction; one that fails leaves the others as they are."""
-        items = request.json_object().get("graphs")
+        items = request.echoed_json_object().get("graphs")
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise ApiError("JSON_PARSER_ERROR", "graphs must be a list of objects")
         if len(items) > _MAX_GRAPHS:
@@ -79,7 +79,7 @@ class _CompositeResource:
 
     def batch(self, request: ApiRequest) -> Response:
         """Subrequests one by one, each for itself; `haltOnError` skips those after a failure."""
-        document = request.json_object()
+        document = request.echoed_json_object()
         results: list[dict[str, Any]] = []
         failed = False
         for item in _subrequests(document, "batchRequests"):

@@ -28,7 +28,7 @@ def add_composite_tree(context: RestContext) -> None:
 
     def create(request: ApiRequest) -> Response:
         definition = context.definition(request.path["object"])
-        records = _records(request.json_object())
+        records = _records(request.echoed_json_object())
         tree = _Tree(context)
         tree.check_names(records)
         try:

@@ -30,9 +30,12 @@ _BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
 Rows = Callable[[ObjectDefinition], Sequence[ComputedRow]]
 
 
-def add_query(context: RestContext, more: Mapping[str, ObjectDefinition], rows: Rows | None) -> None:
-    """`query`, `queryAll` and their `nextRecordsUrl`s. `more` computed objects have the rows that `rows` gives."""
-    resource = _QueryResource(context, more, rows)
+def add_query(
+    context: RestContext, more: Mapping[str, ObjectDefinition] | None = None, rows: Rows | None = None
+) -> None:
+    """`query`, `queryAll` and their `nextRecordsUrl`s. `more`: computed objects beside those of Setup, with what
+    `rows` gives."""
+    resource = _QueryResource(context, more or {}, rows)
     for path, include_deleted in (("/query", False), ("/queryAll", True)):
         context.add(path, {"GET": resource.query_all if include_deleted else resource.query})
         context.add(path + "/{locator}", {"GET": resource.more})
@@ -59,7 +62,8 @@ class _QueryResource:
     def __init__(self, context: RestContext, more: Mapping[str, ObjectDefinition], rows: Rows | None) -> None:
         self._context = context
         self._more, self._rows = more, rows
-        self._computed_names = frozenset(name.lower() for name in (*setup_definitions(), *more))
+        self._computed_objects = {**setup_definitions(), **more}
+        self._computed_names = frozenset(name.lower() for name in self._computed_objects)
         self._database = context.org.database
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS _query (number INTEGER PRIMARY KEY, locator TEXT UNIQUE, started_at INTEGER, "
@@ -112,7 +116,7 @@ class _QueryResource:
         compiled, rows = query_computed(
             org,
             text,
-            {**setup_definitions(), **self._more},
+            self._computed_objects,
             self._computed_rows,
             org.hidden_objects,
         )

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
-_RESOURCES = ("composite", "jobs", "limits", "query", "queryAll", "recent", "sobjects", "tooling")
+_RESOURCES = ("composite", "jobs", "limits", "query", "queryAll", "recent", "search", "sobjects", "tooling")
 
 
 def version_routes(context: RestContext) -> list[Route]:
