@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic, sleep
@@ -17,7 +17,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
+from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing.lander import LandedOnly
@@ -122,22 +122,14 @@ def snapshot(stream: Stream, state: EntityState, landed: LandedOnly) -> None:
 def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> None:
     """What a run of `sync` does."""
 
-    def apply(wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
-        return apply_entities(stream.warehouse, None, NOTHING_PRIVATE, wanted, "a run")  # type: ignore[arg-type]
-
-    def each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
-        for state in states:
-            work(state)
-
     CatchUp(
         stream.warehouse,
         stream.connected,
         landed,
         entities,
         entities,
-        apply,
+        Applier(stream.warehouse, lambda: None, NOTHING_PRIVATE, "a run"),  # type: ignore[arg-type, return-value]
         ApplyListener(),
-        each,
         every_entity=False,
         visibility_seconds=5.0,
         describe_seconds=900.0,
