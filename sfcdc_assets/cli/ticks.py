@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import dagster as dg
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
@@ -150,7 +151,7 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str, opened: OpenChannel
     jobs = []
     for request in result.run_requests or ():
         job = defs.resolve_job_def(request.job_name or "")
-        run = _run(instance, job, request.tags)
+        run = _run(instance, job, request.tags, request.run_config)
         jobs.append(job.name)
         if not run.success:
             failures.append(RunFailed(job.name, run.run_id, _reason(run)))
@@ -158,7 +159,12 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str, opened: OpenChannel
     return TickOutcome(channel, str(said), tuple(jobs), tuple(failures), owes_cut)
 
 
-def _run(instance: dg.DagsterInstance, job: dg.JobDefinition, tags: Mapping[str, str]) -> ExecuteInProcessResult:
+def _run(
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
+    tags: Mapping[str, str],
+    config: Mapping[str, Any] | None = None,
+) -> ExecuteInProcessResult:
     run_id = str(uuid.uuid4())
     with before_stopping(lambda: cancel_run(instance, run_id)):
         return job.execute_in_process(
@@ -166,7 +172,7 @@ def _run(instance: dg.DagsterInstance, job: dg.JobDefinition, tags: Mapping[str,
             run_id=run_id,
             tags=tags,
             raise_on_error=False,
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            run_config={**(config or {}), "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )
 
 
@@ -176,12 +182,14 @@ def _done(jobs: list[str], failures: list[RunFailed]) -> str:
 
 
 def _reason(run: ExecuteInProcessResult) -> str:
-    for event in run.all_events:
-        if event.is_step_failure:
-            data = event.step_failure_data
-            if data.user_failure_data is not None and data.user_failure_data.description:
-                return str(data.user_failure_data.description)
-            if data.error is not None:
-                inner = data.error.cause or data.error
-                return inner.message.strip()
+    """What failed: the entities whose own steps did, or else the first step."""
+    failed = [event.step_failure_data for event in run.all_events if event.is_step_failure]
+    of_entities = [data.user_failure_data for data in failed if data.user_failure_data is not None]
+    descriptions = [str(data.description).removesuffix(".") for data in of_entities if data.description]
+    if descriptions:
+        return f"Failed: {'; '.join(descriptions)}. All other entities of this run are done."
+    for data in failed:
+        if data.error is not None:
+            inner = data.error.cause or data.error
+            return inner.message.strip()
     return "Its log has no step failure; look at it in the Dagster UI."

@@ -11,7 +11,6 @@ from typing import Any
 
 import dagster as dg
 
-from sfcdc_assets.assets.run_scope import COMPLETE_THROUGH_TAG
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT
@@ -65,7 +64,7 @@ class CodeServer:
 
     def do(self, request: dg.RunRequest) -> None:
         """The work of a run that a tick asked for: all of it but Spark and Dagster, which cost seconds."""
-        landed = LandedOnly(self.stream.warehouse, {CHANNEL: int(request.tags[COMPLETE_THROUGH_TAG])})
+        landed = LandedOnly(self.stream.warehouse, {CHANNEL: landed_through_ms(request)})
         entities = dict.fromkeys(self.stream.org.selected_entities, CHANNEL)
         if request.job_name == SNAPSHOT.name:
             for state in entity_states(self.stream.warehouse, entities, self.stream.clock()):
@@ -102,6 +101,12 @@ def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
         finally:
             for each in started:
                 each.die()
+
+
+def landed_through_ms(request: dg.RunRequest) -> int:
+    """What a run is told of how far the sensor has landed."""
+    (step,) = request.run_config["ops"].values()
+    return int(step["config"]["landed_through_ms"])
 
 
 def snapshot(stream: Stream, state: EntityState, landed: LandedOnly) -> None:
