@@ -7,6 +7,7 @@ from sfcdc_assets.assets.raw_events import build_raw_events
 from sfcdc_assets.assets.snapshot import snapshot
 from sfcdc_assets.assets.specs import consistent_cuts_spec
 from sfcdc_assets.assets.tables import tables
+from sfcdc_assets.checks.drift import equals_the_org
 from sfcdc_assets.checks.freshness import is_fresh
 from sfcdc_assets.checks.refused_reads import reads_are_applied
 from sfcdc_assets.checks.schema import schema_follows_the_org
@@ -30,7 +31,7 @@ CHANNELS = load_settings().channels
 
 defs = dg.Definitions(
     assets=[*channel_specs(CHANNELS), build_raw_events(CHANNELS), snapshot, tables, consistent_cuts_spec()],
-    asset_checks=[is_fresh, reads_are_applied, schema_follows_the_org, suspects_are_reconciled],
+    asset_checks=[equals_the_org, is_fresh, reads_are_applied, schema_follows_the_org, suspects_are_reconciled],
     jobs=[SYNC, SNAPSHOT, AUDIT, DROP_PAYLOADS, MAINTAIN],
     sensors=[build_channel_sensor(channel) for channel in CHANNELS],
     schedules=[

@@ -7,7 +7,7 @@ import dagster as dg
 
 from sfcdc_assets import clock
 from sfcdc_assets.checks import drift
-from sfcdc_assets.checks.evaluations import evaluation_of, evaluations
+from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs.snapshot import LONG
 from sfcdc_assets.jobs.sync import IN_MEMORY
@@ -53,8 +53,8 @@ def compare(
             )
     for report in reports:
         context.log.info(f"{report.entity}: {report.compared} compared, {len(report.differences)} differences")
-    yield evaluation_of(drift.NAME, drift.result_of_audit(reports, [each for each in wanted if each not in built]))
-    yield from evaluations(warehouse, settings)
+    result = drift.result_of_audit(reports, [each for each in wanted if each not in built])
+    yield from evaluations(warehouse, settings, known={drift.NAME: result})
     yield dg.Output(reports)
 
 

@@ -5,7 +5,7 @@ work, has its own log, and ends well or not on its own. It reports the materiali
 fails marks those as failed, and no others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -14,13 +14,17 @@ from sfcdc_assets.assets.catching_up import catch_up_of_run
 from sfcdc_assets.assets.each_entity import failure_of, mark_as_failed
 from sfcdc_assets.assets.keys import TABLE_KEYS
 from sfcdc_assets.assets.reports import Event, RunReports
+from sfcdc_assets.checks import drift
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs.request import RunRequestConfig, add_partitions
+from sfcdc_assets.jobs.rolling_audit import audit_some, hand_on
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.apply_changes import Prepared
 from sfcdc_assets.pipeline.catch_up import Applied, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels
+from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.run_scope import RunScope
@@ -39,6 +43,8 @@ class Landed:
     catch_up: CatchUp
     reports: RunReports
     warehouse: Warehouse
+    org: OrgConnection
+    known: Mapping[str, str]
     states: Sequence[EntityState]
 
 
@@ -75,7 +81,7 @@ def land(
     states = catch_up.land()
     yield from reports.take()
     context.log.info(f"Entities with work: {', '.join(state.entity for state in states) or 'none'}.")
-    yield dg.Output(Landed(catch_up, reports, warehouse, states))
+    yield dg.Output(Landed(catch_up, reports, warehouse, connected, known, states))
 
 
 @dg.op(out=dg.DynamicOut(EntityWork, io_manager_key=IN_MEMORY))
@@ -118,10 +124,23 @@ def cut(context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]) 
 
 
 @dg.op(out=dg.Out(dg.Nothing))
-def check(context: dg.OpExecutionContext, landed: Landed) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
-    """Evaluate the checks of `current_state`, so that they tell of the tables as they are now."""
-    for evaluation in evaluations(landed.warehouse, load_settings()):
-        context.log.info(f"{evaluation.check_name}: {'passed' if evaluation.passed else 'FAILED'}")
+def check(
+    context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]
+) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+    """Compare some records with the org, have what differs read back by the next run, and evaluate the checks."""
+    warehouse, settings = landed.warehouse, load_settings()
+    found = outcome_of(audit_some, warehouse, landed.org, landed.known, landed.catch_up.told_until_ms, applied)
+    known = {}
+    if isinstance(found, Exception):
+        context.log.warning(f"No records were compared with the org: {found}")
+    else:
+        known[drift.NAME] = drift.result_of_look(warehouse, found.report, list(found.entities))
+        for difference in found.report.differences:
+            context.log.warning(f"{difference}; it is read back by the next run")
+        hand_on(warehouse, found)
+    for evaluation in evaluations(warehouse, settings, known=known):
+        if not evaluation.passed:
+            context.log.warning(f"The check {evaluation.check_name} fails.")
         yield evaluation
     yield dg.Output(None)
 
@@ -133,7 +152,8 @@ def check(context: dg.OpExecutionContext, landed: Landed) -> Iterator[dg.AssetCh
 )
 def sync_graph() -> None:
     landed = land()
-    check(cut(landed, prepare(landed).map(apply).collect()))
+    applied = prepare(landed).map(apply).collect()
+    check(cut(landed, applied), applied)
 
 
 SYNC = sync_graph.to_job(tags=FIRST, executor_def=dg.in_process_executor)

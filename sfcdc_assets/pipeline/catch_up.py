@@ -154,6 +154,11 @@ class CatchUp:
             if noted.cut is not None:
                 self._listener.cut(noted.cut)
 
+    @property
+    def told_until_ms(self) -> Mapping[str, int]:
+        """Channel -> the time (epoch ms) before which all that the org committed has landed and is complete."""
+        return {channel: through_ms for channel, (_, through_ms) in self._drained.items()}
+
     def _round(self, states: Sequence[EntityState]) -> list[Applied]:
         prepared = self.prepare(states)
         found = [outcome_of(self.bring_up_to_date, state, prepared[state.entity]) for state in states]
