@@ -4,7 +4,7 @@ maintenance."""
 import dagster as dg
 
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, DROP_PAYLOADS, MAINTAIN, SYNC
+from sfcdc_assets.jobs import AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN, SYNC
 from sfcdc_assets.jobs.audit import AUDIT_STEP
 from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -15,6 +15,15 @@ sync_every_ten_minutes = dg.ScheduleDefinition(
     cron_schedule="*/10 * * * *",
     default_status=dg.DefaultScheduleStatus.STOPPED,
     description="Drains every channel and applies what is new, at fixed times. Switch the channel sensors off with it.",
+)
+
+check_every_hour = dg.ScheduleDefinition(
+    name="check_every_hour",
+    job=CHECK,
+    cron_schedule="10 * * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Evaluates the checks also where no event came, and compares records with the org within the hourly "
+    "share of SFCDC_AUDIT_PERCENT. Starts no Spark.",
 )
 
 audit_every_night = dg.ScheduleDefinition(

@@ -32,6 +32,7 @@ def audit_some(
     known: Mapping[str, str],
     told_until_ms: Mapping[str, int],
     applied: Sequence[Applied],
+    most_looks: int = 1,
 ) -> RunAudit:
     """Compare what the run has changed, and what was not looked at for longest."""
     states = {state.entity: state for state in auditable(entity_states(warehouse, known))}
@@ -48,7 +49,8 @@ def audit_some(
         if each.report.events
     }
     built = {entity: state.channel for entity, state in states.items()}
-    return RunAudit(look(warehouse, org, built, changed, told_until_ms, load_settings().audit_percent), states)
+    percent = load_settings().audit_percent
+    return RunAudit(look(warehouse, org, built, changed, told_until_ms, percent, most_looks), states)
 
 
 def hand_on(warehouse: Warehouse, audit: RunAudit) -> None:

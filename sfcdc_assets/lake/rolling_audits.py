@@ -78,6 +78,10 @@ class RollingAudits:
         """The last of each entity."""
         return {row["entity_name"]: _look(row) for row in self._rows if row["entity_name"]}
 
+    def passes_ended(self) -> dict[str, int]:
+        """When the last window of an entity's last whole pass was compared (epoch ms)."""
+        return {row["entity_name"]: _ms(row["at"]) for row in self._rows if row["entity_name"] and not row["up_to_id"]}
+
     def requests_since(self, at_ms: int) -> int:
         """Requests that were counted after a time."""
         since = _time(at_ms)

@@ -107,6 +107,23 @@ def test_a_record_that_the_table_lacks_is_found(copy: Copy) -> None:
     assert (found.record_id, found.kind) == (created, "missing in the table")
 
 
+def test_an_entity_that_cannot_be_read_does_not_keep_the_others_from_being_compared(synced: EmulatedPipeline) -> None:
+    with connected(synced) as copy:
+        synced.org.unreadable_objects.add("Account")
+        both, compared = {"Account": CHANNEL, "Contact": CHANNEL}, set()
+        for _ in range(3):
+            report = look(copy.warehouse, copy.org, both, {}, {CHANNEL: copy.now}, MUCH)
+            compared |= {entity for entity, count in report.compared.items() if count}
+            copy.later(600)
+    assert compared == {"Contact"}
+
+
+def test_several_looks_are_made_as_far_as_the_budget_goes(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling, "WINDOW", 7)
+    report = look(copy.warehouse, copy.org, BUILT, {}, {CHANNEL: copy.now}, MUCH, most_looks=100)
+    assert report.compared["Account"] >= len(ids(copy.emulated, "Account"))
+
+
 def unhealed_of(copy: Copy) -> list[Any]:
     return unhealed(copy.pipeline) if (copy.pipeline.warehouse / "gap_reconciliation" / "Account").exists() else []
 
@@ -154,7 +171,7 @@ def test_what_a_look_may_cost_is_counted_before_it_is_made(copy: Copy, monkeypat
         raise KeyboardInterrupt
 
     now = copy.now
-    monkeypatch.setattr(rolling._Auditor, "look_at", dies)
+    monkeypatch.setattr(rolling._Auditor, "_look_at", dies)
     with pytest.raises(KeyboardInterrupt):
         compare(copy)
     assert RollingAudits(copy.warehouse).requests_since(now - 1) == REQUESTS

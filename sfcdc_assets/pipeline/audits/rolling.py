@@ -12,6 +12,7 @@ Nothing is written but what was looked at: who calls this hands on what differs.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -63,40 +64,34 @@ def look(
     changed: Mapping[str, Collection[str]],
     told_until_ms: Mapping[str, int],
     percent: float,
+    most_looks: int = 1,
 ) -> RollingReport:
-    """Compare what the budget allows for.
+    """Compare what the budget allows for, in so many looks at most.
 
     `built`: entities that have a table, with their channels; `changed`: ids of the records a run has changed;
     `told_until_ms`: channel -> the time before which all that the org committed is in the tables.
     """
-    audits, now = RollingAudits(warehouse), clock.now_ms()
-    calls = org.session.calls
-    budget = audit_budget(audits, org, percent, now)
-    looks = audits.looks()
-    days = _days_for_all(warehouse, built, budget)
-    waiting = sum(len(each.suspicions) for entity, each in looks.items() if entity in built)
-    if budget.now < REQUESTS or not built:
-        if built and budget.why_not is None:
-            budget = replace(budget, why_not=f"{budget.now} requests are left for now, and a look may take {REQUESTS}")
-        return RollingReport({}, (), waiting, budget, org.session.calls - calls, days)
-    audits.count_requests(REQUESTS, now)
-    before = org.session.calls
+    audits, calls = RollingAudits(warehouse), org.session.calls
     auditor = _Auditor(warehouse, org, built, told_until_ms)
-    try:
-        for entity, window in auditor.chosen(looks, changed):
-            auditor.look_at(looks.get(entity, Look(entity, 0)), window, sorted(changed.get(entity, ()))[:CHANGED])
-    except SfcdcError as error:
-        auditor.failed = str(error)
-    audits.note(auditor.looks, org.session.calls - before - REQUESTS, now)
-    looks |= {each.entity: each for each in auditor.looks}
+    compared: Counter[str] = Counter()
+    budget = audit_budget(audits, org, percent, clock.now_ms())
+    for _ in range(most_looks if built else 0):
+        budget = audit_budget(audits, org, percent, clock.now_ms())
+        if budget.now < REQUESTS:
+            break
+        compared += auditor.look(audits, changed)
+        changed = {}
+    if budget.now < REQUESTS and budget.why_not is None:
+        budget = replace(budget, why_not=f"{budget.now} requests are left for now, and a look may take {REQUESTS}")
+    suspicions = sum(len(each.suspicions) for entity, each in audits.looks().items() if entity in built)
     return RollingReport(
-        {each.entity: each.compared for each in auditor.looks},
-        tuple(auditor.differences),
-        sum(len(each.suspicions) for entity, each in looks.items() if entity in built) - len(auditor.differences),
+        dict(compared),
+        tuple(auditor.differences.values()),
+        suspicions - len(auditor.differences),
         budget,
         org.session.calls - calls,
-        days,
-        auditor.failed,
+        _days_for_all(warehouse, built, budget),
+        "; ".join(auditor.failed) or None,
     )
 
 
@@ -109,14 +104,30 @@ class _Auditor:
         self._built = built
         self._told_until_ms = told_until_ms
         self._schemas = Schemas(warehouse)
-        self.looks: list[Look] = []
-        self.differences: list[Difference] = []
-        self.failed: str | None = None
+        self.differences: dict[tuple[str, str, str], Difference] = {}
+        self.failed: list[str] = []
 
-    def chosen(self, looks: Mapping[str, Look], changed: Mapping[str, Collection[str]]) -> list[tuple[str, bool]]:
-        """The entity that has not been looked at for longest, for a window; and one with a suspicion that can be
-        decided now, or else the one of which most was changed."""
-        oldest = min(self._built, key=lambda entity: (looks[entity].at_ms if entity in looks else 0, entity))
+    def look(self, audits: RollingAudits, changed: Mapping[str, Collection[str]]) -> Counter[str]:
+        """One look, counted before and noted after it; how many records of each entity were compared. An entity that
+        cannot be read makes room for the others."""
+        now, before, looks = clock.now_ms(), audits.looks(), []
+        audits.count_requests(REQUESTS, now)
+        calls = self._org.session.calls
+        for entity, with_window in self._chosen(audits, changed):
+            last = before.get(entity, Look(entity, 0))
+            try:
+                looks.append(self._look_at(last, with_window, sorted(changed.get(entity, ()))[:CHANGED]))
+            except SfcdcError as error:
+                self.failed.append(f"{entity}: {error}")
+                looks.append(replace(last, at_ms=now, up_to_id="", compared=0))
+        audits.note(looks, self._org.session.calls - calls - REQUESTS, now)
+        return Counter({each.entity: each.compared for each in looks})
+
+    def _chosen(self, audits: RollingAudits, changed: Mapping[str, Collection[str]]) -> list[tuple[str, bool]]:
+        """The entity whose last whole pass is the oldest, for a window; and one with a suspicion that can be decided
+        now, or else the one of which most was changed."""
+        looks, ended = audits.looks(), audits.passes_ended()
+        oldest = min(self._built, key=lambda entity: (ended.get(entity, 0), entity))
         decidable = [
             entity
             for entity, each in looks.items()
@@ -126,7 +137,7 @@ class _Auditor:
         beside = next((entity for entity in [*decidable, *busiest] if entity != oldest), None)
         return [(oldest, True)] + ([(beside, False)] if beside else [])
 
-    def look_at(self, before: Look, with_window: bool, changed: Sequence[str]) -> None:
+    def _look_at(self, before: Look, with_window: bool, changed: Sequence[str]) -> Look:
         """Compare the entity's records of a window, those changed, and those under suspicion."""
         entity, channel, now = before.entity, self._built[before.entity], clock.now_ms()
         table = CurrentState.open(self._warehouse, entity)
@@ -134,7 +145,7 @@ class _Auditor:
             (each.describe for each in reversed(self._schemas.of_entity(entity)) if each.describe is not None), None
         )
         if table is None or described is None:
-            return
+            return replace(before, at_ms=now, up_to_id="", compared=0)
         suspected = [each.record_id for each in before.suspicions]
         window, ours, up_to = self._window(table, before.up_to_id) if with_window else (None, [], before.up_to_id)
         found: list[Difference] = []
@@ -150,7 +161,7 @@ class _Auditor:
         found += [each for each in compared.differences if each.record_id not in uncertain]
         suspicions = self._suspicions(before, found, now)
         done = len(set(record_ids) - uncertain)
-        self.looks.append(replace(before, at_ms=now, up_to_id=up_to, compared=done, suspicions=suspicions))
+        return replace(before, at_ms=now, up_to_id=up_to, compared=done, suspicions=suspicions)
 
     def _suspicions(self, before: Look, found: Sequence[Difference], now_ms: int) -> tuple[Suspicion, ...]:
         """What is suspected from now on. What was so at an earlier look that can be decided now is a difference; it
@@ -161,7 +172,7 @@ class _Auditor:
             what, in_org = difference.field or difference.kind, _hash(difference.in_org)
             earlier = known.get((difference.record_id, what, in_org))
             if earlier is not None and self._is_decidable(before.entity, earlier):
-                self.differences.append(difference)
+                self.differences[before.entity, difference.record_id, what] = difference
             kept.append(earlier or Suspicion(difference.record_id, what, in_org, now_ms))
         return tuple(sorted(kept, key=lambda each: each.at_ms)[:MOST_SUSPICIONS])
 
