@@ -91,6 +91,8 @@ class Settings(BaseSettings):
     """How long after its commit in the org an event may be without being in the tables before that is reported."""
     audit_percent: float = Field(default=1.0, ge=0, le=50)
     """The share of the org's daily API requests that the rolling audit may use; 0 switches it off."""
+    alert_webhook: SecretStr | None = None
+    """Address to which failed runs and late entities are posted as JSON, as Slack's incoming webhooks take it."""
     owners: Annotated[tuple[str, ...], NoDecode] = ("team:data-platform",)
     """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
 
@@ -116,6 +118,13 @@ class Settings(BaseSettings):
                     f"{channel!r} is not a channel name; write it as /data/ChangeEvents or /data/AccountChangeEvent"
                 )
         return tuple(dict.fromkeys(value))
+
+    @field_validator("alert_webhook")
+    @classmethod
+    def _web_address(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("https://", "http://")):
+            raise ValueError("is no web address; it begins with https://")
+        return value
 
     @field_validator("owners")
     @classmethod

@@ -26,15 +26,17 @@ from sfcdc_assets.schedules import (
     maintain_every_night,
     sync_every_ten_minutes,
 )
+from sfcdc_assets.sensors.alerts import alert_sensors
 from sfcdc_assets.sensors.channel import build_channel_sensor
 
-CHANNELS = load_settings().channels
+SETTINGS = load_settings()
+CHANNELS = SETTINGS.channels
 
 defs = dg.Definitions(
     assets=[*channel_specs(CHANNELS), build_raw_events(CHANNELS), snapshot, tables, consistent_cuts_spec()],
     asset_checks=[equals_the_org, is_fresh, reads_are_applied, schema_follows_the_org, suspects_are_reconciled],
     jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN],
-    sensors=[build_channel_sensor(channel) for channel in CHANNELS],
+    sensors=[*(build_channel_sensor(channel) for channel in CHANNELS), *alert_sensors(SETTINGS)],
     schedules=[
         sync_every_ten_minutes,
         audit_every_night,

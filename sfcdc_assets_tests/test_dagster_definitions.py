@@ -194,3 +194,19 @@ def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(
     monkeypatch.setenv("SFCDC_PAYLOAD_RETENTION_DAYS", "3")
     assert len(schedule.evaluate_tick(dg.build_schedule_context()).run_requests or []) == 1
     assert schedule.job_name == "drop_payloads"
+
+
+def test_a_bad_setting_is_told_in_one_sentence_by_the_code_location(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", "import sfcdc_assets.definitions"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SFCDC_OWNERS": "nobody in particular"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stderr.splitlines()[-1] == (
+        "sfcdc_assets.errors.SettingsError: SFCDC_OWNERS: 'nobody in particular' is neither an e-mail address nor "
+        "written as team:name. Correct it in the environment or in .env"
+    )

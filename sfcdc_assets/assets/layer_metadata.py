@@ -174,6 +174,7 @@ def current_state_metadata(warehouse: Warehouse, applied: Applied) -> Metadata:
     name = current_state.name_of(report.entity)
     table = CurrentState.open(warehouse, report.entity)
     sample = table.newest_rows(SAMPLE_ROWS) if table else pa.table({})
+    described = _described(warehouse, report.entity)
     return {
         "rows": report.rows,
         "rows_changed": report.inserted + report.updated + report.deleted,
@@ -195,6 +196,7 @@ def current_state_metadata(warehouse: Warehouse, applied: Applied) -> Metadata:
         "bytes_written": report.bytes_written,
         "delta_version": report.version,
         "snapshot": report.snapshot,
+        **({"object": described.label, "object_kind": _kind(described)} if described else {}),
         "schema_changes": "; ".join(map(str, changes_of(report))) or "none",
         **table_metadata(
             warehouse.uri(name),
@@ -203,7 +205,7 @@ def current_state_metadata(warehouse: Warehouse, applied: Applied) -> Metadata:
             report.schema,
             sample,
             column_lineage.of_current_state(report.schema),
-            _described(warehouse, report.entity),
+            described,
         ),
     }
 
@@ -224,6 +226,10 @@ def _described(warehouse: Warehouse, entity: str) -> ObjectDescription | None:
     """What the org calls the object and its fields, as far as it was asked."""
     known = Schemas(warehouse).of_entity(entity)
     return next((schema.describe for schema in reversed(known) if schema.describe is not None), None)
+
+
+def _kind(described: ObjectDescription) -> str:
+    return "custom" if described.custom else "standard"
 
 
 def _lag_of_batch(warehouse: Warehouse, applied: Applied) -> Metadata:
