@@ -7,6 +7,7 @@ import dagster as dg
 from sfcdc_assets.assets.each_entity import chosen
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.landing.lander import LandedOnly, Lander, Poller
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 
@@ -15,8 +16,6 @@ CONCURRENCY_TAG = "sfcdc/concurrency_key"
 
 FIRST_STEPS = {"sync": "land", "snapshot": "choose"}
 """Job -> its step that has the configuration."""
-
-NAME_OF_ENTITIES = "salesforce_entity"
 
 
 class RunRequestConfig(dg.Config):
@@ -65,6 +64,7 @@ def request_of_sensor(job: str, channel: str, landed_through_ms: int) -> dg.RunR
 
 def add_partitions(instance: dg.DagsterInstance, entities: dict[str, str]) -> None:
     """Dagster lists partitions by the keys it was given: those of a run that no sensor asked for are added by it."""
-    known = set(instance.get_dynamic_partitions(NAME_OF_ENTITIES))
+    name = ENTITY.name or ""
+    known = set(instance.get_dynamic_partitions(name))
     if new := [entity for entity in entities if entity not in known]:
-        instance.add_dynamic_partitions(NAME_OF_ENTITIES, new)
+        instance.add_dynamic_partitions(name, new)

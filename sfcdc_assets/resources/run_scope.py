@@ -1,5 +1,6 @@
 """What the steps of one run have in common: connections that stay open from step to step, and values in memory."""
 
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
@@ -22,8 +23,13 @@ class RunScope(dg.ConfigurableResource):
         self._stack = ExitStack()
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close all, last opened first."""
-        self._stack.close()
+        """Close all, last opened first. What fails then fails no run: its work is done, and what is not landed comes
+        again. A run that is interrupted waits for nothing."""
+        try:
+            self._stack.__exit__(*sys.exc_info())
+        except SfcdcError as error:
+            if context.log is not None:
+                context.log.warning(f"A connection could not be closed well: {error}")
 
     def keep(self, opened: AbstractContextManager[T]) -> T:
         """Open it now, close it when the run ends."""
