@@ -127,7 +127,7 @@ def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied) -> Metad
     return metadata
 
 
-def history_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
+def history_metadata(warehouse: Warehouse, report: ApplyReport, described: ObjectDescription | None = None) -> Metadata:
     """How many versions the batch added, and a sample of the superseded ones."""
     table = Table.open(warehouse, history.name_of(report.entity))
     if table is None:
@@ -147,7 +147,7 @@ def history_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
             table.schema,
             sample,
             column_lineage.of_history(table.schema),
-            _described(warehouse, report.entity),
+            described,
         ),
     }
 
@@ -168,13 +168,14 @@ def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
     }
 
 
-def current_state_metadata(warehouse: Warehouse, applied: Applied) -> Metadata:
+def current_state_metadata(
+    warehouse: Warehouse, applied: Applied, described: ObjectDescription | None = None
+) -> Metadata:
     """What a batch did to the table, how far it is, how the run changed its columns, a sample of its newest rows."""
     report = applied.report
     name = current_state.name_of(report.entity)
     table = CurrentState.open(warehouse, report.entity)
     sample = table.newest_rows(SAMPLE_ROWS) if table else pa.table({})
-    described = _described(warehouse, report.entity)
     return {
         "rows": report.rows,
         "rows_changed": report.inserted + report.updated + report.deleted,
@@ -222,7 +223,7 @@ def _fields(warehouse: Warehouse, entity: str) -> list[str]:
     return [field.name for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX) and not is_retired(field)]
 
 
-def _described(warehouse: Warehouse, entity: str) -> ObjectDescription | None:
+def description_of(warehouse: Warehouse, entity: str) -> ObjectDescription | None:
     """What the org calls the object and its fields, as far as it was asked."""
     known = Schemas(warehouse).of_entity(entity)
     return next((schema.describe for schema in reversed(known) if schema.describe is not None), None)

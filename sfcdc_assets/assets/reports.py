@@ -24,6 +24,7 @@ from sfcdc_assets.assets.layer_metadata import (
     channel_observation,
     consistent_cuts_metadata,
     current_state_metadata,
+    description_of,
     gap_reconciliation_metadata,
     history_metadata,
     raw_events_metadata,
@@ -90,12 +91,12 @@ class RunReports(ApplyListener):
         if changes := changes_of(report):
             self.log.info(f"{report.entity}: columns changed: {'; '.join(map(str, changes))}")
         used = {RAW_EVENTS_KEY: report.to_position, SNAPSHOT_KEY: report.snapshot}
-        versions, metadata = data_versions(applied), tables_metadata(self._warehouse, applied)
-        for key in TABLE_KEYS:
-            tags = tags_of_table(self._instance, versions[key], report.entity, used)
-            self._events.append(
-                dg.AssetMaterialization(key, partition=report.entity, metadata=metadata[key], tags=tags)
-            )
+        metadata = tables_metadata(self._warehouse, applied)
+        tags = tags_of_table(self._instance, data_version(applied), report.entity, used)
+        self._events += [
+            dg.AssetMaterialization(key, partition=report.entity, metadata=metadata[key], tags=tags)
+            for key in TABLE_KEYS
+        ]
 
     def cut(self, cut: Cut) -> None:
         """A materialization of the cuts."""
@@ -113,17 +114,18 @@ class _Silent:
 def tables_metadata(warehouse: Warehouse, applied: Applied) -> dict[dg.AssetKey, Metadata]:
     """What is told of each of an entity's tables."""
     report = applied.report
+    described = description_of(warehouse, report.entity)
     return {
         TEXT_FIELDS_KEY: text_fields_metadata(warehouse, report),
         GAP_RECONCILIATION_KEY: gap_reconciliation_metadata(warehouse, applied),
-        CURRENT_STATE_KEY: current_state_metadata(warehouse, applied),
-        HISTORY_KEY: history_metadata(warehouse, report),
+        CURRENT_STATE_KEY: current_state_metadata(warehouse, applied, described),
+        HISTORY_KEY: history_metadata(warehouse, report, described),
     }
 
 
-def data_versions(applied: Applied) -> dict[dg.AssetKey, str]:
-    """The version of the batch's commit point tells the content of the tables that are committed with it."""
-    return dict.fromkeys(TABLE_KEYS, str(applied.report.version))
+def data_version(applied: Applied) -> str:
+    """The version of the batch's commit point tells the content of all tables that are committed with it."""
+    return str(applied.report.version)
 
 
 def raw_events_materializations(

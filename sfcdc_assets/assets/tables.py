@@ -10,7 +10,8 @@ import dagster as dg
 
 from sfcdc_assets.assets.catching_up import catch_up_of_run
 from sfcdc_assets.assets.each_entity import chosen, failure_of_some
-from sfcdc_assets.assets.reports import data_versions, tables_metadata
+from sfcdc_assets.assets.keys import TABLE_KEYS
+from sfcdc_assets.assets.reports import data_version, tables_metadata
 from sfcdc_assets.assets.results import materializations, results
 from sfcdc_assets.assets.specs import table_specs
 from sfcdc_assets.checks.evaluations import evaluations
@@ -58,7 +59,7 @@ def tables(
             else:
                 done[state.entity] = found
     metadata = {entity: tables_metadata(warehouse, applied) for entity, applied in done.items()}
-    versions = {entity: data_versions(applied) for entity, applied in done.items()}
+    versions = {entity: dict.fromkeys(TABLE_KEYS, data_version(applied)) for entity, applied in done.items()}
     yield from evaluations(warehouse, settings)
     if failed:
         yield from materializations(metadata, versions)
