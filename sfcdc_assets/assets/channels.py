@@ -1,4 +1,4 @@
-"""The Salesforce channels as external assets: where the lineage begins. Sensors observe them."""
+"""The Salesforce channels as external assets: where the lineage begins. Sensors report where they stand."""
 
 from __future__ import annotations
 

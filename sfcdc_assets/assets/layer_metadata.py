@@ -31,8 +31,9 @@ from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.table_metadata import SAMPLE_ROWS, Metadata, lag_seconds, table_metadata, timestamp
 
 
-def channel_observation(warehouse: Warehouse, report: LandingReport) -> dg.AssetObservation:
-    """Where a channel stands after a poll; if its place was lost, why, and which time is bridged by reading the org."""
+def channel_materialization(warehouse: Warehouse, report: LandingReport) -> dg.AssetMaterialization:
+    """Where a channel stands after a poll; if its checkpoint was lost, why, and which time is bridged by reading the
+    org. Dagster's graph shows an external asset that was only ever observed as missing."""
     metadata: Metadata = {
         "position": report.position,
         "complete_position": report.complete_position,
@@ -45,7 +46,7 @@ def channel_observation(warehouse: Warehouse, report: LandingReport) -> dg.Asset
         metadata["bridged_to"] = dg.MetadataValue.timestamp(lost.lost_at)
         if lost.last_landed_at:
             metadata["bridged_from"] = dg.MetadataValue.timestamp(lost.last_landed_at)
-    return dg.AssetObservation(channel_key(report.channel), metadata=metadata)
+    return dg.AssetMaterialization(channel_key(report.channel), metadata=metadata)
 
 
 def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str) -> Metadata:

@@ -6,7 +6,7 @@ import dagster as dg
 
 from sfcdc_assets.assets.each_entity import chosen
 from sfcdc_assets.assets.keys import RAW_EVENTS_KEY
-from sfcdc_assets.assets.layer_metadata import channel_observation, raw_events_metadata
+from sfcdc_assets.assets.layer_metadata import channel_materialization, raw_events_metadata
 from sfcdc_assets.assets.reports import raw_events_version
 from sfcdc_assets.assets.results import results
 from sfcdc_assets.assets.specs import raw_events_spec
@@ -29,7 +29,7 @@ def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
     )
     def raw_events(
         context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource
-    ) -> Iterator[dg.MaterializeResult | dg.AssetObservation]:
+    ) -> Iterator[dg.MaterializeResult | dg.AssetMaterialization]:
         """Land all that the channels of the run's entities bring, their other entities' events included."""
         warehouse, settings = lake.warehouse(), load_settings()
         with (
@@ -41,7 +41,7 @@ def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
             reports = {channel: landing.land(channel) for channel in dict.fromkeys(entities.values())}
         for report in reports.values():
             context.log.info(f"{report.channel}: {report.count} events landed, position {report.position}")
-            yield channel_observation(warehouse, report)
+            yield channel_materialization(warehouse, report)
         yield from results(
             context,
             {

@@ -21,7 +21,7 @@ from sfcdc_assets.assets.keys import (
 )
 from sfcdc_assets.assets.layer_metadata import (
     changes_of,
-    channel_observation,
+    channel_materialization,
     consistent_cuts_metadata,
     current_state_metadata,
     description_of,
@@ -42,7 +42,7 @@ from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport
 from sfcdc_assets.table_metadata import SAMPLE_ROWS, Metadata, table_metadata
 
-Event = dg.AssetMaterialization | dg.AssetObservation
+Event = dg.AssetMaterialization
 
 
 class Log(Protocol):
@@ -68,12 +68,12 @@ class RunReports(ApplyListener):
         return events
 
     def drained(self, report: LandingReport) -> None:
-        """An observation of the channel, and a materialization for each entity that events came for."""
+        """A materialization of the channel, and of each entity that events came for."""
         channel = report.channel
         self.log.info(f"{channel}: {report.count} events landed, position {report.position}")
         if report.lost_checkpoint:
             self.log.warning(f"{channel}: checkpoint lost, its entities are read again: {report.lost_checkpoint}")
-        self._events.append(channel_observation(self._warehouse, report))
+        self._events.append(channel_materialization(self._warehouse, report))
         mine = [entity for entity, of in self._entities.items() if of == channel]
         self._events += raw_events_materializations(self._warehouse, report, mine)
 

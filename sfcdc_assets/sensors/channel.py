@@ -12,7 +12,7 @@ from functools import partial
 import dagster as dg
 
 from sfcdc_assets import clock
-from sfcdc_assets.assets.layer_metadata import channel_observation
+from sfcdc_assets.assets.layer_metadata import channel_materialization
 from sfcdc_assets.assets.reports import Event, cut_materialization, raw_events_materializations
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
@@ -102,7 +102,7 @@ def _look(
     added = [ENTITY.build_add_request(new)] if new else []
     events: list[Event] = [
         *raw_events_materializations(warehouse, report, mine),
-        channel_observation(warehouse, report),
+        channel_materialization(warehouse, report),
     ]
     busy = {job: unfinished_run(instance, channel, job) for job in (SYNC.name, SNAPSHOT.name)}
     looked.was_busy = busy[SYNC.name] is not None

@@ -106,7 +106,10 @@ def test_a_run_has_a_step_for_each_entity_with_work_and_plans_nothing_that_it_do
         for event in events_of(synced, run, dg.DagsterEventType.ASSET_MATERIALIZATION)
         if event.asset_key
     }
-    assert told == {(key.path[-1], "Account") for key in TABLE_KEYS} | {("consistent_cuts", None)}
+    assert told == {(key.path[-1], "Account") for key in TABLE_KEYS} | {
+        ("consistent_cuts", None),
+        ("ChangeEvents", None),
+    }
     record = synced.instance.get_run_by_id(run)
     assert record is not None
     assert not [tag for tag in record.tags if "trigger" in tag or "partition" in tag]

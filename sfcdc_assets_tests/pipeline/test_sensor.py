@@ -64,9 +64,11 @@ def test_one_run_is_asked_for_whatever_the_number_of_entities_touched(synced: Em
     assert "the last transaction may not be complete yet" in str(description.skip_message)
     (added,) = description.dynamic_partitions_requests
     assert list(added.partition_keys) == ["Account", "Contact"]
-    assert {event.partition for event in description.asset_events if isinstance(event, dg.AssetMaterialization)} == {
-        "Account",
-        "Contact",
+    told = [event for event in description.asset_events if isinstance(event, dg.AssetMaterialization)]
+    assert {(event.asset_key.path[-1], event.partition) for event in told} == {
+        ("ChangeEvents", None),
+        ("raw_events", "Account"),
+        ("raw_events", "Contact"),
     }
     assert landed(synced) == [1, 2]
     description = tick_when_settled(synced)

@@ -88,7 +88,7 @@ def apply_entities(
     @retry_on_conflict
     def apply_the_rest() -> None:
         rest = [each for each in wanted if isinstance(outcomes.get(each.entity), ConcurrentCommit | None)]
-        for entity, found in _Attempt(warehouse, spark, privacy, run_id).of(rest):
+        for entity, found in _Attempt(warehouse, lambda: spark, privacy, run_id).of(rest):
             outcomes[entity] = found
         for found in outcomes.values():
             if isinstance(found, ConcurrentCommit):
@@ -170,17 +170,21 @@ class Applier:
         return {entity: found for job in self._attempt().jobs(wanted) for entity, found in job}
 
     def _attempt(self) -> _Attempt:
-        return _Attempt(self._warehouse, self._spark(), self._privacy, self._run_id)
+        return _Attempt(self._warehouse, self._spark, self._privacy, self._run_id)
 
 
 class _Attempt:
     """One attempt: tables that entities share are opened once."""
 
-    def __init__(self, warehouse: Warehouse, spark: SparkSession, privacy: Privacy, run_id: str) -> None:
+    def __init__(self, warehouse: Warehouse, spark: Callable[[], SparkSession], privacy: Privacy, run_id: str) -> None:
         self._warehouse = warehouse
-        self._spark = spark
+        self._session = spark
         self._privacy = privacy
         self._run_id = run_id
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        return self._session()
 
     @cached_property
     def _raw_events(self) -> RawEvents:
