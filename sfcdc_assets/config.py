@@ -20,6 +20,7 @@ from sfcdc_assets.setting_names import PREFIX, check_names
 _CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
 DOTENV = ".env"
+_OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 SPARK_CONF = "SFCDC_SPARK_CONF_"
 """Settings that begin so are options of Spark."""
 VISIBILITY_SECONDS = 5.0
@@ -92,13 +93,22 @@ class Settings(BaseSettings):
     """A read of the org after which more than this share and this number of an entity's living rows would be gone is
     not applied until a person accepts it."""
 
+    freshness_minutes: float = Field(default=15.0, gt=0)
+    """How long after its commit in the org an event may be without being in the tables before that is reported."""
+    audit_percent: float = Field(default=1.0, ge=0, le=50)
+    """The share of the org's daily API requests that the rolling audit may use; 0 switches it off."""
+    alert_webhook: SecretStr | None = None
+    """Address to which failed runs and late entities are posted as JSON, as Slack's incoming webhooks take it."""
+    owners: Annotated[tuple[str, ...], NoDecode] = ("team:data-platform",)
+    """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
+
     spark_master: str = "local[*]"
     spark_remote: str | None = None
     """URL of a Spark Connect server (`sc://host:15002`); replaces `spark_master`."""
     spark_standing: Path = Path(".sfcdc/spark.json")
     """Where `sfcdc spark` notes how its Spark is reached; commands and runs use that one while it is there."""
 
-    @field_validator("channels", "entities", "exclude", "hash", mode="before")
+    @field_validator("channels", "entities", "exclude", "hash", "owners", mode="before")
     @classmethod
     def _comma_separated(cls, value: object) -> object:
         if isinstance(value, str):
@@ -116,6 +126,21 @@ class Settings(BaseSettings):
                     f"{channel!r} is not a channel name; write it as /data/ChangeEvents or /data/AccountChangeEvent"
                 )
         return tuple(dict.fromkeys(value))
+
+    @field_validator("alert_webhook")
+    @classmethod
+    def _web_address(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("https://", "http://")):
+            raise ValueError("is no web address; it begins with https://")
+        return value
+
+    @field_validator("owners")
+    @classmethod
+    def _teams_and_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for owner in value:
+            if not _OWNER.fullmatch(owner):
+                raise ValueError(f"{owner!r} is neither an e-mail address nor written as team:name")
+        return value
 
     @field_validator("exclude", "hash")
     @classmethod

@@ -3,40 +3,55 @@
 import dagster as dg
 
 from sfcdc_assets.assets.channels import channel_specs
-from sfcdc_assets.assets.layers import build_layers, consistent_cuts_spec
+from sfcdc_assets.assets.raw_events import build_raw_events
 from sfcdc_assets.assets.snapshot import snapshot
+from sfcdc_assets.assets.specs import consistent_cuts_spec
+from sfcdc_assets.assets.tables import tables
 from sfcdc_assets.checks.drift import equals_the_org
+from sfcdc_assets.checks.freshness import is_fresh
 from sfcdc_assets.checks.refused_reads import reads_are_applied
 from sfcdc_assets.checks.schema import schema_follows_the_org
+from sfcdc_assets.checks.suspects import suspects_are_reconciled
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, DROP_PAYLOADS, MAINTAIN, SNAPSHOT, SYNC
+from sfcdc_assets.jobs import AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN, SNAPSHOT, SYNC
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.resources.run_scope import RunScope, in_memory
 from sfcdc_assets.resources.spark import SparkResource
 from sfcdc_assets.schedules import (
     audit_every_night,
     audit_filtered_every_night,
+    check_every_hour,
     drop_payloads_every_night,
     maintain_every_night,
     sync_every_ten_minutes,
 )
+from sfcdc_assets.sensors.alerts import alert_sensors
 from sfcdc_assets.sensors.channel import build_channel_sensor
 
-CHANNELS = load_settings().channels
+SETTINGS = load_settings()
+CHANNELS = SETTINGS.channels
 
 defs = dg.Definitions(
-    assets=[*channel_specs(CHANNELS), snapshot, build_layers(CHANNELS), consistent_cuts_spec()],
-    asset_checks=[equals_the_org, reads_are_applied, schema_follows_the_org],
-    jobs=[SYNC, SNAPSHOT, AUDIT, DROP_PAYLOADS, MAINTAIN],
-    sensors=[build_channel_sensor(channel) for channel in CHANNELS],
+    assets=[*channel_specs(CHANNELS), build_raw_events(CHANNELS), snapshot, tables, consistent_cuts_spec()],
+    asset_checks=[equals_the_org, is_fresh, reads_are_applied, schema_follows_the_org, suspects_are_reconciled],
+    jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN],
+    sensors=[*(build_channel_sensor(channel) for channel in CHANNELS), *alert_sensors(SETTINGS)],
     schedules=[
         sync_every_ten_minutes,
         audit_every_night,
         audit_filtered_every_night,
+        check_every_hour,
         drop_payloads_every_night,
         maintain_every_night,
     ],
-    resources={"lake": LakeResource(), "org": OrgResource(), "spark": SparkResource()},
+    resources={
+        "lake": LakeResource(),
+        "org": OrgResource(),
+        "spark": SparkResource(),
+        "run_scope": RunScope(),
+        "in_memory": in_memory,
+    },
     # One JVM and one session for a whole run; a process for each step would start one each
     # (docs/dagster-notes.md, "Executors and Spark").
     executor=dg.in_process_executor,

@@ -3,35 +3,28 @@ maintenance."""
 
 import dagster as dg
 
-from sfcdc_assets.assets.run_scope import TRIGGER_TAG
-from sfcdc_assets.checks.drift import AUDIT_STEP
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, DROP_PAYLOADS, MAINTAIN, SYNC
+from sfcdc_assets.jobs import AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN, SYNC
+from sfcdc_assets.jobs.audit import AUDIT_STEP
 from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.partitions import ENTITY
 
-
-@dg.schedule(
+sync_every_ten_minutes = dg.ScheduleDefinition(
     name="sync_every_ten_minutes",
     job=SYNC,
     cron_schedule="*/10 * * * *",
     default_status=dg.DefaultScheduleStatus.STOPPED,
     description="Drains every channel and applies what is new, at fixed times. Switch the channel sensors off with it.",
 )
-def sync_every_ten_minutes(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-    """One run over all entities; of these only those with work are done."""
-    assert ENTITY.name is not None
-    keys = context.instance.get_dynamic_partitions(ENTITY.name)
-    if not keys:
-        return dg.SkipReason("No entity is known yet: run the channel's sensor or `sfcdc sync` once.")
-    tags = {
-        TRIGGER_TAG: "schedule",
-        "dagster/asset_partition_range_start": keys[0],
-        "dagster/asset_partition_range_end": keys[-1],
-    }
-    return dg.RunRequest(tags=tags)
 
+check_every_hour = dg.ScheduleDefinition(
+    name="check_every_hour",
+    job=CHECK,
+    cron_schedule="10 * * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Evaluates the checks also where no event came, and compares records with the org within the hourly "
+    "share of SFCDC_AUDIT_PERCENT. Starts no Spark.",
+)
 
 audit_every_night = dg.ScheduleDefinition(
     name="audit_every_night",

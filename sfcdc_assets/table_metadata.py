@@ -10,32 +10,38 @@ import dagster as dg
 import pyarrow as pa
 
 from sfcdc_assets.pipeline.schemas.column_descriptions import column_description
+from sfcdc_assets.salesforce.object_description import ObjectDescription
 
 Metadata = dict[str, Any]
 
+SAMPLE_ROWS = 10
+"""Rows that a materialization shows."""
 _TAGS = {"salesforce.type": "salesforce_type", "salesforce.large_text": "large_text"}
 
 
 def table_metadata(
     uri: str,
     name: str,
-    rows: int,
+    rows: int | None,
     schema: pa.Schema,
     sample: pa.Table | None = None,
     lineage: dg.TableColumnLineage | None = None,
+    described: ObjectDescription | None = None,
 ) -> Metadata:
-    """Row count, place, columns, where they come from, and a sample of rows, under the keys that Dagster's UI knows
+    """Place, columns, where they come from, and a sample of rows, under the keys that Dagster's UI knows
     (docs/dagster-notes.md, "Metadata keys").
 
+    `rows` are the partition's: `dagster/row_count` would be shown as those of the asset, whichever entity came last.
     The UI shows entries in their order: put what a batch did before them.
     """
     metadata: Metadata = {
-        "dagster/row_count": rows,
         "dagster/table_name": name,
         "dagster/storage_kind": "deltalake",
         "dagster/uri": uri,
-        "dagster/column_schema": dg.TableSchema(columns=[_column(field) for field in schema]),
+        "dagster/column_schema": dg.TableSchema(columns=[_column(field, described) for field in schema]),
     }
+    if rows is not None:
+        metadata["dagster/partition_row_count"] = rows
     if lineage is not None:
         metadata["dagster/column_lineage"] = lineage
     if sample is not None and sample.num_rows:
@@ -69,9 +75,11 @@ def _cell(value: object, width: int) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("\r", " ")
 
 
-def _column(field: pa.Field) -> dg.TableColumn:
+def _column(field: pa.Field, described: ObjectDescription | None) -> dg.TableColumn:
     """A column with what is known of it: the field's type in Salesforce and whether events may bring it as a diff as
-    tags, and in words what it holds."""
+    tags; in words its label and help text in the org, or what else it holds."""
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     tags = {_TAGS[key]: value for key, value in metadata.items() if key in _TAGS}
-    return dg.TableColumn(field.name, str(field.type), description=column_description(field), tags=tags)
+    words = described.words_for(field.name) if described is not None else None
+    description = column_description(field, {field.name: words} if words else {})
+    return dg.TableColumn(field.name, str(field.type), description=description, tags=tags)

@@ -108,13 +108,18 @@ def test_history_and_the_cuts_hang_in_the_graph() -> None:
     )
 
 
-def test_checks_run_in_the_audit_and_are_not_planned_with_every_sync() -> None:
-    planned = {
-        job: {check.name for check in defs.resolve_job_def(job).asset_layer.asset_graph.asset_check_keys}
-        for job in ("sync", "snapshot", "audit")
-    }
-    checks = {"equals_the_org", "reads_are_applied", "schema_follows_the_org"}
-    assert planned == {"sync": set(), "snapshot": set(), "audit": checks}
+@pytest.mark.parametrize("job", ["sync", "snapshot", "audit"])
+def test_what_sensors_and_schedules_launch_plans_neither_assets_nor_checks(job: str) -> None:
+    graph = defs.resolve_job_def(job).asset_layer.asset_graph
+    assert not graph.asset_check_keys
+    assert not graph.executable_asset_keys
+
+
+def test_texts_ledger_state_and_history_are_siblings_over_events_and_snapshots() -> None:
+    graph = defs.resolve_asset_graph()
+    for name in ("text_fields", "gap_reconciliation", "current_state", "history"):
+        above = graph.get(dg.AssetKey(["salesforce", name])).parent_keys
+        assert {key.path[-1] for key in above} == {"raw_events", "snapshot"}
 
 
 def test_the_layers_hang_together_from_the_channel_to_the_tables() -> None:
@@ -189,3 +194,19 @@ def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(
     monkeypatch.setenv("SFCDC_PAYLOAD_RETENTION_DAYS", "3")
     assert len(schedule.evaluate_tick(dg.build_schedule_context()).run_requests or []) == 1
     assert schedule.job_name == "drop_payloads"
+
+
+def test_a_bad_setting_is_told_in_one_sentence_by_the_code_location(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", "import sfcdc_assets.definitions"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SFCDC_OWNERS": "nobody in particular"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stderr.splitlines()[-1] == (
+        "sfcdc_assets.errors.SettingsError: SFCDC_OWNERS: 'nobody in particular' is neither an e-mail address nor "
+        "written as team:name. Correct it in the environment or in .env"
+    )

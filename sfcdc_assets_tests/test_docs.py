@@ -26,6 +26,7 @@ from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.lost_checkpoints import LOST_CHECKPOINTS
 from sfcdc_assets.lake.organization import ORGANIZATION
+from sfcdc_assets.lake.rolling_audits import ROLLING_AUDITS
 from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import READ_OF_COLUMNS
 from sfcdc_assets.state.read_rows import READ_COLUMNS
@@ -71,6 +72,7 @@ SCHEMAS_OF_TABLES = {
     "`organization`": ORGANIZATION,
     "`consistent_cuts`": CONSISTENT_CUTS,
     "`audits`": AUDITS,
+    "`rolling_audits`": ROLLING_AUDITS,
     "`channel_filters`": FILTERS,
 }
 

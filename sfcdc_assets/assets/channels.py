@@ -1,4 +1,4 @@
-"""The Salesforce channels as external assets: where the lineage begins. Sensors observe them."""
+"""The Salesforce channels as external assets: where the lineage begins. Sensors report where they stand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-OWNERS = ["team:data-platform"]
+from sfcdc_assets.config import load_settings
+
+
+def owners() -> list[str]:
+    """Those of every asset, by SFCDC_OWNERS: teams and e-mail addresses."""
+    return list(load_settings().owners)
 
 
 def channel_key(channel: str) -> dg.AssetKey:
@@ -22,7 +27,7 @@ def channel_specs(channels: Sequence[str]) -> list[dg.AssetSpec]:
             description=f"Change events on the Pub/Sub API channel `{channel}`; Salesforce keeps them for 72 hours.",
             group_name="salesforce",
             kinds={"salesforce"},
-            owners=OWNERS,
+            owners=owners(),
         )
         for channel in channels
     ]

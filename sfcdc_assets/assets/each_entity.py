@@ -1,34 +1,64 @@
-"""Entity by entity: one that fails does not stop the others, and fails the run at its end with its name."""
+"""Entities that fail: what is told of them, and where it shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import dagster as dg
+from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
 
-from sfcdc_assets.pipeline.entities import EntityState
-from sfcdc_assets.table_metadata import Metadata
+from sfcdc_assets.errors import SfcdcError
 
 
-def each_entity(
-    context: dg.AssetExecutionContext, states: Iterable[EntityState], work: Callable[[EntityState], None]
-) -> None:
-    """Do the work for each entity; raises `dg.Failure` naming all that failed, after the others are done."""
-    failures: dict[str, Exception] = {}
-    for state in states:
-        try:
-            work(state)
-        except Exception as error:
-            # Whatever stops one entity is raised at the end, with its name.
-            context.log.error(f"{state.entity} failed: {error}", exc_info=error)
-            failures[state.entity] = error
-    if failures:
-        description = "; ".join(f"{entity}: {first_line(error)}" for entity, error in failures.items())
-        raise dg.Failure(
-            f"Failed: {description.removesuffix('.')}. All other entities of this run are done.",
-            metadata={"failed_entities": ", ".join(failures)},
+class UnknownEntity(SfcdcError):
+    """A run names an entity that no configured channel carries."""
+
+    def __init__(self, entity: str, channels: tuple[str, ...]) -> None:
+        self.entity = entity
+        super().__init__(
+            f"{entity}: no configured channel carries it ({', '.join(channels)}). Select it for Change Data Capture in "
+            "the org's Setup, add its channel to SFCDC_CHANNELS, or add it to SFCDC_ENTITIES if that filters."
         )
+
+
+def chosen(known: Mapping[str, str], wanted: Iterable[str], channels: tuple[str, ...]) -> dict[str, str]:
+    """The wanted ones with their channels. Raises `UnknownEntity`."""
+    for entity in wanted:
+        if entity not in known:
+            raise UnknownEntity(entity, channels)
+    return {entity: known[entity] for entity in wanted}
+
+
+def failure_of(entity: str, error: BaseException) -> dg.Failure:
+    """What an entity's own step ends with."""
+    description = first_line(error)
+    if not description.startswith(f"{entity}:"):
+        description = f"{entity}: {description}"
+    return dg.Failure(description, metadata={"failed_entities": entity}, allow_retries=False)
+
+
+def failure_of_some(failures: Mapping[str, BaseException]) -> dg.Failure:
+    """What a step over several entities ends with, after the others are done."""
+    description = "; ".join(f"{entity}: {first_line(error)}" for entity, error in failures.items())
+    return dg.Failure(
+        f"Failed: {description.removesuffix('.')}. All other entities of this run are done.",
+        metadata={"failed_entities": ", ".join(failures)},
+        allow_retries=False,
+    )
+
+
+def mark_as_failed(context: dg.OpExecutionContext, keys: Iterable[dg.AssetKey], entity: str) -> None:
+    """Show the entity's partitions as failed, and no other's, until they are materialized again.
+
+    Dagster shows a partition as failed when a run that planned to materialize it fails without having done so. A job's
+    run plans nothing beforehand, so what was to be done is told here, when it is known that it was not.
+    """
+    step_key = context.get_step_execution_context().step.key
+    for key in keys:
+        planned = AssetMaterializationPlannedData(key, partition=entity)
+        event = DagsterEvent.build_asset_materialization_planned_event(context.job_name, step_key, planned)
+        context.instance.report_dagster_event(event, context.run_id)
 
 
 def first_line(error: BaseException) -> str:
@@ -42,11 +72,3 @@ def first_line(error: BaseException) -> str:
     # The frames are indented; what follows the last of them is the exception.
     ends = [line for before, line in pairwise(lines) if before[0] == " " and line[0] != " "]
     return ends[-1] if ends else lines[0]
-
-
-def log_materialization(
-    context: dg.AssetExecutionContext, key: dg.AssetKey, entity: str, metadata: Metadata, version: int | None = None
-) -> None:
-    """Record one entity's materialization; a run over a range records just the entities that were worked on."""
-    tags = {"dagster/data_version": str(version)} if version is not None else {}
-    context.log_event(dg.AssetMaterialization(asset_key=key, partition=entity, metadata=metadata, tags=tags))

@@ -9,3 +9,6 @@ GAP_RECONCILIATION_KEY = dg.AssetKey(["salesforce", "gap_reconciliation"])
 CURRENT_STATE_KEY = dg.AssetKey(["salesforce", "current_state"])
 HISTORY_KEY = dg.AssetKey(["salesforce", "history"])
 CONSISTENT_CUTS_KEY = dg.AssetKey(["salesforce", "consistent_cuts"])
+
+TABLE_KEYS = (TEXT_FIELDS_KEY, GAP_RECONCILIATION_KEY, CURRENT_STATE_KEY, HISTORY_KEY)
+"""What one reading of an entity's rows and their changes gives, all together."""

@@ -1,4 +1,8 @@
-"""What the layers' materializations tell."""
+"""What the materializations tell: what a batch did in figures that can be plotted, then the table.
+
+A figure has one name in every layer: `rows`, `rows_changed`, `lag_seconds`, `suspect_records`, `events`,
+`api_requests`, `seconds`.
+"""
 
 from collections.abc import Sequence
 
@@ -16,19 +20,20 @@ from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport
+from sfcdc_assets.pipeline.catch_up import Applied
 from sfcdc_assets.pipeline.landing.land import LandingReport
-from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport
-from sfcdc_assets.pipeline.schemas.schema_changes import SchemaChange, is_retired
-from sfcdc_assets.table_metadata import Metadata, lag_seconds, table_metadata, timestamp
-
-SAMPLE_ROWS = 5
+from sfcdc_assets.pipeline.schemas.schema_changes import SchemaChange, is_retired, schema_changes
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.table_metadata import SAMPLE_ROWS, Metadata, lag_seconds, table_metadata, timestamp
 
 
-def channel_observation(warehouse: Warehouse, report: LandingReport) -> dg.AssetObservation:
-    """Where a channel stands after a poll; if its place was lost, why, and which time is bridged by reading the org."""
+def channel_materialization(warehouse: Warehouse, report: LandingReport) -> dg.AssetMaterialization:
+    """Where a channel stands after a poll; if its checkpoint was lost, why, and which time is bridged by reading the
+    org. Dagster's graph shows an external asset that was only ever observed as missing."""
     metadata: Metadata = {
         "position": report.position,
         "complete_position": report.complete_position,
@@ -41,25 +46,28 @@ def channel_observation(warehouse: Warehouse, report: LandingReport) -> dg.Asset
         metadata["bridged_to"] = dg.MetadataValue.timestamp(lost.lost_at)
         if lost.last_landed_at:
             metadata["bridged_from"] = dg.MetadataValue.timestamp(lost.last_landed_at)
-    return dg.AssetObservation(channel_key(report.channel), metadata=metadata)
+    return dg.AssetMaterialization(channel_key(report.channel), metadata=metadata)
 
 
 def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str) -> Metadata:
     """What a poll brought for one entity, and the newest of its events (without payloads)."""
     events = RawEvents.open(warehouse)
     newest = events.newest(entity, report.channel, SAMPLE_ROWS)
+    landed = report.events.get(entity, 0)
+    rows = events.count(entity)
     return {
         "channel": report.channel,
-        "events_landed": report.events.get(entity, 0),
+        "events_landed": landed,
+        "rows": rows,
         "events_quarantined_in_channel": report.quarantined,
         "position": report.position,
         "complete_position": report.complete_position,
         "transaction_open": not report.is_complete,
-        **_lag(newest["commit_timestamp"] if newest.num_rows else None),
+        **(_lag(newest["commit_timestamp"], clock.now_ms()) if landed and newest.num_rows else {}),
         **table_metadata(
             warehouse.uri(raw_events.NAME),
             raw_events.NAME,
-            events.count(entity),
+            rows,
             events.table.schema,
             newest,
             column_lineage.of_raw_events(report.channel, entity, _fields(warehouse, entity)),
@@ -72,30 +80,34 @@ def text_fields_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
     table = text_fields.open_or_create(warehouse, report.entity).table
     sample = table.head(f"position <= {report.to_position}", SAMPLE_ROWS)
     name = text_fields.name_of(report.entity)
+    rows = table.count()
     return {
         "values_added": report.texts,
+        "rows": rows,
         "to_position": report.to_position,
-        **table_metadata(
-            warehouse.uri(name), name, table.count(), table.schema, sample, column_lineage.of_text_fields()
-        ),
+        "delta_version": table.version,
+        **table_metadata(warehouse.uri(name), name, rows, table.schema, sample, column_lineage.of_text_fields()),
     }
 
 
-def gap_reconciliation_metadata(
-    warehouse: Warehouse, report: ApplyReport, read: ReadBackReport | None, healed_after_seconds: float | None
-) -> Metadata:
+def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied) -> Metadata:
     """Doubts opened, healed and still open, and what the healing cost."""
+    report, read = applied.report, applied.read
     table = Ledger.open_or_create(warehouse, report.entity).table
     name = gap_reconciliation.name_of(report.entity)
+    rows = table.count()
     metadata: Metadata = {
+        "suspect_records": sum(report.open_doubts.values()),
         "doubts_opened": dict(report.doubts_opened),
         "doubts_healed": report.doubts_healed,
         "doubts_open": dict(report.open_doubts),
         "changes_waiting": report.waiting,
+        "rows": rows,
+        "delta_version": table.version,
         **table_metadata(
             warehouse.uri(name),
             name,
-            table.count(),
+            rows,
             table.schema,
             table.head("status = 'open'", SAMPLE_ROWS),
             column_lineage.of_gap_reconciliation(),
@@ -111,23 +123,32 @@ def gap_reconciliation_metadata(
             metadata["records_that_cannot_be_read"] = read.refused
         if read.error:
             metadata["read_back_failed"] = read.error
-    if healed_after_seconds is not None:
-        metadata["seconds_to_heal"] = round(healed_after_seconds, 1)
+    if applied.healed_after is not None:
+        metadata["seconds_to_heal"] = round(applied.healed_after, 1)
     return metadata
 
 
-def history_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
+def history_metadata(warehouse: Warehouse, report: ApplyReport, described: ObjectDescription | None = None) -> Metadata:
     """How many versions the batch added, and a sample of the superseded ones."""
     table = Table.open(warehouse, history.name_of(report.entity))
     if table is None:
         return {}
     sample = table.head(f"_superseded_at <= {report.to_position}", SAMPLE_ROWS)
     name = history.name_of(report.entity)
+    rows = table.count()
     return {
         "versions_added": report.versions,
+        "rows": rows,
         "to_position": report.to_position,
+        "delta_version": table.version,
         **table_metadata(
-            warehouse.uri(name), name, table.count(), table.schema, sample, column_lineage.of_history(table.schema)
+            warehouse.uri(name),
+            name,
+            rows,
+            table.schema,
+            sample,
+            column_lineage.of_history(table.schema),
+            described,
         ),
     }
 
@@ -143,20 +164,30 @@ def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
         "position": cut.position,
         "commit_timestamp": str(cut.commit_timestamp),
         "tables": dict(cut.tables),
-        **table_metadata(uri, consistent_cuts.NAME, table.count(), table.schema),
+        "dagster/row_count": table.count(),
+        **table_metadata(uri, consistent_cuts.NAME, None, table.schema),
     }
 
 
-def current_state_metadata(warehouse: Warehouse, report: ApplyReport, changes: Sequence[SchemaChange] = ()) -> Metadata:
+def current_state_metadata(
+    warehouse: Warehouse, applied: Applied, described: ObjectDescription | None = None
+) -> Metadata:
     """What a batch did to the table, how far it is, how the run changed its columns, a sample of its newest rows."""
+    report = applied.report
     name = current_state.name_of(report.entity)
     table = CurrentState.open(warehouse, report.entity)
     sample = table.newest_rows(SAMPLE_ROWS) if table else pa.table({})
     return {
+        "rows": report.rows,
+        "rows_changed": report.inserted + report.updated + report.deleted,
+        **_lag_of_batch(warehouse, applied),
+        "suspect_records": sum(report.open_doubts.values()),
+        "events": report.events,
+        "api_requests": applied.read.calls if applied.read else 0,
+        "seconds": round(report.seconds, 3),
         "channel": report.channel,
         "from_position": report.from_position,
         "to_position": report.to_position,
-        "events": report.events,
         "duplicates": report.duplicates,
         "inserted": report.inserted,
         "updated": report.updated,
@@ -167,9 +198,8 @@ def current_state_metadata(warehouse: Warehouse, report: ApplyReport, changes: S
         "bytes_written": report.bytes_written,
         "delta_version": report.version,
         "snapshot": report.snapshot,
-        **_lag(sample["_commit_timestamp"] if sample.num_rows else None),
-        "seconds": round(report.seconds, 3),
-        "schema_changes": "; ".join(map(str, changes)) or "none",
+        **({"object": described.label, "object_kind": _kind(described)} if described else {}),
+        "schema_changes": "; ".join(map(str, changes_of(report))) or "none",
         **table_metadata(
             warehouse.uri(name),
             name,
@@ -177,8 +207,14 @@ def current_state_metadata(warehouse: Warehouse, report: ApplyReport, changes: S
             report.schema,
             sample,
             column_lineage.of_current_state(report.schema),
+            described,
         ),
     }
+
+
+def changes_of(report: ApplyReport) -> Sequence[SchemaChange]:
+    """How a run has changed the columns of an entity's table."""
+    return schema_changes(report.schema_before, report.schema)
 
 
 def _fields(warehouse: Warehouse, entity: str) -> list[str]:
@@ -188,7 +224,27 @@ def _fields(warehouse: Warehouse, entity: str) -> list[str]:
     return [field.name for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX) and not is_retired(field)]
 
 
-def _lag(committed: pa.ChunkedArray | None) -> Metadata:
-    """Seconds from the newest of these commits to now."""
-    newest = None if committed is None else pc.max(committed).as_py()
-    return dict(lag_seconds(newest, clock.now_ms()))
+def description_of(warehouse: Warehouse, entity: str) -> ObjectDescription | None:
+    """What the org calls the object and its fields, as far as it was asked."""
+    known = Schemas(warehouse).of_entity(entity)
+    return next((schema.describe for schema in reversed(known) if schema.describe is not None), None)
+
+
+def _kind(described: ObjectDescription) -> str:
+    return "custom" if described.custom else "standard"
+
+
+def _lag_of_batch(warehouse: Warehouse, applied: Applied) -> Metadata:
+    """Seconds from the commit in the org of the newest event of a batch to its being visible in the table; nothing for
+    a batch without events."""
+    report = applied.report
+    if not report.events:
+        return {}
+    committed = RawEvents.open(warehouse).headers(
+        report.entity, report.channel, ["commit_timestamp"], after=report.from_position, up_to=report.to_position
+    )
+    return _lag(committed["commit_timestamp"], applied.applied_at)
+
+
+def _lag(committed: pa.ChunkedArray, now_ms: int) -> Metadata:
+    return dict(lag_seconds(pc.max(committed).as_py(), now_ms))

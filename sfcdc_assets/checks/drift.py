@@ -1,62 +1,105 @@
-"""The drift audit as an asset check of `current_state`."""
+"""Whether the tables equal the org, as an asset check of `current_state`.
 
-import math
+It reports and changes no table that it is about. What a job's run finds, the job hands on to the next read-back.
+"""
+
+from collections.abc import Sequence
 
 import dagster as dg
 
-from sfcdc_assets import clock
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.pipeline.audits.audit import audit
-from sfcdc_assets.pipeline.audits.verify import open_drift_doubts
-from sfcdc_assets.pipeline.entities import entity_channels, entity_states
-from sfcdc_assets.pipeline.landing.lander import Poller
-from sfcdc_assets.pipeline.landing.patience import POLL
+from sfcdc_assets.config import Settings, load_settings
+from sfcdc_assets.lake.gap_reconciliation import LAYER, Ledger
+from sfcdc_assets.lake.rolling_audits import RollingAudits
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.audits.rolling import RollingReport, look
+from sfcdc_assets.pipeline.audits.verify import VerifyReport
+from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.state.doubt import Doubt
 
-
-class AuditConfig(dg.Config):
-    """How much an audit may cost."""
-
-    budget: int = 1000
-    """API requests; parts of entities that do not fit are named in the result and come first the next day."""
-    entities: list[str] = []  # noqa: RUF012 - a field of a Dagster config
-    """Only these; all when empty."""
+NAME = "equals_the_org"
 
 
 @dg.asset_check(
     asset=CURRENT_STATE_KEY,
-    name="equals_the_org",
-    description="Reads the org by Bulk API 2.0 and compares it with the tables: record sets and every value. What "
-    "differs gets a doubt and is read back by the next run; hard deletes, which raise no event, are found this way.",
+    name=NAME,
+    description="Compares records with the org, field by field, within SFCDC_AUDIT_PERCENT of the org's daily API "
+    "requests: each run those that it changed and those that were not looked at for longest. Fails for what differs "
+    "until it is read back; hard deletes, which raise no event, are found this way. The job `audit` compares all.",
 )
-def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
-    """Passed when every compared record equals the org. Entities without a table yet are left out and named."""
+def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
+    """Passed when nothing is known to differ from the org."""
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect(warehouse) as connected:
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-        if config.entities:
-            known = {entity: channel for entity, channel in known.items() if entity in config.entities}
-        built = {
-            state.entity
-            for state in entity_states(warehouse, known)
-            if state.snapshot_applied and not state.channel_changed
-        }
-        chosen = {entity: known[entity] for entity in known if entity in built}
-        with Poller(warehouse, connected, math.inf, POLL) as lander:
-            # Other runs bring the tables up to date meanwhile, if any do; this one has no Spark.
-            reports = audit(
-                warehouse,
-                connected,
-                chosen,
-                config.budget,
-                lander=lander,
-                visibility_seconds=settings.visibility_seconds,
-                rounds=1,
-            )
-    now_ms = clock.now_ms()
-    opened = {report.entity: open_drift_doubts(warehouse, report, now_ms) for report in reports}
+        states = auditable(entity_states(warehouse, known))
+        built = {state.entity: state.channel for state in states}
+        report = look(warehouse, connected, built, {}, {}, settings.audit_percent)
+    return result_of_look(warehouse, report, list(known))
+
+
+def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
+    """The check's result without asking the org: whether all that was found to differ is read back."""
+    waiting = {entity: _drifted(warehouse, entity) for entity in warehouse.entities(LAYER)}
+    looks = RollingAudits(warehouse).looks().values()
+    newest = max((each.at_ms for each in looks), default=0)
+    return dg.AssetCheckResult(
+        passed=not any(waiting.values()),
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={
+            "compared_now": "nothing",
+            **({"compared_last": dg.MetadataValue.timestamp(newest / 1000)} if newest else {}),
+            "not_read_back_yet": sum(waiting.values()),
+            "to_be_looked_at_again": sum(len(each.suspicions) for each in looks),
+        },
+    )
+
+
+def auditable(states: Sequence[EntityState]) -> list[EntityState]:
+    """Those whose tables have all that is complete of the stream: only these can be compared."""
+    return [
+        state
+        for state in states
+        if state.snapshot_applied
+        and not state.lacks_snapshot
+        and not state.pending_reads
+        and not state.has_events_up_to(state.complete)
+    ]
+
+
+def result_of_look(warehouse: Warehouse, report: RollingReport, entities: Sequence[str]) -> dg.AssetCheckResult:
+    """Passed when nothing differs for sure, and nothing that did still waits to be read back."""
+    waiting = {entity: _drifted(warehouse, entity) for entity in entities}
+    found = [str(each) for each in report.differences]
+    compared = ", ".join(f"{count} of {entity}" for entity, count in report.compared.items())
+    return dg.AssetCheckResult(
+        passed=not found and not any(waiting.values()),
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={
+            "compared_now": compared or f"nothing: {report.budget.why_not or 'no entity is up to date'}",
+            "records_compared": sum(report.compared.values()),
+            "differences": len(found),
+            "first_differences": found[:20],
+            "not_read_back_yet": sum(waiting.values()),
+            "to_be_looked_at_again": report.suspicions,
+            "api_requests": report.requests,
+            "api_requests_in_24_hours": report.budget.spent,
+            "api_requests_allowed_a_day": report.budget.a_day,
+            **({"days_to_compare_all": round(report.days_for_all, 2)} if report.days_for_all is not None else {}),
+            **({"not_compared": report.failed} if report.failed else {}),
+        },
+    )
+
+
+def _drifted(warehouse: Warehouse, entity: str) -> int:
+    ledger = Ledger.open(warehouse, entity)
+    return sum(doubt.reason == Doubt.DRIFT for doubt in ledger.open_doubts()) if ledger else 0
+
+
+def result_of_audit(reports: Sequence[VerifyReport], not_built: Sequence[str]) -> dg.AssetCheckResult:
+    """Passed when every compared record equals the org. Entities without a table yet are left out and named."""
     lines = [
         "| entity | org | table | compared | changed meanwhile | in doubt | different | parts read | skipped "
         "| API requests |",
@@ -93,12 +136,7 @@ def equals_the_org(config: AuditConfig, lake: LakeResource, org: OrgResource) ->
             "differences": len(differences),
             "first_differences": differences[:20],
             "not_audited": refused,
-            "doubts_opened": sum(opened.values()),
-            "not_built_yet": [entity for entity in known if entity not in built],
+            "not_built_yet": list(not_built),
             "api_requests": sum(report.calls for report in reports),
         },
     )
-
-
-AUDIT_STEP = equals_the_org.op.name
-"""The check's step in a job, which its configuration is for."""

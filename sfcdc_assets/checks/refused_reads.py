@@ -3,7 +3,7 @@
 import dagster as dg
 
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads, sentences
 from sfcdc_assets.resources.lake import LakeResource
@@ -19,20 +19,12 @@ NAME = "reads_are_applied"
 )
 def reads_are_applied(lake: LakeResource) -> dg.AssetCheckResult:
     """Passed when no read was refused."""
-    return _checked(lake.warehouse())
+    return checked(lake.warehouse(), load_settings())
 
 
-def report_refused_reads(instance: dg.DagsterInstance, warehouse: Warehouse) -> None:
-    """Evaluate it for a run that met one or ended one. It goes to the instance: what a step has logged and not yielded
-    is lost when the step fails, as it does here."""
-    result = _checked(warehouse)
-    instance.report_runless_asset_event(
-        dg.AssetCheckEvaluation(CURRENT_STATE_KEY, NAME, result.passed, result.metadata, severity=result.severity)
-    )
-
-
-def _checked(warehouse: Warehouse) -> dg.AssetCheckResult:
-    refused = refused_reads(warehouse, load_settings().entities or None)
+def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
+    """The check's result now."""
+    refused = refused_reads(warehouse, settings.entities or None)
     return dg.AssetCheckResult(
         passed=not refused,
         severity=dg.AssetCheckSeverity.ERROR,

@@ -7,36 +7,31 @@ import dagster as dg
 
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.change_events.privacy import Privacy
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.lake import current_state
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.schemas.schema_audit import NEWS, SchemaAudit, audit_schema
 from sfcdc_assets.resources.lake import LakeResource
 
+NAME = "schema_follows_the_org"
+
 
 @dg.asset_check(
     asset=CURRENT_STATE_KEY,
-    name="schema_follows_the_org",
+    name=NAME,
     description="Compares the columns of each table with the fields that the newest event schema and describe tell: "
     "it fails where a field has no column, or one of another type, an hour after the schema was seen. New, retired and "
     "retyped columns are told and fail nothing. Reads no rows and asks nothing of the org.",
 )
 def schema_follows_the_org(lake: LakeResource) -> dg.AssetCheckResult:
     """Passed when every readable field that events carry has a column of its type, in every table."""
-    return _checked(lake.warehouse())
+    return checked(lake.warehouse(), load_settings())
 
 
-def schema_check_evaluation(warehouse: Warehouse) -> dg.AssetCheckEvaluation:
-    """The same as an event, for a run that has changed columns."""
-    result = _checked(warehouse)
-    return dg.AssetCheckEvaluation(
-        CURRENT_STATE_KEY, "schema_follows_the_org", result.passed, result.metadata, severity=result.severity
-    )
-
-
-def _checked(warehouse: Warehouse) -> dg.AssetCheckResult:
-    schemas, privacy, now = Schemas(warehouse), Privacy.of(load_settings()), datetime.now(UTC)
+def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
+    """The check's result now."""
+    schemas, privacy, now = Schemas(warehouse), Privacy.of(settings), datetime.now(UTC)
     entities = warehouse.entities(current_state.LAYER)
     audited = [audit_schema(warehouse, schemas, privacy, entity, now) for entity in entities]
     return _result([audit for audit in audited if audit is not None], now)

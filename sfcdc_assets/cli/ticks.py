@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import dagster as dg
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
 from sfcdc_assets import clock
-from sfcdc_assets.assets.run_scope import FOLLOW_SECONDS_TAG
 from sfcdc_assets.cli.first_reading import check_ready
 from sfcdc_assets.cli.lost_runs import cancel_run
 from sfcdc_assets.cli.stopping import before_stopping
@@ -22,6 +22,7 @@ from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
+from sfcdc_assets.jobs.request import without_following
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
@@ -165,7 +166,7 @@ def tick_and_run(
     for request in result.run_requests or ():
         job = defs.resolve_job_def(request.job_name or "")
         # Nobody lands while the run is at work.
-        run = _run(instance, job, {name: value for name, value in request.tags.items() if name != FOLLOW_SECONDS_TAG})
+        run = _run(instance, job, request.tags, without_following(job.name, request.run_config))
         jobs.append(job.name)
         if not run.success:
             failures.append(RunFailed(job.name, run.run_id, _reason(run)))
@@ -173,7 +174,12 @@ def tick_and_run(
     return TickOutcome(channel, str(said), tuple(jobs), tuple(failures), owes_cut)
 
 
-def _run(instance: dg.DagsterInstance, job: dg.JobDefinition, tags: Mapping[str, str]) -> ExecuteInProcessResult:
+def _run(
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
+    tags: Mapping[str, str],
+    config: Mapping[str, Any] | None = None,
+) -> ExecuteInProcessResult:
     run_id = str(uuid.uuid4())
     with before_stopping(lambda: cancel_run(instance, run_id)):
         return job.execute_in_process(
@@ -181,7 +187,7 @@ def _run(instance: dg.DagsterInstance, job: dg.JobDefinition, tags: Mapping[str,
             run_id=run_id,
             tags=tags,
             raise_on_error=False,
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            run_config={**(config or {}), "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )
 
 
@@ -191,12 +197,14 @@ def _done(jobs: list[str], failures: list[RunFailed]) -> str:
 
 
 def _reason(run: ExecuteInProcessResult) -> str:
-    for event in run.all_events:
-        if event.is_step_failure:
-            data = event.step_failure_data
-            if data.user_failure_data is not None and data.user_failure_data.description:
-                return str(data.user_failure_data.description)
-            if data.error is not None:
-                inner = data.error.cause or data.error
-                return inner.message.strip()
+    """What failed: the entities whose own steps did, or else the first step."""
+    failed = [event.step_failure_data for event in run.all_events if event.is_step_failure]
+    of_entities = [data.user_failure_data for data in failed if data.user_failure_data is not None]
+    descriptions = [str(data.description).removesuffix(".") for data in of_entities if data.description]
+    if descriptions:
+        return f"Failed: {'; '.join(descriptions)}. All other entities of this run are done."
+    for data in failed:
+        if data.error is not None:
+            inner = data.error.cause or data.error
+            return inner.message.strip()
     return "Its log has no step failure; look at it in the Dagster UI."

@@ -107,12 +107,15 @@ class CurrentState:
         yield IdWindow(lower, None)
 
     def newest_rows(self, count: int) -> pa.Table:
-        """The rows with the highest `_position`, a sample of what changed last."""
-        files = self.table.files()
-        if not files:
+        """About the `count` rows with the highest `_position`: a sample of what changed last."""
+        highest = sorted((file.statistics["max._position"] for file in self.table.files()), reverse=True)
+        known = [position for position in highest if position is not None]
+        if not known:
             return self.schema.empty_table()
-        newest = max(file.statistics["max._position"] for file in files)
-        return self.table.head(f"_position = {newest}", count)
+        if len(known) < count:  # few files: their positions are read
+            positions = pc.unique(self.table.scan(["_position"], "_position is not null")["_position"])
+            known = sorted(positions.to_pylist(), reverse=True)
+        return self.table.head(f"_position >= {known[min(count, len(known)) - 1]}", count)
 
     @property
     def schema(self) -> pa.Schema:

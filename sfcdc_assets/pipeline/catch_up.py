@@ -1,22 +1,22 @@
 """Catch up: drain the channels, bring each entity up to date, read back what is in doubt, note the cut.
 
-The order of a run's steps, without a scheduler: a run under Dagster and a test that replays lives of an org are the
-same but for who is told.
+The order of a run's steps, without a scheduler. A run under Dagster has an op for each of these functions; `run` calls
+them one after another, as the tests do that replay an org's history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from sfcdc_assets import clock
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.outcome import outcome_of
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply
+from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, Prepared, ToApply
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
+from sfcdc_assets.pipeline.applying.two_batches import told_as_one
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.following import Following
 from sfcdc_assets.pipeline.landing.land import LandingReport
@@ -33,17 +33,14 @@ ROUNDS = 4
 IDLE_DESCRIBE_MS = 86_400_000
 """How often an object without changes is described: its fields may change all the same."""
 
-ApplyAll = Callable[[Sequence[ToApply]], Mapping[str, ApplyReport | Exception]]
-"""Applies events of entities, each up to a position; the report of each, or what it failed with."""
-EachEntity = Callable[[Iterable[EntityState], Callable[[EntityState], None]], None]
-"""Does a work for each entity; decides what becomes of those that fail."""
-
 
 @dataclass(frozen=True)
-class _Worked:
-    """What was done for an entity; `healed_after`: the age in seconds of the oldest doubt that was read back."""
+class Applied:
+    """What was done for an entity. `applied_at`: when its first batch of the round was committed (epoch ms);
+    `healed_after`: the age in seconds of the oldest doubt that was read back."""
 
     report: ApplyReport
+    applied_at: int
     read: ReadBackReport | None = None
     healed_after: float | None = None
 
@@ -54,13 +51,13 @@ class _Worked:
 
 
 class ApplyListener:
-    """Who is told of each step. This one keeps it to itself."""
+    """Who is told of each step. The default does nothing."""
 
     def drained(self, report: LandingReport) -> None:
         """A channel was drained."""
 
-    def brought_up_to_date(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
-        """An entity was; `healed_after`: the age in seconds of the oldest doubt that was read back, if any was."""
+    def brought_up_to_date(self, applied: Applied) -> None:
+        """An entity was."""
 
     def cut(self, cut: Cut) -> None:
         """The run reached a new cut."""
@@ -79,14 +76,12 @@ class CatchUp:
         lander: Lander,
         entities: Mapping[str, str],
         known: Mapping[str, str],
-        apply: ApplyAll,
+        applier: Applier,
         listener: ApplyListener,
-        each_entity: EachEntity,
         *,
         every_entity: bool,
         visibility_seconds: float,
         describe_seconds: float,
-        following: Following | None = None,
         clock_ms: Callable[[], int] = clock.now_ms,
         sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
@@ -94,9 +89,8 @@ class CatchUp:
         self._org = org
         self._entities = dict(entities)
         self._known = dict(known)
-        self._apply = apply
+        self._applier = applier
         self._listener = listener
-        self._each_entity = each_entity
         self._every_entity = every_entity
         self._lag_ms = longest_lag_ms(visibility_seconds)
         self._describe_ms = int(describe_seconds * 1000)
@@ -106,65 +100,95 @@ class CatchUp:
         self._watermarks = Watermarks(warehouse, lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
-        self._following = following
+        self._not_described: dict[str, Exception] = {}
+        """Entity -> why describing it failed in this round."""
 
     def run(self) -> None:
-        """Do it, and go on with what is landed meanwhile as long as `following` says. Raises what a drain raises, and
-        what `each_entity` makes of an entity that failed."""
-        self._catch_up()
-        while self._following and self._following.has_more(
-            {of: position for of, (position, _) in self._drained.items()}
-        ):
-            self._catch_up()
+        """All of it, in order. Raises what a drain raises and, when the others are done, what stopped an entity."""
+        states = self.land()
+        self.finish(self._round(states))
 
-    def _catch_up(self) -> None:
-        """Apply what is landed.
-
-        A row read back may be ahead of what was drained before, so the stream is drained once more after a reading.
-        """
-        for _ in range(ROUNDS):
-            self._drain()
-            failed = self._follow_describes(self._entities, max(self._describe_ms, IDLE_DESCRIBE_MS))
-            states = entity_states(self._warehouse, self._entities, self._clock_ms(), self._org.privacy)
-            worked_on = [state for state in states if state.has_work or self._every_entity or state.entity in failed]
-            worked = self._worked(worked_on, failed)
-            self._each_entity(worked_on, partial(self._tell, worked))
-            if not any(isinstance(each, _Worked) and each.has_read for each in worked.values()):
-                break
-        self._note_cuts()
-
-    def _drain(self) -> None:
+    def land(self) -> list[EntityState]:
+        """Drain the channels; the entities that are to be worked on."""
         for channel in dict.fromkeys(self._entities.values()):
             report = self._lander.land(channel)
             self._drained[channel] = (report.complete_position, report.complete_through_ms)
             self._listener.drained(report)
+        self._not_described = self._follow_describes(self._entities, max(self._describe_ms, IDLE_DESCRIBE_MS))
+        states = entity_states(self._warehouse, self._entities, self._clock_ms(), self._org.privacy)
+        return [
+            state for state in states if state.has_work or self._every_entity or state.entity in self._not_described
+        ]
 
-    def _worked(
-        self, states: Sequence[EntityState], failed: Mapping[str, Exception]
-    ) -> Mapping[str, _Worked | Exception]:
-        """Bring all of them up to date; what became of each. `failed`: what some failed with already."""
-        failed = {**failed, **self._follow_describes([state.entity for state in states], self._describe_ms)}
-        found: dict[str, _Worked | Exception] = dict(failed)
-        for entity, report in self._applied([state for state in states if state.entity not in failed]).items():
-            found[entity] = report if isinstance(report, Exception) else outcome_of(self._read_back, report)
-        again = [state for state in states if isinstance(of := found[state.entity], _Worked) and of.has_read]
-        for entity, report in self._applied(again).items():
-            before = found[entity]
-            assert isinstance(before, _Worked), entity
-            found[entity] = report if isinstance(report, Exception) else replace(before, report=report)
-        return found
+    def prepare(self, states: Sequence[EntityState]) -> Mapping[str, Prepared | Exception]:
+        """Do what entities share, and commit nothing; each entity's part, or what it failed with. Raises what stops all
+        of them: a Spark that does not start, for one."""
+        failed = {**self._not_described, **self._follow_describes([s.entity for s in states], self._describe_ms)}
+        self._not_described = {}
+        wanted = [self._wanted(state) for state in states if state.entity not in failed]
+        return {
+            **{state.entity: failed[state.entity] for state in states if state.entity in failed},
+            **self._applier.prepare(wanted),
+        }
 
-    def _applied(self, states: Sequence[EntityState]) -> Mapping[str, ApplyReport | Exception]:
-        if not states:
-            return {}
-        wanted = [ToApply(state.entity, state.channel, self._drained[state.channel][0]) for state in states]
-        found = outcome_of(self._apply, wanted)
-        # What keeps all of them from being applied: a Spark that does not start, for one.
-        return dict.fromkeys([each.entity for each in wanted], found) if isinstance(found, Exception) else found
+    def bring_up_to_date(self, state: EntityState, prepared: Prepared | Exception) -> Applied:
+        """Commit an entity's part, read back its records in doubt, and apply what was read. Raises what stops it."""
+        wanted = self._wanted(state)
+        report = self._applier.commit(wanted, prepared)
+        applied = self._read_back(Applied(report, self._clock_ms()))
+        if applied.has_read:
+            applied = replace(applied, report=told_as_one(report, self._applier.apply(wanted)))
+        self._listener.brought_up_to_date(applied)
+        return applied
 
-    def _read_back(self, report: ApplyReport) -> _Worked:
+    def finish(self, done: Iterable[Applied]) -> None:
+        """What comes after the entities: more rounds as long as records are read back, then the cuts.
+
+        A row read back may be ahead of what was drained before, so the stream is drained once more after a reading.
+        """
+        for _ in range(ROUNDS - 1):
+            if not any(each.has_read for each in done):
+                break
+            done = self._round(self.land())
+        for channel, (position, through_ms) in self._drained.items():
+            noted = note_cut(self._warehouse, self._known, channel, position, through_ms, self._clock_ms())
+            if noted.cut is not None:
+                self._listener.cut(noted.cut)
+
+    def follow(self, following: Following) -> Iterator[tuple[str, Exception]]:
+        """Go on with what is landed meanwhile, as long as `following` says; entities that fail, with the reason, of
+        which the first round with one is the last. Raises what a drain raises."""
+        while following.has_more({of: position for of, (position, _) in self._drained.items()}):
+            found = self._outcomes(self.land())
+            self.finish(each for each in found.values() if isinstance(each, Applied))
+            failed = [(entity, each) for entity, each in found.items() if isinstance(each, Exception)]
+            if failed:
+                yield from failed
+                return
+
+    @property
+    def told_until_ms(self) -> Mapping[str, int]:
+        """Channel -> the time (epoch ms) before which all that the org committed has landed and is complete."""
+        return {channel: through_ms for channel, (_, through_ms) in self._drained.items()}
+
+    def _round(self, states: Sequence[EntityState]) -> list[Applied]:
+        found = self._outcomes(states).values()
+        for each in found:
+            if isinstance(each, Exception):
+                raise each
+        return [each for each in found if isinstance(each, Applied)]
+
+    def _outcomes(self, states: Sequence[EntityState]) -> dict[str, Applied | Exception]:
+        prepared = self.prepare(states)
+        return {state.entity: outcome_of(self.bring_up_to_date, state, prepared[state.entity]) for state in states}
+
+    def _wanted(self, state: EntityState) -> ToApply:
+        return ToApply(state.entity, state.channel, self._drained[state.channel][0])
+
+    def _read_back(self, applied: Applied) -> Applied:
+        report = applied.report
         if not report.open_doubts:
-            return _Worked(report)
+            return applied
         read = read_back_doubts(
             self._warehouse,
             self._org,
@@ -176,14 +200,9 @@ class CatchUp:
             sleep=self._sleep,
         )
         if read is None or not (read.found or read.gone):
-            return _Worked(report, read)
-        return _Worked(report, read, (self._clock_ms() - (read.oldest_opened_at or 0)) / 1000)
-
-    def _tell(self, worked: Mapping[str, _Worked | Exception], state: EntityState) -> None:
-        found = worked[state.entity]
-        if isinstance(found, Exception):
-            raise found
-        self._listener.brought_up_to_date(found.report, found.read, found.healed_after)
+            return replace(applied, read=read)
+        healed_after = (self._clock_ms() - (read.oldest_opened_at or 0)) / 1000
+        return replace(applied, read=read, healed_after=healed_after)
 
     def _follow_describes(self, entities: Iterable[str], every_ms: int) -> dict[str, Exception]:
         """Describe those for which it is time; what some of them failed with."""
@@ -195,9 +214,3 @@ class CatchUp:
                 if isinstance(found, Exception):
                     failed[entity] = found
         return failed
-
-    def _note_cuts(self) -> None:
-        for channel, (position, through_ms) in self._drained.items():
-            noted = note_cut(self._warehouse, self._known, channel, position, through_ms, self._clock_ms())
-            if noted.cut is not None:
-                self._listener.cut(noted.cut)

@@ -63,8 +63,15 @@ class OrgConnection:
 
     def delivery_allowance(self) -> Limit | None:
         """How many events the org may still be sent in 24 hours; None when it does not tell this user."""
+        return self._allowance("DailyDeliveredPlatformEvents")
+
+    def api_allowance(self) -> Limit | None:
+        """How many API requests it takes in 24 hours; None when it does not tell this user."""
+        return self._allowance("DailyApiRequests")
+
+    def _allowance(self, name: str) -> Limit | None:
         try:
-            return limits(self.session).get("DailyDeliveredPlatformEvents")
+            return limits(self.session).get(name)
         except RequestRefused:
             return None
 

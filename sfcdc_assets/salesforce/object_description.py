@@ -6,6 +6,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+_OMITTED_WHEN_EMPTY = frozenset({"inline_help_text"})
+"""What older stored forms do not have: a description without it equals theirs."""
+
 
 @dataclass(frozen=True)
 class FieldDescription:
@@ -26,6 +29,7 @@ class FieldDescription:
     extra_type_info: str | None
     relationship_name: str | None
     reference_to: tuple[str, ...]
+    inline_help_text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,23 @@ class ObjectDescription:
         """API names of all fields the user may read."""
         return frozenset(field.name for field in self.fields)
 
+    def words_for(self, name: str) -> str | None:
+        """What people read beside a field in the org: its label and its help text; None for one it does not have."""
+        field = next((each for each in self.fields if each.name == name), None)
+        if field is None:
+            return None
+        return f"{field.label}: {field.inline_help_text}" if field.inline_help_text else field.label
+
     def to_json(self) -> dict[str, Any]:
         """The raw describe's own shape and names (`compoundFieldName` ...), reduced to these attributes."""
         described = {_camel_case(name): value for name, value in asdict(self).items() if name != "fields"}
         described["fields"] = [
-            {_camel_case(name): list(value) if isinstance(value, tuple) else value for name, value in asdict(f).items()}
-            for f in self.fields
+            {
+                _camel_case(name): list(value) if isinstance(value, tuple) else value
+                for name, value in asdict(field).items()
+                if name not in _OMITTED_WHEN_EMPTY or value
+            }
+            for field in self.fields
         ]
         return described
 
@@ -83,6 +98,7 @@ def _field(described: dict[str, Any]) -> FieldDescription:
         extra_type_info=described.get("extraTypeInfo"),
         relationship_name=described.get("relationshipName"),
         reference_to=tuple(described.get("referenceTo") or ()),
+        inline_help_text=described.get("inlineHelpText"),
     )
 
 

@@ -6,27 +6,17 @@ an instance that forgot everything, changes nothing about what the next tick fin
 """
 
 import atexit
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import dagster as dg
 
 from sfcdc_assets import clock
-from sfcdc_assets.assets.keys import CONSISTENT_CUTS_KEY, RAW_EVENTS_KEY
-from sfcdc_assets.assets.layer_metadata import channel_observation, consistent_cuts_metadata, raw_events_metadata
-from sfcdc_assets.assets.run_scope import (
-    CHANNEL_TAG,
-    COMPLETE_THROUGH_TAG,
-    CONCURRENCY_TAG,
-    FOLLOW_SECONDS_TAG,
-    SENSOR,
-    TRIGGER_TAG,
-    concurrency_key,
-)
+from sfcdc_assets.assets.reports import Event, cut_materialization, raw_events_materializations
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
+from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key, request_of_sensor
 from sfcdc_assets.lake.seen import seen
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.note_cut import note_cut_of
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
@@ -116,7 +106,10 @@ def _look(
     keys = list(instance.get_dynamic_partitions(_name()))
     new = [entity for entity in mine if entity not in keys]
     added = [ENTITY.build_add_request(new)] if new else []
-    events = [*_materializations(warehouse, report, mine), channel_observation(warehouse, report)]
+    events: list[Event] = [
+        *raw_events_materializations(warehouse, report, mine),
+        channel_materialization(warehouse, report),
+    ]
     busy = {job: unfinished_run(instance, channel, job) for job in (SYNC.name, SNAPSHOT.name)}
     looked.was_busy = busy[SYNC.name] is not None
     if looked.was_busy:
@@ -131,7 +124,8 @@ def _look(
     requests = []
     for job in (SNAPSHOT.name, SYNC.name):
         if work.get(job) and (retries_at_once or not _failed_just_now(instance, channel, job)):
-            requests += _request(job, report, work[job], [*keys, *new])
+            follow = FOLLOW_SECONDS if job == SYNC.name else 0.0
+            requests.append(request_of_sensor(job, channel, report.complete_through_ms, follow))
     if work[SYNC.name]:
         looked.cut_owed = True
     elif looked.cut_owed:
@@ -139,8 +133,7 @@ def _look(
         noted = note_cut_of(warehouse, states, channel, position, through_ms, clock.now_ms())
         looked.cut_owed = noted.rows_are_ahead
         if noted.cut is not None:
-            metadata = consistent_cuts_metadata(warehouse, noted.cut)
-            events.append(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
+            events.append(cut_materialization(warehouse, noted.cut))
     looked.was_idle = not (new or busy[SNAPSHOT.name] or looked.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
@@ -167,27 +160,6 @@ def _failed_just_now(instance: dg.DagsterInstance, channel: str, job: str) -> bo
         return False
     ended = last[0].end_time or last[0].update_timestamp.timestamp()
     return clock.now_ms() / 1000 - ended < RETRY_SECONDS
-
-
-def _request(
-    job: str, report: LandingReport, states: Sequence[EntityState], keys: Sequence[str]
-) -> list[dg.RunRequest]:
-    """One run over the smallest range of keys that has all these entities; the run leaves the others alone.
-
-    Dagster runs cover a contiguous range in the order the keys were added, start before end. There is no run key: it
-    would swallow the retry of a failed run.
-    """
-    numbers = sorted(keys.index(state.entity) for state in states)
-    tags = {
-        TRIGGER_TAG: SENSOR,
-        CHANNEL_TAG: report.channel,
-        CONCURRENCY_TAG: concurrency_key(report.channel, job),
-        COMPLETE_THROUGH_TAG: str(report.complete_through_ms),
-        **({FOLLOW_SECONDS_TAG: str(FOLLOW_SECONDS)} if job == SYNC.name else {}),
-        "dagster/asset_partition_range_start": keys[numbers[0]],
-        "dagster/asset_partition_range_end": keys[numbers[-1]],
-    }
-    return [dg.RunRequest(job_name=job, tags=tags)]
 
 
 def _name() -> str:
@@ -224,16 +196,3 @@ def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapsho
     if any(state.has_work or state.needs_snapshot for state in states):
         return f"{description}; the last run failed, and is tried again in a moment."
     return f"{description}; all {len(states)} entities are up to date."
-
-
-def _materializations(
-    warehouse: Warehouse, report: LandingReport, mine: Collection[str]
-) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-    """Of the entities that this channel feeds: an event that landed from two channels is told of once."""
-    return [
-        dg.AssetMaterialization(
-            RAW_EVENTS_KEY, partition=entity, metadata=raw_events_metadata(warehouse, report, entity)
-        )
-        for entity in report.events
-        if entity in mine
-    ]

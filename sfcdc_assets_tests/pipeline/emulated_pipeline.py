@@ -22,6 +22,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.jobs.request import config_of
 from sfcdc_assets.lake.all_versions import open_history
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.patience import TICK, Patience, until_settled
@@ -83,26 +84,32 @@ class EmulatedPipeline:
         with dg.build_sensor_context(self.instance, definitions=defs, resources=resources) as context:
             return defs.resolve_sensor_def("poll_ChangeEvents").evaluate_tick(context)
 
-    def launch(
-        self,
-        job: str,
-        *entities: str,
-        tags: Mapping[str, str] | None = None,
-        run_config: Mapping[str, Any] | None = None,
-    ) -> ExecuteInProcessResult:
-        """A run of a job as a person launches it from the UI: for one entity, or a range (first and last)."""
-        chosen = dict(tags or {})
+    def launch(self, job: str, *entities: str, run_config: Mapping[str, Any] | None = None) -> ExecuteInProcessResult:
+        """A run of a job as a person launches it from the UI, over all entities or those that its configuration
+        names."""
+        config = dict(run_config or {})
+        if entities:
+            config |= config_of(job, entities=list(entities))
+        return defs.resolve_job_def(job).execute_in_process(
+            instance=self.instance, raise_on_error=False, run_config={**QUIET, **config}
+        )
+
+    def materialize(self, assets: Sequence[str], *entities: str) -> ExecuteInProcessResult:
+        """Assets as a person materializes them: a partition, or a range of them (first and last)."""
+        chosen = {}
         if len(entities) > 1:
             chosen |= {
                 "dagster/asset_partition_range_start": entities[0],
                 "dagster/asset_partition_range_end": entities[-1],
             }
-        return defs.resolve_job_def(job).execute_in_process(
+        keys = {dg.AssetKey(["salesforce", name]) for name in assets}
+        job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=keys, asset_check_selection=set())
+        return job.execute_in_process(
             instance=self.instance,
             partition_key=entities[0] if len(entities) == 1 else None,
             tags=chosen,
             raise_on_error=False,
-            run_config={**QUIET, **(run_config or {})},
+            run_config=QUIET,
         )
 
     # -- looking

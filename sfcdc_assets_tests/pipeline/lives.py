@@ -7,7 +7,7 @@ they cost seconds. One clock, that the life itself moves, is everybody's: a life
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,15 +29,14 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
 from sfcdc_assets.maintenance.tiers import SMALLEST_BYTES
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities, apply_entity
+from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, apply_entity
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
-from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
+from sfcdc_assets.pipeline.catch_up import Applied, ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import until_settled
 from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
-from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport
 from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
@@ -271,9 +270,9 @@ class Life(ApplyListener):
         steps, self._restless = self._restless, 0
         self.step(steps)
 
-    def brought_up_to_date(self, report: ApplyReport, read: ReadBackReport | None, healed_after: float | None) -> None:
+    def brought_up_to_date(self, applied: Applied) -> None:
         """What is in doubt goes on in the next run."""
-        self._open |= bool(report.open_doubts)
+        self._open |= bool(applied.report.open_doubts)
 
     def step(self, steps: int) -> None:
         """Let the org live on."""
@@ -347,27 +346,18 @@ class Life(ApplyListener):
             self._poller,
             known,
             known,
-            self._apply,
+            Applier(self.warehouse, self._session, NOTHING_PRIVATE, "life"),
             self,
-            _each,
             every_entity=False,
             visibility_seconds=self.plan.visibility,
             describe_seconds=0.0,
         ).run()
-
-    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
-        return apply_entities(self.warehouse, self._session(), NOTHING_PRIVATE, wanted, "life")
 
     def _apply_to(self, entity: str, tables: Warehouse) -> ApplyReport:
         return apply_entity(tables, self._session(), NOTHING_PRIVATE, entity, CHANNEL, "rebuild")
 
     def _session(self) -> SparkSession:
         return self._spark  # type: ignore[return-value]  # None where nothing uses it
-
-
-def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
-    for state in states:
-        work(state)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -36,9 +36,8 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
+from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.landing.lander import LandedOnly
 from sfcdc_assets.snapshot.page_table import page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -203,13 +202,6 @@ class Counts:
 def catch_up(of: Entities, spark: SparkSession) -> None:
     """A run over all entities."""
 
-    def apply(wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
-        return apply_entities(of.warehouse, spark, NOTHING_PRIVATE, wanted, "many entities")
-
-    def each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
-        for state in states:
-            work(state)
-
     channels = dict.fromkeys(of.names, CHANNEL)
     CatchUp(
         of.warehouse,
@@ -217,9 +209,8 @@ def catch_up(of: Entities, spark: SparkSession) -> None:
         LandedOnly(of.warehouse, {CHANNEL: BEGUN_MS}),
         channels,
         channels,
-        apply,
+        Applier(of.warehouse, lambda: spark, NOTHING_PRIVATE, "many entities"),
         ApplyListener(),
-        each,
         every_entity=False,
         visibility_seconds=0.0,
         describe_seconds=FOREVER_SECONDS,

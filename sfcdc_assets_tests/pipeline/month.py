@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,7 +22,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
+from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
@@ -167,9 +166,8 @@ class Month(ApplyListener):
             landed,
             entities,
             entities,
-            self._apply,
+            Applier(stream.warehouse, lambda: None, NOTHING_PRIVATE, "month"),  # type: ignore[arg-type, return-value]
             self,
-            _each,
             every_entity=False,
             visibility_seconds=5.0,
             describe_seconds=900.0,
@@ -204,9 +202,6 @@ class Month(ApplyListener):
             self._has_work = True
         else:
             self.figures.snapshots[state.entity] += 1
-
-    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
-        return apply_entities(self.stream.warehouse, None, NOTHING_PRIVATE, wanted, "month")  # type: ignore[arg-type]
 
     # -- the org
 
@@ -356,11 +351,6 @@ def _process_is_down(month: Month, hours: int) -> None:
     month.figures.published_unheard = month.figures.published.total() - before
     month.start()
     month.settle()
-
-
-def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
-    for state in states:
-        work(state)
 
 
 def seconds_since(began: float) -> str:

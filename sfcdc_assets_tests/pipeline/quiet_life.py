@@ -3,7 +3,7 @@ sockets, client and tables, one simulated clock, and neither Spark nor Dagster."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +14,8 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
+from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
@@ -58,9 +57,8 @@ class QuietLife:
                 poller,
                 {ENTITY: CHANNEL},
                 {ENTITY: CHANNEL},
-                self._apply,
+                Applier(self.warehouse, lambda: _no_spark, NOTHING_PRIVATE, "a test"),  # type: ignore[arg-type, return-value]
                 ApplyListener(),
-                _each,
                 every_entity=False,
                 visibility_seconds=VISIBILITY,
                 describe_seconds=0.0,
@@ -87,9 +85,6 @@ class QuietLife:
         """The layers were removed by hand."""
         remove_layers(self.warehouse, ENTITY)
         self.catch_up()
-
-    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
-        return apply_entities(self.warehouse, _no_spark, NOTHING_PRIVATE, wanted, "a test")  # type: ignore[arg-type]
 
     def ids(self) -> list[str]:
         """Ids of the live records."""
@@ -136,11 +131,6 @@ class QuietLife:
 
 def _no_spark() -> Any:
     raise AssertionError("no file has to be rewritten")
-
-
-def _each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
-    for state in states:
-        work(state)
 
 
 @contextmanager

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.apply_changes import ToApply, apply_entities
+from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.audits.audit import audit
 from sfcdc_assets.pipeline.audits.verify import VerifyReport, open_drift_doubts
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
@@ -71,22 +70,14 @@ class Copy:
         self.land()
         channels = {"Account": self.channel}
 
-        def apply(wanted: Sequence[ToApply]) -> Any:
-            return apply_entities(self.warehouse, session_of_tests(), self.org.privacy, wanted, "run")
-
-        def each(states: Any, work: Callable[[EntityState], None]) -> None:
-            for state in states:
-                work(state)
-
         CatchUp(
             self.warehouse,
             self.org,
             self._poller,
             channels,
             channels,
-            apply,
+            Applier(self.warehouse, session_of_tests, self.org.privacy, "run"),
             ApplyListener(),
-            each,
             every_entity=True,
             visibility_seconds=0.0,
             describe_seconds=10**9,

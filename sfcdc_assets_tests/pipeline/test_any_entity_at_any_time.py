@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dagster import AssetKey, AssetRecordsFilter
 
+from sfcdc_assets.assets.keys import TABLE_KEYS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+
+TABLES = [key.path[-1] for key in TABLE_KEYS]
 
 
 def materialized(pipeline: EmulatedPipeline, layer: str) -> list[str | None]:
@@ -20,7 +23,7 @@ def test_an_entity_is_materialized_again_without_harm(synced: EmulatedPipeline) 
     synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
     before, versions = synced.rows("Account"), synced.versions()
     for _ in range(2):
-        run = synced.launch("sync", "Account")
+        run = synced.materialize(TABLES, "Account")
         assert run.success, synced.failure(run)
     assert synced.rows("Account") == before
     assert synced.versions() == versions
@@ -46,7 +49,7 @@ def test_a_range_of_entities_is_backfilled_in_one_run(synced: EmulatedPipeline) 
     with synced.org.transaction() as both:
         both.create("Account", {"Name": "of the backfill"})
         both.delete("Contact", ids(synced.org, "Contact")[0])
-    run = synced.launch("sync", "Account", "Contact")
+    run = synced.materialize(["raw_events", *TABLES], "Account", "Contact")
     assert run.success, synced.failure(run)
     synced.assert_equal_to_the_org()
     assert sorted(materialized(synced, "current_state")) == ["Account", "Contact"]
@@ -92,7 +95,7 @@ def test_an_entity_without_a_snapshot_says_what_to_launch(synced: EmulatedPipeli
     synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact", "Task"])
     with synced.org.transaction() as one:
         one.update("Account", ids(synced.org, "Account")[0], {"Name": "applied all the same"})
-    run = synced.launch("sync", "Account", "Task")
+    run = synced.materialize(["raw_events", *TABLES], "Account", "Task")
     assert not run.success
     assert "Task: no complete snapshot" in synced.failure(run)
     assert "job `snapshot` for Task" in synced.failure(run)

@@ -59,17 +59,16 @@ def test_two_syncs_at_once_end_with_the_right_rows(synced: EmulatedPipeline, mon
     TrafficGenerator(synced.org, SEED, bus=synced.server.bus).run(events=60)
     start = threading.Barrier(2, timeout=30)
 
-    def run(first: str, last: str) -> tuple[bool, str]:
+    def run() -> tuple[bool, str]:
         # Two processes have an instance each; one in memory is not made for two threads.
         with dg.DagsterInstance.ephemeral() as instance:
-            instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
             own = EmulatedPipeline(synced.org, synced.server, synced.warehouse, instance)
             start.wait()
-            result = own.launch("sync", first, last)
+            result = own.launch("sync")
             return result.success, own.failure(result)
 
     with ThreadPoolExecutor(2) as pool:
-        ended = [each.result(120) for each in [pool.submit(run, "Account", "Contact") for _ in range(2)]]
+        ended = [each.result(120) for each in [pool.submit(run) for _ in range(2)]]
 
     assert ended == [(True, ""), (True, "")]
     synced.assert_equal_to_the_org()

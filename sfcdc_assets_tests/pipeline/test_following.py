@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import dagster as dg
 import pytest
 
-from sfcdc_assets.assets.run_scope import (
-    CHANNEL_TAG,
-    COMPLETE_THROUGH_TAG,
-    FOLLOW_SECONDS_TAG,
-    SENSOR,
-    TRIGGER_TAG,
-)
 from sfcdc_assets.definitions import defs
+from sfcdc_assets.jobs.request import config_of
 from sfcdc_assets.pipeline import following
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
-TAGS = {TRIGGER_TAG: SENSOR, CHANNEL_TAG: CHANNEL, COMPLETE_THROUGH_TAG: "0"}
+
+def asked_by_the_sensor(*entities: str, **more: float) -> dict[str, Any]:
+    """The configuration of a run on what is landed."""
+    return config_of("sync", channel=CHANNEL, landed_through_ms=0, entities=list(entities), **more)
 
 
 def changed(pipeline: EmulatedPipeline, entity: str, field: str, value: str) -> None:
@@ -62,7 +60,7 @@ def test_it_applies_what_is_landed_while_it_is_at_work(
         lambda: changed(pipeline, "Contact", "LastName", "second"),
         lambda: changed(pipeline, "Account", "Name", "third"),
     )
-    assert pipeline.launch("sync", "Account", "Contact", tags={**TAGS, FOLLOW_SECONDS_TAG: "60"}).success
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60)).success
     after = pipeline.versions()
     assert after["Account"] > before["Account"] + 1
     assert after["Contact"] > before["Contact"]
@@ -74,10 +72,10 @@ def test_it_ends_when_nothing_comes_and_when_its_time_is_over(
     pipeline: EmulatedPipeline, meanwhile: Callable[..., None]
 ) -> None:
     changed(pipeline, "Account", "Name", "first")
-    assert pipeline.launch("sync", "Account", "Contact", tags={**TAGS, FOLLOW_SECONDS_TAG: "60"}).success
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60)).success
     before = pipeline.versions()
     meanwhile(*[lambda: changed(pipeline, "Account", "Name", "again")] * 1000)
-    assert pipeline.launch("sync", "Account", "Contact", tags={**TAGS, FOLLOW_SECONDS_TAG: "3"}).success
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=3)).success
     assert pipeline.versions()["Account"] > before["Account"]
 
 
@@ -90,7 +88,7 @@ def test_it_ends_for_an_entity_that_it_may_not_work_on(
         lambda: changed(pipeline, "Contact", "LastName", "second"),
         lambda: changed(pipeline, "Account", "Name", "third"),
     )
-    assert pipeline.launch("sync", "Account", tags={**TAGS, FOLLOW_SECONDS_TAG: "60"}).success
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", follow_seconds=60)).success
     assert pipeline.versions() == {**before, "Account": before["Account"] + 1}
     pipeline.sync()
     pipeline.assert_equal_to_the_org()
@@ -107,7 +105,7 @@ def test_it_ends_for_a_run_that_waits_for_a_slot(pipeline: EmulatedPipeline, mea
         changed(pipeline, "Account", "Name", "second")
 
     meanwhile(another_waits)
-    assert pipeline.launch("sync", "Account", "Contact", tags={**TAGS, FOLLOW_SECONDS_TAG: "60"}).success
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60)).success
     assert pipeline.versions()["Account"] == before["Account"] + 1
 
 
@@ -116,7 +114,7 @@ def test_without_a_time_it_ends_with_what_was_landed_before(
 ) -> None:
     changed(pipeline, "Account", "Name", "first")
     meanwhile(lambda: pytest.fail("the run waited"))
-    assert pipeline.launch("sync", "Account", "Contact", tags=TAGS).success
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact")).success
 
 
 def test_the_sensor_asks_for_it_where_ticks_go_on_and_not_where_they_wait_for_the_run(
@@ -124,9 +122,9 @@ def test_the_sensor_asks_for_it_where_ticks_go_on_and_not_where_they_wait_for_th
 ) -> None:
     changed(pipeline, "Account", "Name", "first")
     (asked,) = pipeline.sensor_tick().run_requests or ()
-    assert float(asked.tags[FOLLOW_SECONDS_TAG]) == following.FOLLOW_SECONDS
+    assert asked.run_config["ops"]["land"]["config"]["follow_seconds"] == following.FOLLOW_SECONDS
     pipeline.sync()
     run = pipeline.instance.get_run_by_id(pipeline.last_run())
     assert run is not None
     assert run.job_name == "sync"
-    assert FOLLOW_SECONDS_TAG not in run.tags
+    assert "follow_seconds" not in run.run_config["ops"]["land"]["config"]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
-import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
+from sfcdc_assets.assets.channels import channel_key
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.pipeline.landing.same_organization import WrongOrganization
 from sfcdc_assets_tests.cli.command import sfcdc
@@ -68,8 +68,8 @@ def test_an_expired_replay_id_is_noted_told_and_bridged_by_reading_the_tables_ag
     updated, purged = lose(org, org.server.bus.expire)
     landed = max(event["position"] for event in org.scan("raw_events"))
     description = org.sensor_tick()
-    (observation,) = [event for event in description.asset_events or () if isinstance(event, dg.AssetObservation)]
-    assert "replay" in str(observation.metadata["lost_checkpoint"].value)
+    (told,) = [event for event in description.asset_events or () if event.asset_key == channel_key(CHANNEL)]
+    assert "replay" in str(told.metadata["lost_checkpoint"].value)
     assert {request.job_name for request in description.run_requests or ()} == {"snapshot", "sync"}
     (entry,) = unhealed(org)
     assert (entry["record_id"], entry["reason"], entry["opened_position"]) == ("*", "lost_checkpoint", landed + 1)

@@ -20,15 +20,16 @@ from sfcdc_assets import clock
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.jobs.request import CONCURRENCY_TAG, config_of
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
 from sfcdc_assets.sensors.channel import LOOK_SECONDS, OPEN_CHANNELS
 from sfcdc_assets.sensors.open_channels import FORGOTTEN_SECONDS
 from sfcdc_assets.streams.transport import SILENCE_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.sensors.code_server import landed_through_ms
 
 SEED = 3
 KEEPALIVE_SECONDS = 270
-RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 
 
 def landed(pipeline: EmulatedPipeline) -> list[int]:
@@ -63,29 +64,35 @@ def test_one_run_is_asked_for_whatever_the_number_of_entities_touched(synced: Em
     assert "the last transaction may not be complete yet" in str(description.skip_message)
     (added,) = description.dynamic_partitions_requests
     assert list(added.partition_keys) == ["Account", "Contact"]
-    assert {event.partition for event in description.asset_events if isinstance(event, dg.AssetMaterialization)} == {
-        "Account",
-        "Contact",
+    told = [event for event in description.asset_events if isinstance(event, dg.AssetMaterialization)]
+    assert {(event.asset_key.path[-1], event.partition) for event in told} == {
+        ("ChangeEvents", None),
+        ("raw_events", "Account"),
+        ("raw_events", "Contact"),
     }
     assert landed(synced) == [1, 2]
     description = tick_when_settled(synced)
     assert description.run_requests is not None
     (request,) = description.run_requests
     assert request.job_name == "sync"
-    assert [request.tags[name] for name in RANGE] == ["Account", "Contact"]
+    assert request.run_config == config_of("sync", channel=CHANNEL, landed_through_ms=landed_through_ms(request))
+    own = [tag for tag in request.tags if not tag.startswith("dagster/")]
+    assert own == [CONCURRENCY_TAG], "no tag changes what the run does"
     assert request.run_key is None
     assert synced.server.meter.total == 2
 
 
-def test_an_entity_that_was_not_touched_is_not_asked_for(synced: EmulatedPipeline) -> None:
+def test_a_run_has_no_step_for_an_entity_that_was_not_touched(synced: EmulatedPipeline) -> None:
     synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
     with synced.org.transaction() as one:
         one.update("Contact", ids(synced.org, "Contact")[0], {"Title": "x"})
     synced.sensor_tick()
     description = tick_when_settled(synced)
-    assert description.run_requests is not None
-    assert [[request.tags[name] for name in RANGE] for request in description.run_requests] == [["Contact", "Contact"]]
     assert not description.dynamic_partitions_requests
+    (request,) = description.run_requests or ()
+    run = synced.launch("sync", run_config=request.run_config)
+    steps = [event.step_key for event in run.all_events if event.is_step_success]
+    assert [step for step in steps if step and step.startswith("apply")] == ["apply[Contact]"]
 
 
 def test_the_first_tick_of_all_asks_for_one_snapshot_run(make_pipeline: Callable[..., EmulatedPipeline]) -> None:
@@ -93,7 +100,8 @@ def test_the_first_tick_of_all_asks_for_one_snapshot_run(make_pipeline: Callable
     description = pipeline.sensor_tick()
     assert description.run_requests is not None
     assert [request.job_name for request in description.run_requests] == ["snapshot"]
-    assert [description.run_requests[0].tags[name] for name in RANGE] == ["Account", "Lead"]
+    (added,) = description.dynamic_partitions_requests
+    assert list(added.partition_keys) == ["Account", "Contact", "Lead"]
 
 
 def test_an_entity_that_the_stream_names_first_becomes_a_partition(synced: EmulatedPipeline) -> None:
@@ -104,9 +112,7 @@ def test_an_entity_that_the_stream_names_first_becomes_a_partition(synced: Emula
     description = synced.sensor_tick()
     assert [list(added.partition_keys) for added in description.dynamic_partitions_requests] == [["Case"]]
     assert description.run_requests is not None
-    assert [(request.job_name, request.tags[RANGE[0]]) for request in description.run_requests] == [
-        ("snapshot", "Case")
-    ]
+    assert [request.job_name for request in description.run_requests] == ["snapshot"]
 
 
 def test_nothing_new_is_a_skip_that_says_whether_the_stream_has_answered(synced: EmulatedPipeline) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic, sleep
@@ -11,13 +11,12 @@ from typing import Any
 
 import dagster as dg
 
-from sfcdc_assets.assets.run_scope import COMPLETE_THROUGH_TAG
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
+from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing.lander import LandedOnly
@@ -65,7 +64,7 @@ class CodeServer:
 
     def do(self, request: dg.RunRequest) -> None:
         """The work of a run that a tick asked for: all of it but Spark and Dagster, which cost seconds."""
-        landed = LandedOnly(self.stream.warehouse, {CHANNEL: int(request.tags[COMPLETE_THROUGH_TAG])})
+        landed = LandedOnly(self.stream.warehouse, {CHANNEL: landed_through_ms(request)})
         entities = dict.fromkeys(self.stream.org.selected_entities, CHANNEL)
         if request.job_name == SNAPSHOT.name:
             for state in entity_states(self.stream.warehouse, entities, self.stream.clock()):
@@ -104,6 +103,12 @@ def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
                 each.die()
 
 
+def landed_through_ms(request: dg.RunRequest) -> int:
+    """What a run is told of how far the sensor has landed."""
+    (step,) = request.run_config["ops"].values()
+    return int(step["config"]["landed_through_ms"])
+
+
 def snapshot(stream: Stream, state: EntityState, landed: LandedOnly) -> None:
     """Day zero of an entity."""
     watermarks = Watermarks(stream.warehouse, landed, 5.0, clock_ms=stream.clock, sleep=stream.clock.sleep)
@@ -122,22 +127,14 @@ def snapshot(stream: Stream, state: EntityState, landed: LandedOnly) -> None:
 def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> None:
     """What a run of `sync` does."""
 
-    def apply(wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
-        return apply_entities(stream.warehouse, None, NOTHING_PRIVATE, wanted, "a run")  # type: ignore[arg-type]
-
-    def each(states: Iterable[EntityState], work: Callable[[EntityState], None]) -> None:
-        for state in states:
-            work(state)
-
     CatchUp(
         stream.warehouse,
         stream.connected,
         landed,
         entities,
         entities,
-        apply,
+        Applier(stream.warehouse, lambda: None, NOTHING_PRIVATE, "a run"),  # type: ignore[arg-type, return-value]
         ApplyListener(),
-        each,
         every_entity=False,
         visibility_seconds=5.0,
         describe_seconds=900.0,

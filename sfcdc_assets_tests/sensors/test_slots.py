@@ -11,8 +11,8 @@ import yaml
 from dagster._core.test_utils import instance_for_test
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
-from sfcdc_assets.assets.run_scope import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.definitions import defs
+from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.sensors.dagster_runs import ends, run_of
 

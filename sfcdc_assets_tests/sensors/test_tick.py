@@ -12,8 +12,8 @@ import dagster as dg
 import pytest
 
 from sfcdc_assets.assets.keys import CONSISTENT_CUTS_KEY
-from sfcdc_assets.assets.run_scope import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.lake.consistent_cuts import latest_cut
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.table import Table

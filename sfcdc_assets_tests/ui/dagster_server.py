@@ -134,19 +134,45 @@ class DagsterServer:
             for column in entry.get("lineage", ())
         }
 
-    def launch(self, job: str, first: str, last: str) -> None:
-        """Launch a job over a range of partitions, as the button in the UI does."""
-        tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+    def launch(self, job: str, **config: object) -> None:
+        """Launch a job, as the button in the UI does."""
         answer = self.query(
             "mutation($p: ExecutionParams!)"
             " { launchRun(executionParams: $p) { __typename ... on PythonError { message } } }",
-            p={
-                "selector": {**_REPOSITORY, "jobName": job},
-                "runConfigData": {},
-                "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
-            },
+            p={"selector": {**_REPOSITORY, "jobName": job}, "runConfigData": config},
         )
         assert answer["launchRun"]["__typename"] == "LaunchRunSuccess", answer
+
+    def steps(self, run_id: str) -> list[str]:
+        """Steps of a run that ended well, in order."""
+        found = self.query(
+            "query($id: ID!) { runOrError(runId: $id) { ... on Run { stepStats { stepKey status startTime } } } }",
+            id=run_id,
+        )
+        ended = [each for each in found["runOrError"]["stepStats"] if each["status"] == "SUCCESS"]
+        return [each["stepKey"] for each in sorted(ended, key=lambda each: each["startTime"])]
+
+    def partition_counts(self, asset: str) -> dict[str, int]:
+        """How many partitions of an asset are materialized, failed, and under way."""
+        found = self.query(
+            "query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode { partitionStats"
+            " { numMaterialized numFailed numMaterializing } } } }",
+            k={"path": ["salesforce", asset]},
+        )
+        return dict(found["assetNodeOrError"]["partitionStats"])
+
+    def checks(self, asset: str) -> dict[str, bool | None]:
+        """Check -> whether it passed for the newest materialization; None when it was not evaluated since."""
+        found = self.query(
+            "query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode { assetChecksOrError {"
+            " ... on AssetChecks { checks { name executionForLatestMaterialization { evaluation { success } } } }"
+            " } } } }",
+            k={"path": ["salesforce", asset]},
+        )
+        return {
+            check["name"]: (check["executionForLatestMaterialization"] or {}).get("evaluation", {}).get("success")
+            for check in found["assetNodeOrError"]["assetChecksOrError"]["checks"]
+        }
 
     def tick_statuses(self, sensor: str) -> list[str]:
         """Statuses of a sensor's ticks, newest first."""

@@ -48,8 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterServer]:
 def synced(server: DagsterServer) -> DagsterServer:
     """After the sensor's snapshot run and a sync run of a person, beside which the sensor asks for one of its own."""
     server.succeeded("snapshot", 90)
-    keys = server.partition_keys("current_state")
-    server.launch("sync", keys[0], keys[-1])
+    server.launch("sync")
     server.succeeded("sync", 180)
     if SCREENSHOTS:  # of a quiet moment, after the sensor's own run has brought changes
         server.wait(lambda: len(server.run_ids("sync", "SUCCESS")) > 1, 120, "the sensor's own sync run")
@@ -113,7 +112,7 @@ def test_the_partitions_of_a_table_are_the_entities(synced: DagsterServer, page:
 @without_browser
 def test_a_materialization_tells_rows_lag_columns_and_a_sample(synced: DagsterServer, page: Page) -> None:
     page.goto(f"{synced.url}/assets/salesforce/current_state?view=partitions&partition=Account")
-    for key in ("dagster/row_count", "dagster/column_schema", "lag_seconds", "to_position", "schema_changes", "sample"):
+    for key in ("rows", "rows_changed", "suspect_records", "dagster/column_schema", "to_position", "sample"):
         expect(page.get_by_text(key, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
     page.get_by_text("[Show Table Schema]").click()
     expect(page.get_by_text("BillingCity", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
@@ -129,11 +128,49 @@ def test_the_lineage_of_columns_is_served(synced: DagsterServer) -> None:
     assert sources["_commit_user"] == ["raw_events.commit_user"]
 
 
+def test_nothing_is_under_way_or_failed_when_no_run_is_at_work(synced: DagsterServer) -> None:
+    for asset in ("snapshot", "current_state", "history"):
+        counts = synced.partition_counts(asset)
+        assert counts == {"numMaterialized": len(ENTITIES), "numFailed": 0, "numMaterializing": 0}
+
+
+def test_the_checks_are_evaluated_for_the_newest_materialization(synced: DagsterServer) -> None:
+    checks = synced.checks("current_state")
+    assert set(checks.values()) == {True}, checks
+
+
+@without_browser
+def test_the_steps_of_a_run_are_its_entities(synced: DagsterServer, page: Page) -> None:
+    (run, *_) = [each for each in synced.run_ids("sync", "SUCCESS") if "apply[Account]" in synced.steps(each)]
+    steps = synced.steps(run)
+    assert (steps[:2], steps[-2:]) == (["land", "prepare"], ["cut", "check"])
+    page.goto(f"{synced.url}/runs/{run}")
+    expect(page.get_by_text("apply[Account]", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    if SCREENSHOTS:
+        settle(page)
+        page.screenshot(path=image("run.png"))
+
+
 @without_browser
 def test_the_checks_of_a_table_are_listed(synced: DagsterServer, page: Page) -> None:
     page.goto(f"{synced.url}/assets/salesforce/current_state?view=checks")
-    for check in ("equals_the_org", "schema_follows_the_org"):
+    for check in ("equals_the_org", "is_fresh", "schema_follows_the_org"):
         expect(page.get_by_text(check, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("Passed").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("Not evaluated")).to_have_count(0)
+    if SCREENSHOTS:
+        settle(page)
+        page.screenshot(path=image("checks.png"))
+
+
+@without_browser
+def test_the_figures_of_a_partition_are_plotted(synced: DagsterServer, page: Page) -> None:
+    page.goto(f"{synced.url}/assets/salesforce/current_state?view=plots")
+    for figure in ("rows_changed", "lag_seconds", "seconds"):
+        expect(page.get_by_text(figure, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    if SCREENSHOTS:
+        settle(page)
+        page.screenshot(path=image("plots.png"))
 
 
 @without_browser

@@ -3,6 +3,8 @@
 What is new of each entity is found (`plan`), Spark's tasks write the files of all of them in one job, and each entity
 is committed on its own (`BatchCommit`). An entity that fails, at any of these, keeps no other from being brought up to
 date: its error is its result.
+
+`Applier` has the two halves apart: what entities share, and the commit of each. `apply_entities` does both.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
@@ -36,7 +38,7 @@ from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
 from sfcdc_assets.state.key_ranges import ranges_of_ids
 
-__all__ = ["ApplyReport", "Applying", "ToApply", "apply_entities", "apply_entity"]
+__all__ = ["Applier", "ApplyReport", "Applying", "Prepared", "ToApply", "apply_entities", "apply_entity"]
 
 MOST_ENTITIES = 100
 """Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
@@ -96,7 +98,7 @@ def apply_entities(
     @retry_on_conflict
     def apply_the_rest() -> None:
         rest = [each for each in wanted if isinstance(outcomes.get(each.entity), ConcurrentCommit | None)]
-        for entity, found in _Application(warehouse, spark, privacy, run_id).of(rest):
+        for entity, found in _Attempt(warehouse, lambda: spark, privacy, run_id).of(rest):
             outcomes[entity] = found
         for found in outcomes.values():
             if isinstance(found, ConcurrentCommit):
@@ -108,48 +110,149 @@ def apply_entities(
 
 
 @dataclass(frozen=True)
-class _Planned:
-    """An entity on its way: its tables, what is new of it, and what tasks have to do, if anything."""
+class Prepared:
+    """An entity on its way: its tables, what is new of it, and what tasks have to do, if anything.
+
+    `outcome` is what tasks wrote, and no table knows yet; None for a large entity, whose tasks run when it is
+    committed, so that no other waits for them.
+    """
 
     started: float
     tables: EntityTables
     plan: BatchPlan
     batch: EntityBatch | None
     bytes: int
+    outcome: Outcome | None = None
 
 
-class _Application:
-    """One attempt: tables that entities share are opened once."""
+class Applier:
+    """Applies events in two halves: `prepare` what entities share, then `commit` each of them.
 
-    def __init__(self, warehouse: Warehouse, spark: SparkSession, privacy: Privacy, run_id: str) -> None:
+    `spark` gives the session; after it was lost (`spark_is_lost`), another one. What had been committed before is seen
+    to be, and the rest is done again (guarantee 2).
+    """
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        spark: Callable[[], SparkSession],
+        privacy: Privacy,
+        run_id: str,
+        *,
+        spark_is_lost: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._warehouse = warehouse
         self._spark = spark
         self._privacy = privacy
         self._run_id = run_id
-        self._raw_events = RawEvents.open(warehouse)
-        self._schemas = Schemas(warehouse)
+        self._spark_is_lost = spark_is_lost
+
+    def prepare(self, wanted: Sequence[ToApply]) -> Mapping[str, Prepared | Exception]:
+        """Plan all of them and have the files of all but the large ones written, in few jobs of Spark. Commits nothing
+        but columns; an entity that fails has its error instead."""
+        if not wanted:
+            return {}
+        found = outcome_of(self._prepared, wanted)
+        if self._spark_is_lost():
+            found = outcome_of(self._prepared, wanted)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def commit(self, wanted: ToApply, prepared: Prepared | Exception) -> ApplyReport:
+        """Commit what is prepared; retried from the beginning, alone, when another writer was first. Raises what
+        `apply_entity` raises."""
+        try:
+            if isinstance(prepared, Exception):
+                raise prepared
+            return self._attempt().commit(prepared)
+        except Exception as error:
+            if isinstance(error, ConcurrentCommit) or self._spark_is_lost():
+                return self.apply(wanted)
+            raise
+
+    def apply(self, wanted: ToApply) -> ApplyReport:
+        """Both halves for one entity."""
+        entity, channel = wanted.entity, wanted.channel
+        return apply_entity(self._warehouse, self._spark(), self._privacy, entity, channel, self._run_id, wanted.up_to)
+
+    def _prepared(self, wanted: Sequence[ToApply]) -> dict[str, Prepared | Exception]:
+        return {entity: found for job in self._attempt().jobs(wanted) for entity, found in job}
+
+    def _attempt(self) -> _Attempt:
+        return _Attempt(self._warehouse, self._spark, self._privacy, self._run_id)
+
+
+class _Attempt:
+    """One attempt: tables that entities share are opened once."""
+
+    def __init__(self, warehouse: Warehouse, spark: Callable[[], SparkSession], privacy: Privacy, run_id: str) -> None:
+        self._warehouse = warehouse
+        self._session = spark
+        self._privacy = privacy
+        self._run_id = run_id
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        return self._session()
+
+    @cached_property
+    def _raw_events(self) -> RawEvents:
+        return RawEvents.open(self._warehouse)
+
+    @cached_property
+    def _schemas(self) -> Schemas:
+        return Schemas(self._warehouse)
 
     def of(self, wanted: Sequence[ToApply]) -> Iterator[tuple[str, Applying]]:
         """Each entity with what became of it, as it is done."""
+        for job in self.jobs(wanted):
+            ready = [found for _, found in job if isinstance(found, Prepared)]
+            committed = _side_by_side(self.commit, ready)
+            yield from ((entity, found if isinstance(found, Exception) else next(committed)) for entity, found in job)
+
+    def _open_what_is_shared(self) -> None:
+        """Before entities are planned beside each other."""
+        _ = self._raw_events, self._schemas
+
+    def jobs(self, wanted: Sequence[ToApply]) -> Iterator[list[tuple[str, Prepared | Exception]]]:
+        """Entities that share a job, prepared; the large ones come after the small ones of their hundred."""
         for start in range(0, len(wanted), MOST_ENTITIES):
-            planned: list[_Planned] = []
             some = wanted[start : start + MOST_ENTITIES]
-            for each, found in zip(some, _side_by_side(self._plan, some), strict=True):
-                if isinstance(found, Exception):
-                    yield each.entity, found
-                else:
-                    planned.append(found)
-            for job in _jobs(planned):
-                yield from self._done(job)
+            self._open_what_is_shared()
+            found = zip(some, _side_by_side(self._plan, some), strict=True)
+            planned = [(each.entity, outcome) for each, outcome in found]
+            small = [(entity, found) for entity, found in planned if not _is_large(found)]
+            yield self._written(small)
+            yield from ([each] for each in planned if _is_large(each[1]))
 
-    def _done(self, job: Sequence[_Planned]) -> Iterator[tuple[str, Applying]]:
-        batches = [each.batch for each in job if each.batch is not None]
+    def commit(self, prepared: Prepared) -> ApplyReport:
+        """Raises `ConcurrentCommit`, and what stops the entity."""
+        if prepared.outcome is None:
+            ((_, written),) = self._written([(prepared.tables.entity, prepared)])
+            if isinstance(written, Exception):
+                raise written
+            prepared = written
+        outcome = prepared.outcome
+        assert outcome is not None
+        with report_file_damage(self._warehouse, prepared.tables.entity):
+            if isinstance(outcome, Exception):
+                raise outcome
+        return BatchCommit(prepared.tables, prepared.plan, self._run_id).of(outcome, prepared.started)
+
+    def _written(self, planned: Sequence[tuple[str, Prepared | Exception]]) -> list[tuple[str, Prepared | Exception]]:
+        """The same, with what tasks of one job have written of them."""
+        ready = [found for _, found in planned if isinstance(found, Prepared)]
+        batches = [each.batch for each in ready if each.batch is not None]
         written = iter(apply_events(self._spark, batches) if batches else ())
-        outcomes = [next(written) if each.batch is not None else () for each in job]
-        committed = _side_by_side(self._commit, job, outcomes)
-        yield from zip((each.tables.entity for each in job), committed, strict=True)
+        return [
+            (entity, found)
+            if isinstance(found, Exception)
+            else (entity, replace(found, outcome=next(written) if found.batch is not None else ()))
+            for entity, found in planned
+        ]
 
-    def _plan(self, wanted: ToApply) -> _Planned:
+    def _plan(self, wanted: ToApply) -> Prepared:
         started = time.monotonic()
         with report_file_damage(self._warehouse, wanted.entity):
             tables = evolve_tables(
@@ -164,13 +267,7 @@ class _Application:
             )
             tables.settle()
             planned = plan(tables, self._spark, wanted.up_to)
-            return _Planned(started, tables, planned, *_batch_of(tables, planned))
-
-    def _commit(self, planned: _Planned, outcome: Outcome) -> ApplyReport:
-        with report_file_damage(self._warehouse, planned.tables.entity):
-            if isinstance(outcome, Exception):
-                raise outcome
-        return BatchCommit(planned.tables, planned.plan, self._run_id).of(outcome, planned.started)
+            return Prepared(started, tables, planned, *_batch_of(tables, planned))
 
 
 def _side_by_side(work: Callable[..., T], *of_each: Sequence[Any]) -> Iterator[T | Exception]:
@@ -183,11 +280,8 @@ def _side_by_side(work: Callable[..., T], *of_each: Sequence[Any]) -> Iterator[T
         yield from threads.map(outcome, *of_each)
 
 
-def _jobs(planned: Sequence[_Planned]) -> list[list[_Planned]]:
-    """Who shares a job; the large ones come last."""
-    small = [each for each in planned if each.bytes <= LARGE_BYTES]
-    large = [[each] for each in planned if each.bytes > LARGE_BYTES]
-    return [small, *large] if small else large
+def _is_large(planned: Prepared | Exception) -> bool:
+    return isinstance(planned, Prepared) and planned.bytes > LARGE_BYTES
 
 
 def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | None, int]:

@@ -31,7 +31,8 @@ OF_THE_SYSTEM: Mapping[str, str] = {
 
 
 def column_description(field: pa.Field, labels: Mapping[str, str] | None = None) -> str | None:
-    """What a column holds. `labels`: API name of a field -> its label in the org; None where nothing is to be said."""
+    """What a column holds. `labels`: API name of a field -> its label in the org, and its help text. None where nothing
+    is to be said."""
     kept = KEPT_BEFORE.fullmatch(field.name)
     if kept:
         return f"Values of {kept[1]} from before its type changed, which do not convert."
@@ -41,4 +42,4 @@ def column_description(field: pa.Field, labels: Mapping[str, str] | None = None)
         return OF_THE_SYSTEM[field.name]
     label = (labels or {}).get(field.name)
     hashed = "A keyed hash of its values (SFCDC_HASH)." if b"salesforce.hashed" in (field.metadata or {}) else ""
-    return " ".join(part for part in (f"{label}." if label else "", hashed) if part) or None
+    return " ".join(part for part in (f"{label.rstrip('.')}." if label else "", hashed) if part) or None

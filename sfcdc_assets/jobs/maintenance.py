@@ -1,52 +1,15 @@
-"""The jobs a sensor, a schedule, the command line or a person launches."""
+"""The jobs that change no row: the end of old payloads, and maintenance."""
 
 import dagster as dg
 
 from sfcdc_assets import clock
 from sfcdc_assets.assets.maintenance_metadata import by_asset, maintenance_metadata
-from sfcdc_assets.assets.run_scope import CONCURRENCY_TAG
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.jobs.request import CONCURRENCY_TAG
+from sfcdc_assets.jobs.snapshot import LONG
 from sfcdc_assets.maintenance.maintain import maintain_with_settings, summary_of
 from sfcdc_assets.pipeline.landing.payload_retention import drop_payloads
 from sfcdc_assets.resources.lake import LakeResource
-
-LONG = {"sfcdc/work": "long"}
-"""Tag of jobs that may take long: dagster.yaml leaves slots to those that apply events."""
-
-FIRST = {"dagster/priority": "1"}
-"""Tag of jobs that apply events: of the runs that wait for a slot they are started first."""
-
-# Checks have a job of their own: Dagster would plan them with each run of this one and skip them, because the layers
-# log what they did and yield nothing.
-SYNC = dg.define_asset_job(
-    "sync",
-    selection=dg.AssetSelection.assets(
-        ["salesforce", "raw_events"],
-        ["salesforce", "text_fields"],
-        ["salesforce", "gap_reconciliation"],
-        ["salesforce", "current_state"],
-        ["salesforce", "history"],
-    ).without_checks(),
-    tags=FIRST,
-    description="Drain the channel into raw_events and bring the tables of the chosen entities up to its last complete "
-    "transaction. Safe at any time: what is already applied is not applied again.",
-)
-
-SNAPSHOT = dg.define_asset_job(
-    "snapshot",
-    selection=dg.AssetSelection.assets(["salesforce", "snapshot"]),
-    tags=LONG,
-    description="Read the chosen entities whole from the org by Bulk API 2.0, taken at a watermark of the stream; the "
-    "next `sync` builds current_state from it. An unfinished snapshot goes on where it stopped.",
-)
-
-AUDIT = dg.define_asset_job(
-    "audit",
-    selection=dg.AssetSelection.checks_for_assets(["salesforce", "current_state"]),
-    tags=LONG,
-    description="Compare the tables' columns with the org's fields, and their rows with the org within a budget of API "
-    "requests; what differs is read back by the next `sync`.",
-)
 
 
 @dg.op

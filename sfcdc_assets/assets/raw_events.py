@@ -1,0 +1,57 @@
+"""`raw_events`: what a person launches to land the channels of entities."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from sfcdc_assets.assets.each_entity import chosen
+from sfcdc_assets.assets.keys import RAW_EVENTS_KEY
+from sfcdc_assets.assets.layer_metadata import channel_materialization, raw_events_metadata
+from sfcdc_assets.assets.reports import raw_events_version
+from sfcdc_assets.assets.results import results
+from sfcdc_assets.assets.specs import raw_events_spec
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.resources.org import OrgResource
+
+
+def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
+    """The asset over the configured channels."""
+
+    @dg.multi_asset(
+        name="raw_events",
+        specs=[raw_events_spec(channels)],
+        partitions_def=ENTITY,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def raw_events(
+        context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource
+    ) -> Iterator[dg.MaterializeResult | dg.AssetMaterialization]:
+        """Land all that the channels of the run's entities bring, their other entities' events included."""
+        warehouse, settings = lake.warehouse(), load_settings()
+        with (
+            org.connect(warehouse) as connected,
+            Poller(warehouse, connected, settings.settle_seconds) as landing,
+        ):
+            known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+            entities = chosen(known, context.partition_keys, settings.channels)
+            reports = {channel: landing.land(channel) for channel in dict.fromkeys(entities.values())}
+        for report in reports.values():
+            context.log.info(f"{report.channel}: {report.count} events landed, position {report.position}")
+            yield channel_materialization(warehouse, report)
+        yield from results(
+            context,
+            {
+                entity: {RAW_EVENTS_KEY: raw_events_metadata(warehouse, reports[channel], entity)}
+                for entity, channel in entities.items()
+            },
+            {
+                entity: {RAW_EVENTS_KEY: raw_events_version(warehouse, channel, entity)}
+                for entity, channel in entities.items()
+            },
+        )
+
+    return raw_events

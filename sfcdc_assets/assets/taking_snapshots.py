@@ -1,0 +1,91 @@
+"""Snapshots as Dagster's runs take them: with progress in the log, and a warning where the user's sight is unknown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from sfcdc_assets import clock
+from sfcdc_assets.assets.reports import Log
+from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.applying.change_of_channel import begin_on
+from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.landing.lander import Lander
+from sfcdc_assets.pipeline.landing.payload_retention import seen_by_retention
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
+from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
+from sfcdc_assets.resources.spark import SparkResource
+from sfcdc_assets.salesforce.view_all import Sight
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+
+PROGRESS_SECONDS = 5.0
+_UNKNOWN_SIGHT = (
+    "{entity}: the org does not tell whether the user sees all of its records, so only the thresholds "
+    "SFCDC_VANISH_PERCENT and SFCDC_VANISH_ROWS protect its rows. Let the user read permission "
+    "sets (View Setup and Configuration)."
+)
+
+
+class SnapshotTaker:
+    """Takes snapshots of entities of one run: a channel is landed once for the watermarks of all of them."""
+
+    def __init__(
+        self, warehouse: Warehouse, org: OrgConnection, landing: Lander, spark: SparkResource, settings: Settings
+    ) -> None:
+        self.warehouse = warehouse
+        self._org = org
+        self._spark = spark
+        self._settings = settings
+        self._watermarks = Watermarks(warehouse, landing, settings.visibility_seconds)
+
+    def states(self, entities: Mapping[str, str]) -> list[EntityState]:
+        """How far entities have come; payloads past their retention need a newer snapshot too."""
+        states = entity_states(self.warehouse, entities)
+        return seen_by_retention(self.warehouse, states, self._settings.payload_retention_days, clock.now_ms())
+
+    def take(self, state: EntityState, log: Log) -> SnapshotReport:
+        """Read the entity whole. Raises what the org refuses."""
+        first = 0
+        if state.channel_changed:
+            first = begin_on(self.warehouse, state.entity, state.channel)
+            log.warning(f"{state.entity}: {state.channel} feeds it from now on, so it is read again")
+        report = take_snapshot(
+            self.warehouse,
+            self._org,
+            state.entity,
+            state.channel,
+            lambda position: self._watermarks.of(state.channel, position),
+            spark=lambda: self._spark.spark_session,
+            at_least=first,
+            on_page=_Progress(log.info),
+            lag_ms=longest_lag_ms(self._settings.visibility_seconds),
+        )
+        if report.sight is Sight.UNKNOWN:
+            log.warning(_UNKNOWN_SIGHT.format(entity=state.entity))
+        log.info(_described(report))
+        return report
+
+
+class _Progress:
+    """Tells the progress of a long read, not of every page."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._next = time.monotonic() + PROGRESS_SECONDS
+
+    def __call__(self, progress: SnapshotProgress) -> None:
+        if time.monotonic() >= self._next:
+            of = f" of {progress.rows_expected}" if progress.rows_expected else ""
+            self._tell(f"{progress.entity}: {progress.rows_done}{of} rows read, {progress.pages_done} pages")
+            self._next = time.monotonic() + PROGRESS_SECONDS
+
+
+def _described(report: SnapshotReport) -> str:
+    how = "went on with" if report.resumed else "read"
+    return (
+        f"{report.entity}: {how} snapshot {report.number}, {report.rows} rows in {report.pages} pages, watermark at "
+        f"position {report.position} of {report.channel}, {report.calls} API requests, {report.seconds:.1f} s"
+    )

@@ -1,0 +1,12 @@
+"""The jobs that sensors, schedules and the command line launch; a person may too.
+
+What a person usually launches are the assets themselves: any entity, or a range of them.
+"""
+
+from sfcdc_assets.jobs.audit import AUDIT
+from sfcdc_assets.jobs.checks import CHECK
+from sfcdc_assets.jobs.maintenance import DROP_PAYLOADS, MAINTAIN
+from sfcdc_assets.jobs.snapshot import LONG, SNAPSHOT
+from sfcdc_assets.jobs.sync import SYNC
+
+__all__ = ["AUDIT", "CHECK", "DROP_PAYLOADS", "LONG", "MAINTAIN", "SNAPSHOT", "SYNC"]

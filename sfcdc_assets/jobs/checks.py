@@ -1,0 +1,44 @@
+"""The job `checks`: evaluate the checks also where no run does, and use what is left of the audit's budget."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from sfcdc_assets.checks import drift
+from sfcdc_assets.checks.evaluations import evaluations
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.jobs.rolling_audit import audit_some
+from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.resources.org import OrgResource
+
+MOST_LOOKS = 500
+"""In one run; the budget of an hour is less."""
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def check_all(
+    context: dg.OpExecutionContext, lake: LakeResource, org: OrgResource
+) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+    """Compare records with the org as far as the hour's budget goes, and evaluate the checks."""
+    warehouse, settings = lake.warehouse(), load_settings()
+    with org.connect(warehouse) as connected:
+        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+        found = audit_some(warehouse, connected, known, {}, (), MOST_LOOKS)
+    result = drift.result_of_look(warehouse, found.report, list(found.entities))
+    for evaluation in evaluations(warehouse, settings, known={drift.NAME: result}):
+        context.log.info(f"{evaluation.check_name}: {'passed' if evaluation.passed else 'failed'}")
+        yield evaluation
+    yield dg.Output(None)
+
+
+@dg.graph(
+    name="checks",
+    description="Evaluate the checks of current_state, and compare records with the org as far as the hourly share of "
+    "SFCDC_AUDIT_PERCENT goes. What differs is looked at again, and handed on, by the next `sync`.",
+)
+def check_graph() -> None:
+    check_all()
+
+
+CHECK = check_graph.to_job(executor_def=dg.in_process_executor)

@@ -1,0 +1,82 @@
+"""What a run of a job is about, as its configuration says it: the sensor's door and a person's are the same."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from sfcdc_assets.assets.each_entity import chosen
+from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.landing.lander import LandedOnly, Lander, Poller
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+
+CONCURRENCY_TAG = "sfcdc/concurrency_key"
+"""At most one run at a time for each of its values (dagster.yaml). Runs without it wait for nobody."""
+
+FIRST_STEPS = {"sync": "land", "snapshot": "choose"}
+"""Job -> its step that has the configuration."""
+
+
+class RunRequestConfig(dg.Config):
+    """Which entities a run looks at, and whether it reads the stream itself. Without any of it: all, and it does."""
+
+    channel: str | None = None
+    """Only entities that this channel feeds."""
+    entities: list[str] = []  # noqa: RUF012 - a field of a Dagster config
+    """Only these."""
+    landed_through_ms: int | None = None
+    """Given by the channel's sensor, which has landed already what it has of the stream: all that the org committed
+    before this time (epoch ms, UTC). The run then applies what is there and does not subscribe a second time."""
+    follow_seconds: float = 0.0
+    """Given by the sensor too: how long the run goes on with what is landed meanwhile."""
+
+    def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings) -> Lander:
+        """How the run lands."""
+        if self.landed_through_ms is None or self.channel is None:
+            return Poller(warehouse, org, settings.settle_seconds)
+        return LandedOnly(warehouse, {self.channel: self.landed_through_ms})
+
+    def of(self, known: dict[str, str], settings: Settings) -> dict[str, str]:
+        """The run's entities with their channels. Raises `UnknownEntity`."""
+        entities = chosen(known, self.entities, settings.channels) if self.entities else known
+        return {entity: of for entity, of in entities.items() if self.channel in (None, of)}
+
+
+def concurrency_key(channel: str, job: str) -> str:
+    """A job on a channel: a long snapshot does not hold up the channel's events."""
+    return f"{job} {channel}"
+
+
+def config_of(job: str, **config: Any) -> dict[str, Any]:
+    """The run configuration of a job with these fields of `RunRequestConfig`."""
+    return {"ops": {FIRST_STEPS[job]: {"config": config}}}
+
+
+def request_of_sensor(job: str, channel: str, landed_through_ms: int, follow_seconds: float = 0.0) -> dg.RunRequest:
+    """A run over what the channel's entities have to be done, of what has landed. There is no run key: it would swallow
+    the retry of a failed run."""
+    config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms}
+    if follow_seconds:
+        config["follow_seconds"] = follow_seconds
+    return dg.RunRequest(
+        job_name=job,
+        run_config=config_of(job, **config),
+        tags={CONCURRENCY_TAG: concurrency_key(channel, job)},
+    )
+
+
+def without_following(job: str, run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration that a sensor asked for, of a run during which nobody lands."""
+    config = dict(run_config["ops"][FIRST_STEPS[job]]["config"])
+    config.pop("follow_seconds", None)
+    return config_of(job, **config)
+
+
+def add_partitions(instance: dg.DagsterInstance, entities: dict[str, str]) -> None:
+    """Dagster lists partitions by the keys it was given: those of a run that no sensor asked for are added by it."""
+    name = ENTITY.name or ""
+    known = set(instance.get_dynamic_partitions(name))
+    if new := [entity for entity in entities if entity not in known]:
+        instance.add_dynamic_partitions(name, new)
