@@ -12,6 +12,7 @@ from functools import partial
 import dagster as dg
 
 from sfcdc_assets import clock
+from sfcdc_assets.assets.layer_metadata import channel_materialization
 from sfcdc_assets.assets.reports import Event, cut_materialization, raw_events_materializations
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
