@@ -99,7 +99,7 @@ def test_a_run_has_a_step_for_each_entity_with_work_and_plans_nothing_that_it_do
     synced.settled_tick()
     run = synced.last_run()
     steps = [event.step_key for event in events_of(synced, run, dg.DagsterEventType.STEP_SUCCESS)]
-    assert steps == ["land", "prepare", "apply[Account]", "cut", "check"]
+    assert steps == ["land", "prepare", "apply[Account]", "cut", "follow", "check"]
     assert events_of(synced, run, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED) == []
     told = {
         (event.asset_key.path[-1], event.partition)
