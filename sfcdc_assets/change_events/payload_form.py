@@ -23,6 +23,7 @@ from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEv
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.decode import EventDecoder
 from sfcdc_assets.change_events.header import read_header
+from sfcdc_assets.change_events.json_event import JsonEventDecoder, read_json_header
 
 
 class Decoder(Protocol):
@@ -64,8 +65,9 @@ class PayloadForm:
 
 
 AVRO = PayloadForm("Avro", read_header, EventDecoder, header_columns, batch_decoder)
+JSON = PayloadForm("JSON", read_json_header, JsonEventDecoder)
 
-BY_FIRST_BYTE: dict[bytes, PayloadForm] = {}
+BY_FIRST_BYTE: dict[bytes, PayloadForm] = {b"{": JSON}
 """The forms besides Avro, each under the odd byte that its payloads begin with."""
 
 

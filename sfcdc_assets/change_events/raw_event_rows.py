@@ -28,6 +28,9 @@ Rows = npt.NDArray[np.int64]
 EARLIEST, LATEST = "EARLIEST", "LATEST"
 """Where a stream is begun that nothing is known of."""
 
+PUBSUB, COMETD = "pubsub", "cometd"
+"""Protocols that a channel can be read by."""
+
 RAW_EVENTS = pa.schema(
     [
         ("channel", pa.string()),
@@ -63,7 +66,8 @@ class StreamCheckpoint:
     `position` is the last position given out (0: none), dense per channel; `complete_position` the last one known to
     end a transaction; `resume` where the stream goes on; `transaction_key` that of the last landed event; `begun` where
     the stream was begun, EARLIEST or LATEST (None: not yet), and `begun_at_ms` when (epoch ms, UTC); `open_from` the
-    position of the first event of the replay id that `resume` says may be unfinished (0: none is).
+    position of the first event of the replay id that `resume` says may be unfinished (0: none is); `transport` the
+    protocol whose replay ids these are.
     """
 
     channel: str
@@ -74,6 +78,7 @@ class StreamCheckpoint:
     begun: str | None = None
     begun_at_ms: int | None = None
     open_from: int = 0
+    transport: str = PUBSUB
 
     @property
     def is_known(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from sfcdc_assets import clock
@@ -72,6 +72,8 @@ class ChannelReader:
         """Why the checkpoint was lost, until a report has told it: what follows a loss may fail and be tried again."""
         self._background = BackgroundCommit(f"land {channel}")
         self._lock = threading.Lock()
+        self.on_events: Callable[[], object] = _nothing
+        """Called when events have come, before they are landed."""
 
     def land(self, patience: Patience) -> LandingReport:
         """Land what the stream brings, and note what is complete.
@@ -151,6 +153,8 @@ class ChannelReader:
                 if left > 0 and self._wait(subscription, patience) > 0:
                     continue  # the call broke and was begun again, and has not answered yet
                 break
+            if received.events:
+                self.on_events()
             waiting.extend(received.events)
             payload_bytes += sum(len(event.payload) for event in received.events)
             if received.nothing_more:
@@ -254,8 +258,13 @@ class ChannelReader:
             and clock.now_ms() - checkpoint.begun_at_ms > RETENTION_MS
         ):
             self._lose_checkpoint("the channel was begun longer ago than events are kept, and no replay id is known")
+        if checkpoint.transport != self._transport.name and (checkpoint.is_known or checkpoint.begun is not None):
+            self._lose_checkpoint(
+                f"the channel was read over {checkpoint.transport} and is read over {self._transport.name} now, whose "
+                "replay ids are others"
+            )
         if self._checkpoint.resume.replay_id is None and self._checkpoint.begun is None:
-            self._checkpoint = self._landing.begin(self._checkpoint, self._first_start())
+            self._checkpoint = self._landing.begin(self._checkpoint, self._first_start(), self._transport.name)
         begun = ReplayStart.LATEST if self._checkpoint.begun == LATEST else ReplayStart.EARLIEST
         self._looked_at = clock.current().monotonic()
         self._subscription = self._transport.subscribe(self._channel, begun, self._checkpoint.resume)
@@ -288,8 +297,10 @@ class ChannelReader:
 
     def _first_start(self) -> str:
         """Where a channel without a checkpoint is begun: at EARLIEST, so that nothing retained is missed, unless the
-        org's allowance of delivered events is nearly used up; then at LATEST, and what lies before it is read from the
-        org by the snapshots, which have their watermark after it."""
+        settings say otherwise or the org's allowance of delivered events is nearly used up; then at LATEST, and what
+        lies before it is read from the org by the snapshots, which have their watermark after it."""
+        if not self._org.from_earliest:
+            return LATEST
         allowance = self._org.delivery_allowance()
         if allowance is not None and allowance.remaining < allowance.maximum * LEAST_ALLOWANCE:
             return LATEST
@@ -318,6 +329,10 @@ class ChannelReader:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             subscription.close()
+
+
+def _nothing() -> None:
+    """Nobody waits for events."""
 
 
 def _is_committed_after(events: Sequence[DeliveredEvent], moment_ms: int) -> bool:
