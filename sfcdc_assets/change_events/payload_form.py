@@ -76,6 +76,11 @@ def form_of(payload: bytes) -> PayloadForm:
     return BY_FIRST_BYTE.get(payload[:1], AVRO)
 
 
+def form_named(name: str) -> PayloadForm:
+    """The form of a name."""
+    return next((form for form in BY_FIRST_BYTE.values() if form.name == name), AVRO)
+
+
 def header_of_payload(payload: bytes, schema: Mapping[str, Any] | None = None) -> ChangeEventHeader:
     """The header of an event in any form; `schema` is the event's, if it is known. Raises `HeaderError`."""
     return form_of(payload).read_header(payload, schema)

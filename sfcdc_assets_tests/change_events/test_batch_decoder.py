@@ -174,6 +174,7 @@ def rows_of(payloads: list[bytes | None]) -> pa.Table:
 def read(monkeypatch: pytest.MonkeyPatch, at_least: int, reader: ChangeReader, rows: pa.Table) -> pa.RecordBatch:
     with monkeypatch.context() as patched:
         patched.setattr(decoded_events, "FEWEST_AT_ONCE", at_least)
+        patched.setattr(decoded_events, "FIELDS_AT_ONCE", 0)
         patched.setattr(body_values, "FEWEST_ROUNDS", 1_000)
         return reader.read(rows)
 
@@ -250,11 +251,14 @@ def test_large_payloads_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
     payloads = [payload(schema, header("CREATE"), {"F1": "x" * 1000 * number}) for number in range(40)]
     reader, rows = ChangeReader({"schema": json.dumps(schema)}, columns(schema)), rows_of(list(payloads))
     whole = reader.read(rows)
+    monkeypatch.setattr(decoded_events, "FIELDS_AT_ONCE", 0)
     monkeypatch.setattr(decoded_events, "BYTES_AT_ONCE", 5_000)
     assert reader.read(rows).equals(whole)
 
 
-def test_events_of_several_schemas_keep_their_order() -> None:
+def test_events_of_several_schemas_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoded_events, "FIELDS_AT_ONCE", 0)
+    monkeypatch.setattr(decoded_events, "FEWEST_AT_ONCE", 16)
     schemas = {"a": schema_of(["text", "int"]), "b": schema_of(["int", "text", "text"])}
     table = rows_of(
         [

@@ -39,6 +39,8 @@ BOUND_SECONDS = 30.0
 class Listed:
     """A transport and its subscription, which brings `EVENTS` a few at a time and then says that there are no more."""
 
+    name = "pubsub"
+
     def __init__(self) -> None:
         self.taken = 0
         self.outstanding, self.responses, self.is_open, self.has_answered = 1, 1, True, True

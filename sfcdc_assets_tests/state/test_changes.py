@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pytest
 
 from sfcdc_assets.change_events import columns
+from sfcdc_assets.state import decoded_events
 from sfcdc_assets.state.changes import CHANGES, RAW_COLUMNS, UNDECODABLE, ChangeReader, names_one_record
 from sfcdc_assets_tests.change_events.test_batch_decoder import rows_of
 from sfcdc_assets_tests.change_events.written_event import bitmap_of, event_schema, header, optional, payload
@@ -14,6 +16,12 @@ from sfcdc_assets_tests.change_events.written_event import bitmap_of, event_sche
 SCHEMA = event_schema(optional("Name", "string"))
 UPDATE = payload(SCHEMA, header(changedFields=bitmap_of(SCHEMA, "Name")), {"Name": "Acme"})
 IDS = ["001Dp00000JJkkHIAT", "001*", "0" * 15 + "AAA", "0" * 14 + "AAA", "0" * 15 + "AAB", "0" * 13 + "AAA", "*", "001"]
+
+
+@pytest.fixture(params=[1, 10_000], ids=["many at once", "one by one"], autouse=True)
+def at_least(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoded_events, "FEWEST_AT_ONCE", request.param)
+    monkeypatch.setattr(decoded_events, "FIELDS_AT_ONCE", 0)
 
 
 def reader(**options: object) -> ChangeReader:
