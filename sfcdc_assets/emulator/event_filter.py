@@ -33,9 +33,11 @@ def filtered_fields(expression: str, definition: ObjectDefinition) -> tuple[str,
     return tuple(field.name for field in fields if field is not None)
 
 
-def matches(expression: str, definition: ObjectDefinition, record: Mapping[str, object], database: Database) -> bool:
-    """Whether a record with these values is in the filter."""
-    compiled = compile_query(_query(expression, definition), {definition.name: definition}, now=0)
+def matches(
+    expression: str, definition: ObjectDefinition, record: Mapping[str, object], database: Database, now: int = 0
+) -> bool:
+    """Whether a record with these values is in the filter; `now` (epoch ms) is what date literals count from."""
+    compiled = compile_query(_query(expression, definition), {definition.name: definition}, now=now)
     names = ("Id", *filtered_fields(expression, definition))
     columns = ", ".join(f"? AS {quoted(name)}" for name in dict.fromkeys(names))
     values = [record.get(name) for name in dict.fromkeys(names)]

@@ -8,6 +8,8 @@ from types import TracebackType
 
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.client_settings import write_settings_file
+from sfcdc_assets.emulator.cometd.client_session import CometdTiming
+from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.control.routes import all_control_routes
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Faults
@@ -38,6 +40,7 @@ class EmulatorServer:
         rest_port: int = 0,
         pubsub_port: int = 0,
         timing: StreamTiming | None = None,
+        cometd_timing: CometdTiming | None = None,
         faults: Faults | None = None,
         host_names: Sequence[str] = (),
     ) -> None:
@@ -53,6 +56,7 @@ class EmulatorServer:
             org, self.bus, sessions=self.sessions, timing=timing, hosts=(*LOOPBACK_NAMES, *host_names)
         )
         self.meter = self.service.meter
+        self.cometd = CometdService(org, self.bus, sessions=self.sessions, meter=self.meter, timing=cometd_timing)
         self.faults = self.service.faults
         """Faults of calls, streams and events; those of REST are `rest_faults`."""
         self.rest_faults = RestFaults()
@@ -70,6 +74,7 @@ class EmulatorServer:
             schemas=self.bus,
             event_usage=self._event_usage,
             control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
+            cometd=self.cometd,
         )
         self._rest: RestServer | None = None
         self._pubsub: PubSubServer | None = None
@@ -85,6 +90,7 @@ class EmulatorServer:
         One of an earlier start is removed first, as its ports may be others'. Raises PortInUseError, and then serves
         nothing.
         """
+        self.cometd.start()
         self._rest = RestServer(self._app, self._certificate, self._rest_port)
         try:
             self._pubsub = PubSubServer(self.service, self._certificate, self._pubsub_port)
@@ -100,6 +106,7 @@ class EmulatorServer:
     def stop(self) -> None:
         """End open streams and requests and free the ports. Harmless when not started."""
         pubsub, rest, self._pubsub, self._rest = self._pubsub, self._rest, None, None
+        self.cometd.stop()
         if pubsub is not None:
             pubsub.stop()
         if rest is not None:

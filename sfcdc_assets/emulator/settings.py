@@ -52,6 +52,15 @@ class OrgSettings:
     daily_event_deliveries: int = 50_000
     """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The largest
     editions have 50,000; an add-on brings 100,000 more (docs/salesforce-streams.md, "Delivery limits")."""
+    concurrent_streaming_clients: int = 2_000
+    """Sessions of the Streaming API that may be subscribed at once."""
+    push_topics: int = 100
+    """Active PushTopics that the org may have."""
+    streaming_channels: int = 1_000
+    dynamic_streaming_channels: bool = False
+    """Whether subscribing to a generic channel that does not exist makes it."""
+    cometd_event_uuids: bool = True
+    """Whether events by CometD carry their EventUuid, as those of platform events do."""
     diff_convention: Literal["java-diff-utils", "posix", "mixed"] = "java-diff-utils"
     """How hunks of text diffs are numbered; `mixed` draws one for each diff, by the org's seed. Both are seen."""
     max_event_bytes: int = 1_048_576

@@ -18,16 +18,19 @@ from sfcdc_assets.assets.run_scope import (
     CHANNEL_TAG,
     COMPLETE_THROUGH_TAG,
     CONCURRENCY_TAG,
+    FOLLOW_SECONDS_TAG,
     SENSOR,
     TRIGGER_TAG,
     concurrency_key,
 )
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
+from sfcdc_assets.lake.seen import seen
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.note_cut import note_cut_of
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.pipeline.following import FOLLOW_SECONDS
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import TICK, Patience
 from sfcdc_assets.pipeline.landing.payload_retention import seen_by_retention
@@ -85,15 +88,20 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
     `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
     """
     with opened.in_use():
-        report = opened.reader.land(patience)
+        report = opened.land(patience)
         looked = opened.looked
         now = clock.current().monotonic()
         is_unchanged = not report.count and report.complete_position == looked.complete_position
-        if patience is TICK and is_unchanged and not looked.was_busy and now - looked.at < LOOK_SECONDS:
-            return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
+        if patience is TICK and is_unchanged and not looked.was_busy:
+            if now - looked.at >= LOOK_SECONDS and looked.nothing_changed(now):
+                looked.at = now
+            if now - looked.at < LOOK_SECONDS:
+                return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
         looked.at = float("-inf")  # should the look fail, the next tick looks again
-        result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
-        looked.at, looked.complete_position = now, report.complete_position
+        looked.was_idle = False
+        with seen(opened.warehouse) as looked.tables:
+            result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
+        looked.at, looked.looked_through_at, looked.complete_position = now, now, report.complete_position
         return result
 
 
@@ -133,6 +141,7 @@ def _look(
         if noted.cut is not None:
             metadata = consistent_cuts_metadata(warehouse, noted.cut)
             events.append(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
+    looked.was_idle = not (new or busy[SNAPSHOT.name] or looked.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),
@@ -174,6 +183,7 @@ def _request(
         CHANNEL_TAG: report.channel,
         CONCURRENCY_TAG: concurrency_key(report.channel, job),
         COMPLETE_THROUGH_TAG: str(report.complete_through_ms),
+        **({FOLLOW_SECONDS_TAG: str(FOLLOW_SECONDS)} if job == SYNC.name else {}),
         "dagster/asset_partition_range_start": keys[numbers[0]],
         "dagster/asset_partition_range_end": keys[numbers[-1]],
     }

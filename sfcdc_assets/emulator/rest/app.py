@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from sfcdc_assets.emulator.cometd.routes import cometd_routes
+from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.async_bulk import async_bulk_routes
@@ -36,6 +39,7 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaul
 from sfcdc_assets.emulator.rest.search import add_search
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
+from sfcdc_assets.emulator.rest.streaming_objects import STREAMING_OBJECTS, add_streaming_objects, streaming_rows
 from sfcdc_assets.emulator.rest.tooling import add_tooling
 from sfcdc_assets.emulator.rest.versions import version_routes
 from sfcdc_assets.emulator.sessions import Sessions
@@ -51,13 +55,14 @@ def build_app(
     control: Sequence[BaseRoute] = (),
     schemas: EventSchemas | None = None,
     event_usage: Callable[[], Mapping[str, int]] | None = None,
+    cometd: CometdService | None = None,
 ) -> Starlette:
     """The application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
     of other parts into `limits`. `control`: more routes below `/emulator`. `schemas`: what `eventSchema` answers with.
-    `event_usage`: what PlatformEventUsageMetric has.
+    `event_usage`: what PlatformEventUsageMetric has. `cometd`: the Streaming API, with its objects.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
     context.event_usage = event_usage or context.event_usage
@@ -68,8 +73,13 @@ def build_app(
         add_event_schemas(context, schemas)
     add_describe(context)
     add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
+    if cometd is not None:
+        add_streaming_objects(context, cometd)
     add_sobjects(context)
-    add_query(context)
+    if cometd is None:
+        add_query(context)
+    else:
+        add_query(context, STREAMING_OBJECTS, partial(streaming_rows, context, cometd))
     add_search(context)
     add_composite_sobjects(context)
     add_composite_tree(context)
@@ -86,6 +96,7 @@ def build_app(
             *context.routes,
             *soap_routes(context),
             *async_bulk_routes(context),
+            *(cometd_routes(cometd) if cometd else ()),
             *control,
             *control_routes(context),
         ],

@@ -100,11 +100,9 @@ class _BulkQueryResource:
         headers = {"Sforce-Locator": locator, "Sforce-NumberOfRecords": str(count)}
         return StreamingResponse(self._page(job, done, count), media_type="text/csv; charset=UTF-8", headers=headers)
 
-    def _page(self, job: BulkJob, done: int, count: int) -> Iterator[str]:
-        ending = LINE_ENDINGS[job.line_ending]
+    def _page(self, job: BulkJob, done: int, count: int) -> Iterator[bytes]:
         for first, lines in ((0, 1), (done + 1, count)):
-            for block in self._jobs.lines(job, first, lines):
-                yield "".join(line + ending for line in block)
+            yield from self._jobs.lines(job, first, lines)
 
 
 def _page_size(request: ApiRequest) -> int:
