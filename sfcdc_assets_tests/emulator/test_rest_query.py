@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -146,3 +147,29 @@ def test_answers_are_compressed_for_clients_that_accept_it(org: EmulatedOrg, cli
     assert client.query("SELECT Id, Name FROM Lead").headers["Content-Encoding"] == "gzip"
     plain = client.query("SELECT Id, Name FROM Lead", headers={"Accept-Encoding": "identity"})
     assert "Content-Encoding" not in plain.headers
+
+
+def test_later_pages_are_those_of_the_start_also_after_changes_and_a_restart(tmp_path: Path) -> None:
+    org = EmulatedOrg(tmp_path, seed=2)
+    org.populate({"Account": 500})
+    truth = [(record["Id"], record["Name"]) for record in org.records("Account")]
+    small = {"Sforce-Query-Options": "batchSize=200"}
+    with rest_client(org) as client:
+        first = client.query("SELECT Id, Name FROM Account ORDER BY Id", headers=small).json()
+        with org.transaction() as work:
+            work.update("Account", str(truth[-1][0]), {"Name": "renamed meanwhile"})
+            work.delete("Account", str(truth[-2][0]))
+        second = client.get("/" + first["nextRecordsUrl"]).json()
+    org.close()
+    org = EmulatedOrg(tmp_path)
+    try:
+        with rest_client(org) as client:
+            third = client.get("/" + second["nextRecordsUrl"]).json()
+            read = [(each["Id"], each["Name"]) for page in (first, second, third) for each in page["records"]]
+            assert read == truth
+        org.hidden_objects.add("Account")
+        with rest_client(org) as client:
+            refused = client.get("/" + second["nextRecordsUrl"])
+            assert (refused.status_code, refused.json()[0]["errorCode"]) == (400, "INVALID_QUERY_LOCATOR")
+    finally:
+        org.close()

@@ -1,10 +1,15 @@
-"""query and queryAll. A result set is pinned when the query starts: later pages come from what was true then."""
+"""query and queryAll. A result set is pinned when the query starts: later pages come from what was true then.
+
+All rows are read and kept at once, and made into records when their page is asked for: the first page of a large result
+comes soon. Only where children belong to the records are they made at once, as the children are pinned with them.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -23,6 +28,7 @@ from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
 from sfcdc_assets.emulator.soql.parser import parse_query
 
 _DEFAULT_BATCH = 2000
+_MAX_COMPILED = 500
 _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
 _BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
 
@@ -73,6 +79,11 @@ class _QueryResource:
             "CREATE TABLE IF NOT EXISTS _query_page (locator TEXT, first INTEGER, records TEXT, "
             "PRIMARY KEY (locator, first)) WITHOUT ROWID"
         )
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS _query_text (locator TEXT PRIMARY KEY, text TEXT, deleted INTEGER, sql TEXT) "
+            "WITHOUT ROWID"
+        )
+        self._compiled: dict[str, CompiledQuery] = {}
 
     def query(self, request: ApiRequest) -> Response:
         """Records of a SOQL query, deleted ones left out."""
@@ -94,8 +105,20 @@ class _QueryResource:
         )
         if match is None or not row:
             raise ApiError("INVALID_QUERY_LOCATOR", "invalid query locator")
-        records, total, following = row
-        return _page(request, total, json.loads(records), match.group(1), following)
+        rows, total, following = row
+        compiled = self._compiled.get(match.group(1)) or self._compiled_again(match.group(1))
+        kept = json.loads(rows)
+        records = kept if compiled.children else self._records(request, compiled, kept)
+        return _page(request, total, records, match.group(1), following)
+
+    def _compiled_again(self, locator: str) -> CompiledQuery:
+        """The query of a locator from before a restart. Raises ApiError if it can no longer be asked so."""
+        row = self._database.row("SELECT text, deleted, sql FROM _query_text WHERE locator = ?", (locator,))
+        with suppress(ApiError):
+            compiled = compile_for(self._context, row[0], include_deleted=bool(row[1])) if row else None
+            if compiled is not None and row is not None and compiled.sql == row[2]:
+                return compiled
+        raise ApiError("INVALID_QUERY_LOCATOR", "invalid query locator")
 
     def _run(self, request: ApiRequest, *, include_deleted: bool) -> Response:
         text = request.query.get("q")
@@ -108,7 +131,7 @@ class _QueryResource:
             if compiled.query.is_count:
                 ((total,),) = self._context.org.rest_view.rows(compiled.sql, compiled.parameters)
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
-            return self._first_page(request, compiled)
+            return self._first_page(request, compiled, include_deleted=include_deleted)
 
     def _computed(self, request: ApiRequest, text: str) -> Response:
         """What the org is, and what the client's user may do; the rows are few."""
@@ -130,42 +153,49 @@ class _QueryResource:
             return self._rows(definition)
         return setup_rows(self._context.org, self._context.event_usage, definition)
 
-    def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
+    def _first_page(self, request: ApiRequest, compiled: CompiledQuery, *, include_deleted: bool) -> Response:
         size = _batch_size(request)
         blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
-
-        def as_json(rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
-            records = [record_json(compiled, row, request.data_path) for row in rows]
-            if compiled.counts:
-                return records
-            add_children(self._context.org, compiled, rows, records, request.data_path)
-            settings = self._context.org.settings
-            return [spoiled(settings, row[0], record) for row, record in zip(rows, records, strict=True)]
-
-        first = as_json(next(blocks, []))
+        first = self._records(request, compiled, next(blocks, []))
         total = len(first)
         locator: str | None = None
         for block in blocks:
             if locator is None:
-                locator = self._new_locator()
-            records = as_json(block)
-            self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(records)))
-            total += len(records)
+                locator = self._new_locator(compiled, include_deleted=include_deleted)
+            rows = self._records(request, compiled, block) if compiled.children else block
+            self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(rows)))
+            total += len(block)
         if locator is None:
             return _page(request, total, first, "", None)
         self._database.execute("UPDATE _query SET total = ? WHERE locator = ?", (total, locator))
         return _page(request, total, first, locator, size)
 
-    def _new_locator(self) -> str:
+    def _records(
+        self, request: ApiRequest, compiled: CompiledQuery, rows: Sequence[Sequence[Any]]
+    ) -> list[dict[str, Any]]:
+        records = [record_json(compiled, row, request.data_path) for row in rows]
+        if compiled.counts:
+            return records
+        add_children(self._context.org, compiled, rows, records, request.data_path)
+        settings = self._context.org.settings
+        return [spoiled(settings, row[0], record) for row, record in zip(rows, records, strict=True)]
+
+    def _new_locator(self, compiled: CompiledQuery, *, include_deleted: bool) -> str:
         org = self._context.org
         oldest = org.clock() - org.settings.query_locator_lifetime
         self._database.execute(
             "DELETE FROM _query_page WHERE locator IN (SELECT locator FROM _query WHERE started_at <= ?)", (oldest,)
         )
+        self._database.execute("DELETE FROM _query_text WHERE locator NOT IN (SELECT locator FROM _query_page)")
+        while len(self._compiled) >= _MAX_COMPILED:
+            del self._compiled[next(iter(self._compiled))]
         row = self._database.row("SELECT COALESCE(MAX(number), 0) + 1 FROM _query")
         number = row[0] if row else 1
         locator = new_id("0r8", instance_characters(org.seed), number)
         self._database.execute("INSERT INTO _query VALUES (?, ?, ?, 0)", (number, locator, org.clock()))
+        text = (locator, compiled.query.text, int(include_deleted), compiled.sql)
+        self._database.execute("INSERT OR REPLACE INTO _query_text VALUES (?, ?, ?, ?)", text)
+        self._compiled[locator] = compiled
         return locator
 
 
