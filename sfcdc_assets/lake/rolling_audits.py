@@ -111,7 +111,7 @@ class RollingAudits:
         until = _time(now_ms) - KEPT
         table = Table.open(self._warehouse, NAME)
         if table is not None and self._rows and self._rows[0]["at"] < until - timedelta(days=1):
-            table.delete_rows(f"at < timestamp '{until.isoformat()}'", {})
+            table.delete_rows(f"at < arrow_cast('{until.isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')", {})
             self._rows = [row for row in self._rows if row["at"] >= until]
 
     @retry_on_conflict
