@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
 NAME = "rolling_audits"
+KEPT = timedelta(days=30)
+"""How long rows are kept: all of them are read by each run. An entity whose last look is older begins again."""
 
 ROLLING_AUDITS = pa.schema(
     [
@@ -25,6 +27,7 @@ ROLLING_AUDITS = pa.schema(
         ("at", pa.timestamp("us", "UTC")),
         ("requests", pa.int64()),
         ("up_to_id", pa.string()),
+        ("ended_pass", pa.bool_()),
         ("compared", pa.int64()),
         ("suspicions", pa.string()),
         ("allowance", pa.int64()),
@@ -32,7 +35,7 @@ ROLLING_AUDITS = pa.schema(
     ]
 )
 """`entity_name` is null in rows that only count requests. `up_to_id`: the next window begins with it; empty when the
-last one reached the end."""
+last one reached the end. `ended_pass`: this look's window was that one."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Look:
     entity: str
     at_ms: int
     up_to_id: str = ""
+    ended_pass: bool = False
     compared: int = 0
     suspicions: tuple[Suspicion, ...] = ()
 
@@ -80,7 +84,7 @@ class RollingAudits:
 
     def passes_ended(self) -> dict[str, int]:
         """When the last window of an entity's last whole pass was compared (epoch ms)."""
-        return {row["entity_name"]: _ms(row["at"]) for row in self._rows if row["entity_name"] and not row["up_to_id"]}
+        return {row["entity_name"]: _ms(row["at"]) for row in self._rows if row["entity_name"] and row["ended_pass"]}
 
     def requests_since(self, at_ms: int) -> int:
         """Requests that were counted after a time."""
@@ -95,12 +99,20 @@ class RollingAudits:
     def count_requests(self, requests: int, at_ms: int, allowance: Allowance | None = None) -> None:
         """Note requests that are about to be made."""
         told = (allowance.maximum, allowance.remaining) if allowance else (None, None)
-        self._append([_row(None, at_ms, requests, "", 0, (), *told)])
+        self._append([_row(Look("", at_ms), requests, *told)])
 
     def note(self, looks: Sequence[Look], requests: int, at_ms: int) -> None:
         """Note what came of them; `requests`: beyond those that were counted before, or less than none."""
-        rows = [_row(each.entity, each.at_ms, 0, each.up_to_id, each.compared, each.suspicions) for each in looks]
-        self._append([*rows, _row(None, at_ms, requests, "", 0, ())])
+        self._append([*(_row(each, 0) for each in looks), _row(Look("", at_ms), requests)])
+
+    @retry_on_conflict
+    def forget_old(self, now_ms: int) -> None:
+        """Delete rows that are older than `KEPT`, once there are some that are a day older than that."""
+        until = _time(now_ms) - KEPT
+        table = Table.open(self._warehouse, NAME)
+        if table is not None and self._rows and self._rows[0]["at"] < until - timedelta(days=1):
+            table.delete_rows(f"at < arrow_cast('{until.isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')", {})
+            self._rows = [row for row in self._rows if row["at"] >= until]
 
     @retry_on_conflict
     def _append(self, rows: list[dict[str, object]]) -> None:
@@ -109,23 +121,16 @@ class RollingAudits:
         self._rows += rows
 
 
-def _row(
-    entity: str | None,
-    at_ms: int,
-    requests: int,
-    up_to_id: str,
-    compared: int,
-    suspicions: Sequence[Suspicion],
-    maximum: int | None = None,
-    remaining: int | None = None,
-) -> dict[str, object]:
+def _row(look: Look, requests: int, maximum: int | None = None, remaining: int | None = None) -> dict[str, object]:
+    """A look, or with no entity a row that only counts requests."""
     return {
-        "entity_name": entity,
-        "at": _time(at_ms),
+        "entity_name": look.entity or None,
+        "at": _time(look.at_ms),
         "requests": requests,
-        "up_to_id": up_to_id,
-        "compared": compared,
-        "suspicions": json.dumps([asdict(each) for each in suspicions]),
+        "up_to_id": look.up_to_id,
+        "ended_pass": look.ended_pass,
+        "compared": look.compared,
+        "suspicions": json.dumps([asdict(each) for each in look.suspicions]),
         "allowance": maximum,
         "remaining": remaining,
     }
@@ -135,7 +140,14 @@ def _look(row: dict[str, object]) -> Look:
     suspicions = tuple(Suspicion(**each) for each in json.loads(str(row["suspicions"])))
     at = row["at"]
     assert isinstance(at, datetime)
-    return Look(str(row["entity_name"]), _ms(at), str(row["up_to_id"]), int(str(row["compared"])), suspicions)
+    return Look(
+        str(row["entity_name"]),
+        _ms(at),
+        str(row["up_to_id"]),
+        bool(row["ended_pass"]),
+        int(str(row["compared"])),
+        suspicions,
+    )
 
 
 def _time(ms: int) -> datetime:

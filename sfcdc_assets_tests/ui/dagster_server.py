@@ -68,7 +68,7 @@ class DagsterServer:
         )
         self.said: list[str] = []
         threading.Thread(target=self._listen, daemon=True).start()
-        self.url = self.wait(self._announced, 60, "the UI to come up")
+        self.url = self.wait(self._announced, 240, "the UI to come up")
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         """Interrupt it; the exit code."""

@@ -41,6 +41,7 @@ def audit_budget(audits: RollingAudits, org: OrgConnection, percent: float, now_
         asked = (told.maximum, told.remaining) if told else (LEAST_ALLOWANCE, LEAST_ALLOWANCE)
         allowance = Allowance(*asked, now_ms)
         audits.count_requests(1, now_ms, allowance)
+        audits.forget_old(now_ms)
         budget = _of(audits, allowance, percent, now_ms)
     left = f"the org has {allowance.remaining:,} of {allowance.maximum:,} API requests left"
     return replace(budget, now=0, why_not=left) if allowance.remaining < allowance.maximum * UNTOUCHED else budget

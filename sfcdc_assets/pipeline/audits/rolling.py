@@ -119,7 +119,7 @@ class _Auditor:
                 looks.append(self._look_at(last, with_window, sorted(changed.get(entity, ()))[:CHANGED]))
             except SfcdcError as error:
                 self.failed.append(f"{entity}: {error}")
-                looks.append(replace(last, at_ms=now, up_to_id="", compared=0))
+                looks.append(replace(last, at_ms=now, up_to_id="", ended_pass=with_window, compared=0))
         audits.note(looks, self._org.session.calls - calls - REQUESTS, now)
         return Counter({each.entity: each.compared for each in looks})
 
@@ -145,7 +145,7 @@ class _Auditor:
             (each.describe for each in reversed(self._schemas.of_entity(entity)) if each.describe is not None), None
         )
         if table is None or described is None:
-            return replace(before, at_ms=now, up_to_id="", compared=0)
+            return replace(before, at_ms=now, up_to_id="", ended_pass=with_window, compared=0)
         suspected = [each.record_id for each in before.suspicions]
         window, ours, up_to = self._window(table, before.up_to_id) if with_window else (None, [], before.up_to_id)
         found: list[Difference] = []
@@ -161,7 +161,14 @@ class _Auditor:
         found += [each for each in compared.differences if each.record_id not in uncertain]
         suspicions = self._suspicions(before, found, now)
         done = len(set(record_ids) - uncertain)
-        return replace(before, at_ms=now, up_to_id=up_to, compared=done, suspicions=suspicions)
+        return replace(
+            before,
+            at_ms=now,
+            up_to_id=up_to,
+            ended_pass=with_window and not up_to,
+            compared=done,
+            suspicions=suspicions,
+        )
 
     def _suspicions(self, before: Look, found: Sequence[Difference], now_ms: int) -> tuple[Suspicion, ...]:
         """What is suspected from now on. What was so at an earlier look that can be decided now is a difference; it
