@@ -48,6 +48,7 @@ def dev(
         float, typer.Option(metavar="RATE", min=0, help="Transactions a second in the emulated org.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the emulated org's data and traffic.")] = 1,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a first start.")] = False,
 ) -> None:
     """Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.
 
@@ -68,6 +69,9 @@ def dev(
         stack.enter_context(only_user_of(directory))
         environment = _environment(settings)
         if not emulated:
+            from sfcdc_assets.cli.first_start import agree_to_first_start  # noqa: PLC0415 - imported when it is used
+
+            agree_to_first_start(settings, yes=yes)
             organization_id = _enriched(settings)
             home = (directory / f"dagster_home_{organization_id}").absolute()
         else:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sfcdc_assets.cli.first_reading import read_first
+from sfcdc_assets.cli.first_start import agree_to_first_start
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -26,15 +27,18 @@ def sync(
         bool, typer.Option("--until-caught-up", help="Go on until everything in the stream is in the tables.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ticks as JSON on standard output.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a first start.")] = False,
 ) -> None:
     """Poll every channel and bring the tables up to date, through Dagster, in this process.
 
     For cron and tests: each channel's sensor is ticked and the runs it asks for are done here (snapshots on the first
-    day, then events). With DAGSTER_HOME set the runs show in that instance's UI. Progress goes to standard error.
+    day, then events). With DAGSTER_HOME set the runs show in that instance's UI. Progress goes to standard error. A
+    first start says what it takes of the org's allowances, and asks when it is on a terminal.
     Exit code 0 when done, 1 with the reason when not; 130 or 143 when stopped by Ctrl-C or SIGTERM. What was landed
     before is kept.
     """
     settings = load_settings()
+    agree_to_first_start(settings, yes=yes)
     warehouse = Warehouse(settings.warehouse)
     settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
     early = EarlySpark(settings)

@@ -16,6 +16,7 @@ from itertools import chain
 
 from pyarrow import fs
 
+from sfcdc_assets.lake.log_replay import commit_file
 from sfcdc_assets.lake.warehouse import Warehouse
 
 AT_ONCE = 16
@@ -72,7 +73,7 @@ class Seen:
 
     def _commits(self) -> list[str]:
         """Of each table the commit that it stood at and the one after it, whether or not they are there."""
-        of_each = ((f"{name}/{commit(at)}" for at in (max(v, 0), v + 1)) for name, v in self._versions.items())
+        of_each = ((f"{name}/{commit_file(at)}" for at in (max(v, 0), v + 1)) for name, v in self._versions.items())
         return list(chain.from_iterable(of_each))
 
 
@@ -101,11 +102,6 @@ def note_all(of: Seen) -> None:
     """Tables of which something is known already are as they were seen: whoever watches is told."""
     for each in _WATCHING.get():
         each.add(of)
-
-
-def commit(version: int) -> str:
-    """The file of a commit, below its table."""
-    return f"_delta_log/{version:020}.json"
 
 
 def unchanged(warehouse: Warehouse, of: Sequence[Seen]) -> list[bool]:

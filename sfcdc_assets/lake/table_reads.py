@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
@@ -40,6 +42,21 @@ class TableReads(TableSnapshot):
     def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
         """The rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
         return pl.DataFrame(self.scan(columns, predicate)).to_dicts()
+
+    def read_files(self, paths: Sequence[str], columns: Sequence[str]) -> pa.Table:
+        """Columns that lie in these files of the table, whole; those that a file lacks are null. Raises as `scan`."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        with self._reading():
+            store = self._store
+            found = [_of_file(store, unquote(path), schema) for path in paths]
+        return pa.concat_tables([schema.empty_table(), *found])
+
+    @property
+    def _store(self) -> fs.FileSystem:
+        root = self._delta.table_uri
+        if root.startswith("file://"):
+            return fs.SubTreeFileSystem(unquote(urlsplit(root).path), fs.LocalFileSystem())
+        return fs.PyFileSystem(DeltaStorageHandler(root))
 
     def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
         """The rows that `scan` gives, part by part: memory holds one."""
@@ -119,10 +136,18 @@ class TableReads(TableSnapshot):
         """Raise `TableDamaged` if the error, or else a look at the files, tells which one is."""
         file, reason = file_in(error, self.name), reason_of(error)
         if file is None:
-            handler = fs.PyFileSystem(DeltaStorageHandler(self._delta.table_uri))
-            found = unreadable(handler, (each.path for each in self.files()))
+            found = unreadable(self._store, (each.path for each in self.files()))
             if found is None:
                 return
             file, reason = found
         entity = re.search(r"entity_name=([^/]+)/", file)
         raise TableDamaged(self.name, entity[1] if entity else None, file, f"cannot be read ({reason})") from error
+
+
+def _of_file(store: fs.FileSystem, path: str, schema: pa.Schema) -> pa.Table:
+    with store.open_input_file(path) as file:
+        parquet = pq.ParquetFile(file)
+        present = [name for name in schema.names if name in parquet.schema_arrow.names]
+        rows = parquet.read(present, use_threads=False)
+    arrays = [rows[f.name].cast(f.type) if f.name in present else pa.nulls(len(rows), f.type) for f in schema]
+    return pa.table(arrays, schema=schema)

@@ -8,9 +8,12 @@ date: its error is its result.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -29,8 +32,9 @@ from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
 from sfcdc_assets.state.apply import Outcome, apply_events
-from sfcdc_assets.state.entity_batch import EntityBatch, EventRange
+from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
+from sfcdc_assets.state.key_ranges import ranges_of_ids
 
 __all__ = ["ApplyReport", "Applying", "ToApply", "apply_entities", "apply_entity"]
 
@@ -38,6 +42,13 @@ MOST_ENTITIES = 100
 """Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
 LARGE_BYTES = 64_000_000
 """An entity whose tasks read more has a job of its own, so that no other waits for it."""
+
+
+AT_ONCE = 4
+"""Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
+delta-rs, which does not keep Python from going on. What is done for one entity keeps its order."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -122,8 +133,8 @@ class _Application:
         """Each entity with what became of it, as it is done."""
         for start in range(0, len(wanted), MOST_ENTITIES):
             planned: list[_Planned] = []
-            for each in wanted[start : start + MOST_ENTITIES]:
-                found = outcome_of(self._plan, each)
+            some = wanted[start : start + MOST_ENTITIES]
+            for each, found in zip(some, _side_by_side(self._plan, some), strict=True):
                 if isinstance(found, Exception):
                     yield each.entity, found
                 else:
@@ -134,9 +145,9 @@ class _Application:
     def _done(self, job: Sequence[_Planned]) -> Iterator[tuple[str, Applying]]:
         batches = [each.batch for each in job if each.batch is not None]
         written = iter(apply_events(self._spark, batches) if batches else ())
-        for each in job:
-            outcome = next(written) if each.batch is not None else ()
-            yield each.tables.entity, outcome_of(self._commit, each, outcome)
+        outcomes = [next(written) if each.batch is not None else () for each in job]
+        committed = _side_by_side(self._commit, job, outcomes)
+        yield from zip((each.tables.entity for each in job), committed, strict=True)
 
     def _plan(self, wanted: ToApply) -> _Planned:
         started = time.monotonic()
@@ -160,6 +171,16 @@ class _Application:
             if isinstance(outcome, Exception):
                 raise outcome
         return BatchCommit(planned.tables, planned.plan, self._run_id).of(outcome, planned.started)
+
+
+def _side_by_side(work: Callable[..., T], *of_each: Sequence[Any]) -> Iterator[T | Exception]:
+    """The outcome of the work for each entity, in their order."""
+    outcome = partial(outcome_of, work)
+    if len(of_each[0]) == 1 or AT_ONCE == 1:
+        yield from map(outcome, *of_each)
+        return
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        yield from threads.map(outcome, *of_each)
 
 
 def _jobs(planned: Sequence[_Planned]) -> list[list[_Planned]]:
@@ -200,4 +221,6 @@ def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | N
     )
     pages = [file for snapshot in planned.snapshots for file in snapshot.files]
     size = sum(file.size for file in (*event_files, *pages))
-    return EntityBatch(tables.entity, events, task, planned.visit), size
+    ranges = planned.visit | ranges_of_ids(planned.key_ranges, batch.record_ids)
+    small = is_small(batch.events, sum(file.size for file in event_files), len(ranges))
+    return EntityBatch(tables.entity, events, task, planned.visit, ranges if small else None), size
