@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -76,10 +76,11 @@ class Answers:
         found: T = self._known[question]
         return found
 
-    def carry(self, version: int, transactions: Mapping[str, int], forgotten: Collection[object] = ()) -> None:
-        """Go on to the next version, which differs in these transactions alone; some answers are not known any more."""
+    def carry(self, version: int, transactions: Mapping[str, int], *, changes_files: bool) -> None:
+        """Go on to the next version, which differs in these transactions alone, and in its files: then nothing else is
+        known of it any more."""
         if self._version == version - 1:
-            known = {question: answer for question, answer in self._known.items() if question not in forgotten}
+            known = {} if changes_files else self._known
             changed: dict[object, Any] = {
                 ("transaction", application): number for application, number in transactions.items()
             }

@@ -44,6 +44,9 @@ class RawEventReads:
 
     def last_positions(self, channel: str) -> dict[str, int]:
         """Highest landed position of each entity on the channel, from the log alone."""
+        return dict(self.table.answer(("last positions", channel), lambda: self._last_positions(channel)))
+
+    def _last_positions(self, channel: str) -> dict[str, int]:
         files = self.table.file_statistics().filter(_may_hold(channel))
         return dict(files.group_by("partition.entity_name").agg(pl.col("max.position").max()).iter_rows())
 

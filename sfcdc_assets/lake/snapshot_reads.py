@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -135,7 +136,7 @@ class SnapshotReads:
 
     def read_back_files(self) -> tuple[DataFile, ...]:
         """Files of rows read back, in no order."""
-        return tuple(file for file in self.table.files() if _is_of(file, READ_BACK))
+        return self.table.files(_is_of(READ_BACK))
 
     def highest_position(self) -> int:
         """The highest position that the newest complete snapshot and read-backs stand for; 0 when there are none."""
@@ -165,12 +166,12 @@ class SnapshotReads:
         return self.table.head(f"_snapshot = {complete.number}", count)
 
     def _snapshot(self, number: int, position: int, after_read_back: int) -> CompleteSnapshot:
-        files = tuple(file for file in self.table.files() if _is_of(file, number))
-        return CompleteSnapshot(number, position, files, after_read_back)
+        return CompleteSnapshot(number, position, self.table.files(_is_of(number)), after_read_back)
 
 
-def _is_of(file: DataFile, number: int) -> bool:
-    return str(file.statistics["partition._snapshot"]) == str(number)
+def _is_of(number: int) -> pl.Expr:
+    """Files of a partition, as a condition on what the log says of them."""
+    return pl.col("partition._snapshot").cast(pl.String) == str(number)
 
 
 def first_read_at(warehouse: Warehouse, entity: str) -> datetime | None:

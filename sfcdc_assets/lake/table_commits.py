@@ -12,7 +12,6 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from sfcdc_assets.lake.commit_protocol import CommitProtocol
 from sfcdc_assets.lake.data_files import DataFile, NewFile, PackedFiles
-from sfcdc_assets.lake.table_reads import HAS_FILES
 
 
 class TableCommits(CommitProtocol):
@@ -51,7 +50,7 @@ class TableCommits(CommitProtocol):
                 )
             else:
                 self._write([], properties)
-        self._carry(transactions, [HAS_FILES] if rows.num_rows else [])
+        self._carry(transactions, changes_files=bool(rows.num_rows))
 
     def swap_files(
         self,
@@ -65,7 +64,7 @@ class TableCommits(CommitProtocol):
         properties = self._properties(transactions, metadata, only_next=bool(removed))
         with self._committing(transactions):
             self._write(_actions(added, removed), properties)
-        self._carry(transactions, [HAS_FILES] if added or removed else [])
+        self._carry(transactions, changes_files=bool(added or removed))
 
     def pack_files(self, packed: Sequence[PackedFiles]) -> None:
         """Put files with the same rows in the place of others, in one commit that says that no row has changed.

@@ -32,7 +32,7 @@ class TableReads(TableSnapshot):
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan`: others may abort at exit (docs/storage-layout.md,
         "to_pyarrow_table at exit")."""
-        if not self._answers.of(self.version, HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows)):
+        if not self.answer(HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows)):
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         with self._reading():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from sfcdc_assets.lake.handles import Answers, Held
+
+T = TypeVar("T")
 
 STATISTICS_ON = 32
 """Delta's default: the log keeps statistics of so many columns."""
@@ -63,9 +65,13 @@ class TableSnapshot:
             self.version, application, lambda: self._delta.transaction_version(application)
         )
 
-    def _carry(self, transactions: Mapping[str, int], forgotten: Sequence[object]) -> None:
+    def answer(self, question: object, ask: Callable[[], T]) -> T:
+        """What this version answers to a question about its files or settings, worked out once."""
+        return self._answers.of(self.version, question, ask)
+
+    def _carry(self, transactions: Mapping[str, int], *, changes_files: bool) -> None:
         """Answers that a commit of this handle did not change need not be asked for again, if no other came between."""
-        self._answers.carry(self.version, transactions, forgotten)
+        self._answers.carry(self.version, transactions, changes_files=changes_files)
 
     def told_by_commits(self) -> Iterator[Mapping[str, Any]]:
         """What the commits whose log is kept tell of themselves, the newest first: for display, and for what older
