@@ -9,29 +9,11 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from sfcdc_assets.pipeline.schemas.schema_changes import KEPT_BEFORE, is_retired
+from sfcdc_assets.pipeline.schemas.column_descriptions import column_description
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 
 Metadata = dict[str, Any]
 
-OWN_COLUMNS = {
-    "_is_deleted": "The record is deleted in the org, or gone from it.",
-    "_deleted_reason": "How: deleted, merged, hard_deleted; null for a live record.",
-    "_in_doubt": "The row may not be what the org has; gap_reconciliation says why, and it is read back.",
-    "_change_type": "The kind of the event that made this version, or that it was read from the org.",
-    "_changed_fields": "The fields that the event changed.",
-    "_position": "Position of the last event in the row, in the order of the channel.",
-    "_commit_timestamp": "When the org committed it.",
-    "_commit_user": "Id of the user who made the change.",
-    "_transaction_key": "The same for all changes of one transaction.",
-    "_valid_from": "From when on this version was valid.",
-    "_valid_to": "Until when; null for the present version.",
-    "_certain_fields": "The fields whose values were told by the stream or read; null: all of them.",
-    "_superseded_at": "Position of the event that ended this version.",
-    "_read_position": "The watermark of the last read of the org that the row rests on.",
-    "_batch": "Number of the batch that wrote the row.",
-}
-"""What the tables have beside the fields of the object (docs/tables.md)."""
 
 SAMPLE_ROWS = 10
 """Rows that a materialization shows."""
@@ -96,15 +78,9 @@ def _cell(value: object, width: int) -> str:
 
 def _column(field: pa.Field, described: ObjectDescription | None) -> dg.TableColumn:
     """A column with what is known of it: the field's type in Salesforce and whether events may bring it as a diff as
-    tags; its label and help text in the org, or that it has no field any more, in words."""
+    tags; what it holds in words, with the field's label and help text in the org."""
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     tags = {_TAGS[key]: value for key, value in metadata.items() if key in _TAGS}
-    kept = KEPT_BEFORE.fullmatch(field.name)
-    description = described.words_for(field.name) if described is not None else None
-    if kept:
-        description = f"Values of {kept[1]} from before its type changed, which do not convert."
-    elif is_retired(field):
-        description = "Retired: the object no longer has this field; its last values stay."
-    elif field.name in OWN_COLUMNS:
-        description = OWN_COLUMNS[field.name]
+    words = described.words_for(field.name) if described is not None else None
+    description = column_description(field, {field.name: words} if words else None)
     return dg.TableColumn(field.name, str(field.type), description=description, tags=tags)

@@ -11,6 +11,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.catch_up import CatchUp
+from sfcdc_assets.pipeline.following import Following
 from sfcdc_assets.pipeline.landing.lander import Lander
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.resources.spark import SparkResource
@@ -27,10 +28,21 @@ def catch_up_of_run(
     known: Mapping[str, str],
     *,
     every_entity: bool,
+    follow_seconds: float = 0.0,
 ) -> tuple[CatchUp, RunReports]:
     """Over `entities`, which are some of the `known`; with what it reports."""
     reports = RunReports(context.instance, warehouse, entities)
-    applier = Applier(warehouse, lambda: spark.spark_session, org.privacy, context.run.run_id)
+    run_id, queued = context.run.run_id, dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
+    applier = Applier(warehouse, lambda: spark.spark_session, org.privacy, run_id, spark_is_lost=lambda: spark.is_lost)
+    following = Following(
+        warehouse,
+        landing,
+        entities,
+        known,
+        org.privacy,
+        follow_seconds,
+        gives_way=lambda: context.instance.get_runs_count(queued) > 0,
+    )
     catch_up = CatchUp(
         warehouse,
         org,
@@ -42,5 +54,6 @@ def catch_up_of_run(
         every_entity=every_entity,
         visibility_seconds=settings.visibility_seconds,
         describe_seconds=settings.describe_seconds,
+        following=following if follow_seconds else None,
     )
     return catch_up, reports

@@ -1,28 +1,76 @@
-"""The `sfcdc` command: one module a subcommand. Errors are one plain sentence and a non-zero exit."""
+"""The `sfcdc` command: one module a subcommand, imported when it runs. Errors are one sentence and a non-zero exit.
+
+Dagster, PySpark and the libraries of tables take seconds to import, and most commands need few of them: so that
+`--help` answers at once, it knows of each command what the table below says.
+"""
 
 from __future__ import annotations
 
+import gc
+from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from sfcdc_assets.cli.accept import accept
-from sfcdc_assets.cli.cuts import cut
-from sfcdc_assets.cli.demo import demo
-from sfcdc_assets.cli.dev import dev
-from sfcdc_assets.cli.emulator import emulator
-from sfcdc_assets.cli.explain import explain
-from sfcdc_assets.cli.maintain import maintain
-from sfcdc_assets.cli.rebuild import rebuild
-from sfcdc_assets.cli.status import status
-from sfcdc_assets.cli.sync import sync
-from sfcdc_assets.cli.verify import verify
 from sfcdc_assets.errors import SfcdcError
 
+COMMANDS = {
+    "emulator": "Serve an emulated Salesforce org over TLS on this machine until interrupted.",
+    "sync": "Poll every channel and bring the tables up to date, through Dagster, in this process.",
+    "status": "Show each channel's checkpoint and each entity's table. Reads the tables only; asks nothing of the org.",
+    "doctor": "Check the set-up, from Java to the allowances of the org, and say how to mend what is wrong.",
+    "verify": "Compare each entity's table with the org, record by record and field by field.",
+    "explain": "Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from "
+    "where.",
+    "accept": "Apply a read of the org that was not believed, because too many rows would be deleted by it.",
+    "rebuild": "Build an entity's tables again from raw_events and all that was read of the org: the same rows.",
+    "maintain": "Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on "
+    "its age.",
+    "cut": "Show a consistent cut: the Delta version of every table at one position between two transactions.",
+    "sql": "Ask the tables in SQL (DuckDB), all at one consistent cut.",
+    "views": "Write the views of `sfcdc sql` to a DuckDB file that other tools open.",
+    "dbt-sources": "Print a dbt `sources.yml` of the views that `sfcdc views` writes, with descriptions of every "
+    "column.",
+    "demo": "Copy an emulated org, follow its changes of every kind, and compare every table with the org field by "
+    "field.",
+    "dev": "Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.",
+    "spark": "Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.",
+}
+"""Each with the first paragraph of its own help."""
 
-class PlainErrors(TyperGroup):
+
+def function_of(command: str) -> Any:
+    """What a command calls: the function of its name, in the module of its name in this package. What is imported
+    stays, so garbage is not looked for among it, now or later."""
+    name = command.replace("-", "_")
+    gc.disable()
+    try:
+        found = getattr(import_module(f"sfcdc_assets.cli.{name}"), name)
+        gc.freeze()
+    finally:
+        gc.enable()
+    return found
+
+
+class LaterCommand(TyperCommand):
+    """Stands for a command whose module is not imported yet, until it is called or asked for its own help."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """That of the command itself."""
+        assert self.name is not None
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(self.name)(function_of(self.name))
+        return typer.main.get_command(alone).make_context(info_name, args, parent=parent, **extra)
+
+
+class Commands(TyperGroup):
     """Tells what the project raises on purpose as its sentence, without a traceback."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, summary in COMMANDS.items():
+            self.add_command(LaterCommand(name, help=summary))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; exit 1 with the sentence of an `SfcdcError`."""
@@ -33,22 +81,10 @@ class PlainErrors(TyperGroup):
             raise typer.Exit(1) from error
 
 
-app = typer.Typer(
-    cls=PlainErrors,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="A Delta Lake copy of a Salesforce org, kept true from its change events. Settings are SFCDC_* environment "
-    "variables or a .env file; the README lists them.",
-)
-app.command()(emulator)
-app.command()(sync)
-app.command()(status)
-app.command()(verify)
-app.command()(explain)
-app.command()(accept)
-app.command()(rebuild)
-app.command()(maintain)
-app.command()(cut)
-app.command()(demo)
-app.command()(dev)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def sfcdc() -> None:
+    """A Delta Lake copy of a Salesforce org, kept true from its change events. Settings are SFCDC_* environment
+    variables or a .env file; the README lists them."""

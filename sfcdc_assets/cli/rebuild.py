@@ -14,12 +14,12 @@ from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.same_organization import (
     accept_organization,
     check_accepted,
     claim_warehouse,
-    connect_for,
 )
 from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks

@@ -23,9 +23,9 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audits.audit import audit
 from sfcdc_assets.pipeline.audits.verify import VerifyReport, open_drift_doubts
 from sfcdc_assets.pipeline.entities import entity_channels
+from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import POLL
-from sfcdc_assets.pipeline.landing.same_organization import connect_for
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
 DRIFT = 3

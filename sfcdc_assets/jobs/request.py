@@ -1,5 +1,6 @@
 """What a run of a job is about, as its configuration says it: the sensor's door and a person's are the same."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -8,6 +9,7 @@ from sfcdc_assets.assets.each_entity import chosen
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
+from sfcdc_assets.pipeline.following import FOLLOW_SECONDS
 from sfcdc_assets.pipeline.landing.lander import LandedOnly, Lander, Poller
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 
@@ -28,6 +30,9 @@ class RunRequestConfig(dg.Config):
     landed_through_ms: int | None = None
     """Given by the channel's sensor, which has landed already what it has of the stream: all that the org committed
     before this time (epoch ms, UTC). The run then applies what is there and does not subscribe a second time."""
+
+    follow_seconds: float = 0.0
+    """How long the run goes on with what the sensor lands meanwhile."""
 
     def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings) -> Lander:
         """How the run lands."""
@@ -55,11 +60,23 @@ def request_of_sensor(job: str, channel: str, landed_through_ms: int) -> dg.RunR
     """A run over what the channel's entities have to be done, of what has landed. There is no run key: it would swallow
     the retry of a failed run."""
     config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms}
+    if job == "sync":
+        config["follow_seconds"] = FOLLOW_SECONDS
     return dg.RunRequest(
         job_name=job,
         run_config=config_of(job, **config),
         tags={CONCURRENCY_TAG: concurrency_key(channel, job)},
     )
+
+
+def without_following(run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for a run beside which nobody lands."""
+    return {
+        "ops": {
+            step: {"config": {name: value for name, value in of["config"].items() if name != "follow_seconds"}}
+            for step, of in run_config["ops"].items()
+        }
+    }
 
 
 def add_partitions(instance: dg.DagsterInstance, entities: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 
 import pyarrow as pa
 
@@ -56,5 +57,5 @@ def last_audits(warehouse: Warehouse) -> dict[str, datetime]:
     table = Table.open(warehouse, NAME)
     if table is None:
         return {}
-    rows = table.scan(["entity_name", "audited_at"], "parts_skipped = 0").sort_by("audited_at").to_pylist()
-    return {row["entity_name"]: row["audited_at"] for row in rows}
+    rows = table.rows(["entity_name", "audited_at"], "parts_skipped = 0")
+    return {row["entity_name"]: row["audited_at"] for row in sorted(rows, key=itemgetter("audited_at"))}

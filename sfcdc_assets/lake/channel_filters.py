@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from sfcdc_assets import clock
+from sfcdc_assets.lake.remembered import Remembered
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -30,8 +31,16 @@ FILTERS = pa.schema(
 
 def filters_of(warehouse: Warehouse, channel: str) -> dict[str, str]:
     """Entity -> filter expression, of the members of a channel that have one."""
+    return _FILTERS.of(warehouse, [channel], lambda each: _filters(warehouse, each))[channel]
+
+
+_FILTERS = Remembered[str, dict[str, str]](most=100)
+"""By channel."""
+
+
+def _filters(warehouse: Warehouse, channel: str) -> dict[str, str]:
     table = Table.open(warehouse, NAME)
-    rows = table.scan().to_pylist() if table else []
+    rows = table.rows() if table else []
     newest = {row["entity_name"]: row for row in sorted(rows, key=_seen_at) if row["channel"] == channel}
     return {entity: row["filter_expression"] for entity, row in newest.items() if row["filter_expression"]}
 

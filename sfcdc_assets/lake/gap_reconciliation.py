@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 
 import polars as pl
 import pyarrow as pa
@@ -137,7 +138,7 @@ class Ledger:
 
     def open_doubts(self) -> list[OpenDoubt]:
         """All that are not healed, oldest first."""
-        rows = self.table.scan(predicate="status = 'open'").sort_by("opened_position").to_pylist()
+        rows = sorted(self.table.rows(predicate="status = 'open'"), key=itemgetter("opened_position"))
         return [
             OpenDoubt(
                 row["record_id"],

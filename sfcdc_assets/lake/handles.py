@@ -23,27 +23,49 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
+from sfcdc_assets.lake.log_replay import LAST_CHECKPOINT, Log, Replayed, commit_file, replay
+
 T = TypeVar("T")
 
 KEPT_TABLES = 500
 """Tables that handles are kept of; those of the one that was used longest ago go first."""
 KEPT_OF_A_TABLE = 3
 
-Log = Callable[[], fs.FileSystem]
-"""The file system rooted at a table."""
 File = tuple[fs.FileType, int | None, int | None]
 """Whether there is a file, when it was written (ns), and its size."""
-
-LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 
 
 class Answers:
     """What a handle was asked of its log, and said: a version does not change, and each question reads through all of
     its actions. They go with the handle from holder to holder."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Log | None = None) -> None:
+        self._log = log
         self._version = -1
         self._known: dict[object, Any] = {}
+        self._replayed: tuple[int, Replayed | None] = (-1, None)
+        self._schema: tuple[int, Any] = (-1, None)
+
+    def transaction(self, version: int, application: str, ask: Callable[[], int | None]) -> int | None:
+        """The version of an application's last transaction; asked where the log is not gone through here."""
+        replayed = self._replay(version)
+        if replayed is None:
+            return self.of(version, ("transaction", application), ask)
+        return replayed.transactions.get(application)
+
+    def schema(self, version: int, ask: Callable[[], T]) -> T:
+        """The table's schema, asked when it may have changed."""
+        replayed = self._replay(version)
+        layout = version if replayed is None else replayed.layout
+        if self._schema[0] != layout:
+            self._schema = layout, ask()
+        found: T = self._schema[1]
+        return found
+
+    def _replay(self, version: int) -> Replayed | None:
+        if self._log is not None and self._replayed[0] != version:
+            self._replayed = version, replay(self._log, version, self._replayed[1])
+        return self._replayed[1]
 
     def of(self, version: int, question: object, ask: Callable[[], T]) -> T:
         """The answer at a version, asked once."""
@@ -54,11 +76,17 @@ class Answers:
         found: T = self._known[question]
         return found
 
-    def carry(self, version: int, changed: Mapping[object, Any], forgotten: Collection[object] = ()) -> None:
-        """Go on to the next version, which differs in these answers alone; some are not known any more."""
+    def carry(self, version: int, transactions: Mapping[str, int], forgotten: Collection[object] = ()) -> None:
+        """Go on to the next version, which differs in these transactions alone; some answers are not known any more."""
         if self._version == version - 1:
             known = {question: answer for question, answer in self._known.items() if question not in forgotten}
+            changed: dict[object, Any] = {
+                ("transaction", application): number for application, number in transactions.items()
+            }
             self._version, self._known = version, {**known, **changed}
+        last = self._replayed[1]
+        if last is not None and last.version == version - 1:
+            self._replayed = version, last.followed_by(version, transactions)
 
 
 @dataclass(frozen=True)
@@ -75,7 +103,7 @@ class Handle:
         """On the newest version. Raises what deltalake raises."""
         (checkpoint,) = _files(log, LAST_CHECKPOINT)
         delta = DeltaTable(uri)
-        return cls(delta, checkpoint)
+        return cls(delta, checkpoint, answers=Answers(log))
 
 
 class Handles:
@@ -92,7 +120,7 @@ class Handles:
         except IndexError:
             return Handle.new(uri, log)
         version = handle.delta.version()
-        present, following, checkpoint = _files(log, _commit(version), _commit(version + 1), LAST_CHECKPOINT)
+        present, following, checkpoint = _files(log, commit_file(version), commit_file(version + 1), LAST_CHECKPOINT)
         if handle.process != os.getpid() or (present, checkpoint) != (commit, handle.checkpoint):
             return Handle.new(uri, log)
         if following[0] is not fs.FileType.NotFound:
@@ -105,7 +133,7 @@ class Handles:
     def give_back(self, uri: str, log: Log, handle: Handle) -> None:
         """The caller holds it no more. It is not kept where its log cannot be looked at."""
         try:
-            (commit,) = _files(log, _commit(handle.delta.version()))
+            (commit,) = _files(log, commit_file(handle.delta.version()))
         except OSError:
             return
         idle = self._idle.setdefault(uri, [])
@@ -127,10 +155,6 @@ class Handles:
 
 def _files(log: Log, *paths: str) -> list[File]:
     return [(info.type, info.mtime_ns, info.size) for info in log().get_file_info(list(paths))]
-
-
-def _commit(version: int) -> str:
-    return f"_delta_log/{version:020}.json"
 
 
 HANDLES = Handles()

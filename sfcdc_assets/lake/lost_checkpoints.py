@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -61,8 +62,8 @@ def lost_checkpoints(warehouse: Warehouse, channel: str) -> list[LostCheckpoint]
     if table is None:
         return []
     quoted = channel.replace("'", "''")
-    rows = table.scan(predicate=f"channel = '{quoted}'").sort_by([("position", "descending")])
-    return [LostCheckpoint(**row) for row in rows.to_pylist()]
+    rows = table.rows(predicate=f"channel = '{quoted}'")
+    return sorted((LostCheckpoint(**row) for row in rows), key=attrgetter("position"), reverse=True)
 
 
 def _time(ms: int) -> datetime:

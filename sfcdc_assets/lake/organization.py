@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
+from sfcdc_assets.lake.remembered import Remembered
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -41,14 +43,22 @@ class What(StrEnum):
     """The channel is read on this instance of Salesforce from `position` on."""
 
 
+def organization_of(warehouse: Warehouse) -> str | None:
+    """The organization that the warehouse belongs to; None before the first."""
+    return _BOUND.of(warehouse, [None], lambda _: OrganizationLog(warehouse).organization_id)[None]
+
+
+_BOUND = Remembered[None, str | None](most=10)
+
+
 class OrganizationLog:
     """A handle on one snapshot of the table; what is appended goes through the snapshot that was read."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._table = Table.open(warehouse, NAME)
-        rows = self._table.scan().sort_by("number").to_pylist() if self._table else []
-        self._rows: list[dict[str, Any]] = rows
+        rows = self._table.rows() if self._table else []
+        self._rows: list[dict[str, Any]] = sorted(rows, key=itemgetter("number"))
 
     @property
     def organization_id(self) -> str | None:

@@ -15,6 +15,9 @@ from sfcdc_assets.lake.data_files import DataFile
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.table import Table
 
+FEW_FILES = 16
+"""So many are read one after another; of more, a scan reads several at once and no rows that are not wanted."""
+
 
 class RawEventReads:
     """A handle on one snapshot of the table, for reading its events."""
@@ -118,18 +121,41 @@ class RawEventReads:
     ) -> pa.Table:
         """Columns of the entity's events with after < position <= up_to, and committed from the first to the second
         time, both included. Files that cannot hold such events are not read."""
-        if self._have_none(entity, channel, after, up_to, committed):
+        files = self._files_with(entity, channel, after, up_to, committed)
+        if files.is_empty():
             return self.table.schema.empty_table().select(list(columns))
+        if files.height <= FEW_FILES:
+            return self._read(files["path"].to_list(), columns, channel, after, up_to, committed)
         where = f"{of_entity(entity, channel)} and position > {after} and position <= {up_to}"
         if committed is not None:
             first, last = (time.astimezone(UTC).isoformat() for time in committed)
             where += f" and commit_timestamp >= timestamp '{first}' and commit_timestamp <= timestamp '{last}'"
         return self.table.scan(columns, where)
 
-    def _have_none(
+    def _read(
+        self,
+        paths: Sequence[str],
+        columns: Sequence[str],
+        channel: str,
+        after: int,
+        up_to: int,
+        committed: tuple[datetime, datetime] | None,
+    ) -> pa.Table:
+        """As `headers`, from the files themselves: planning a scan takes the longer the more files the table has."""
+        asked = list(dict.fromkeys([*columns, "channel", "position", "commit_timestamp"]))
+        rows = self.table.read_files(paths, asked)
+        position, wanted = rows["position"], pc.equal(rows["channel"], channel)
+        wanted = pc.and_(wanted, pc.and_(pc.greater(position, after), pc.less_equal(position, up_to)))
+        if committed is not None:
+            first, last = (pa.scalar(time, rows.schema.field("commit_timestamp").type) for time in committed)
+            at = rows["commit_timestamp"]
+            wanted = pc.and_(wanted, pc.and_(pc.greater_equal(at, first), pc.less_equal(at, last)))
+        return rows.filter(wanted).select(list(columns))
+
+    def _files_with(
         self, entity: str, channel: str, after: int, up_to: int, committed: tuple[datetime, datetime] | None
-    ) -> bool:
-        """Whether the log alone tells that there are no such events: planning a scan of all files takes longer."""
+    ) -> pl.DataFrame:
+        """The files that may have such events, as the log alone tells."""
         found = self.table.file_statistics().filter(
             (pl.col("partition.entity_name") == entity)
             & (pl.col("max.position") > after)
@@ -141,7 +167,7 @@ class RawEventReads:
             # A writer may keep the greatest time with fewer digits.
             late = pl.col("max.commit_timestamp") + timedelta(seconds=1) >= first
             found = found.filter((late & (pl.col("min.commit_timestamp") <= last)).fill_null(True))
-        return found.is_empty()
+        return found
 
     def origins(self, entity: str, positions: Sequence[int]) -> pa.Table:
         """`position`, `transaction_key`, `change_origin` of the entity's events at these positions (few), on any

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
 from sfcdc_assets.change_events.raw_event_rows import UTC_TIMESTAMP
+from sfcdc_assets.lake.remembered import Remembered
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.object_description import ObjectDescription
@@ -51,15 +54,17 @@ class EventSchema:
 
 
 class Schemas:
-    """The known schemas, read once; `add` appends one."""
+    """The known schemas, read once for as long as the table is unchanged; `add` appends one."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        table = self._table = Table.open(warehouse, NAME)
-        rows = table.scan().to_pylist() if table else []
         self._known: dict[str, EventSchema] = {}
-        for row in sorted(rows, key=lambda row: row["first_seen_at"]):
-            self._remember(_schema(row))
+        for schema in _READ.of(warehouse, [None], lambda _: _schemas(warehouse))[None]:
+            self._remember(schema)
+
+    @cached_property
+    def _table(self) -> Table | None:
+        return Table.open(self._warehouse, NAME)
 
     def get(self, schema_id: str) -> EventSchema | None:
         """The schema, or None when its id has not been seen."""
@@ -88,6 +93,16 @@ class Schemas:
     def _remember(self, schema: EventSchema) -> None:
         self._known.pop(schema.schema_id, None)
         self._known[schema.schema_id] = schema
+
+
+_READ = Remembered[None, tuple[EventSchema, ...]](most=10)
+
+
+def _schemas(warehouse: Warehouse) -> tuple[EventSchema, ...]:
+    """All rows, the one last seen at the end."""
+    table = Table.open(warehouse, NAME)
+    rows = table.rows() if table else []
+    return tuple(_schema(row) for row in sorted(rows, key=itemgetter("first_seen_at")))
 
 
 def _schema(row: Mapping[str, Any]) -> EventSchema:

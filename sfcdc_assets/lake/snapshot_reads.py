@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ from sfcdc_assets.lake.snapshot_checkpoint import (
     has_watermark_on,
 )
 from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import IdWindow
 
@@ -169,3 +171,11 @@ class SnapshotReads:
 
 def _is_of(file: DataFile, number: int) -> bool:
     return str(file.statistics["partition._snapshot"]) == str(number)
+
+
+def first_read_at(warehouse: Warehouse, entity: str) -> datetime | None:
+    """When the oldest of the entity's snapshots began to be read: what was before is not known. None before the first
+    row."""
+    table = Table.open(warehouse, f"snapshot/{entity}")
+    found = pc.min(table.scan(["_read_at"], f"_snapshot > {READ_BACK}")["_read_at"]).as_py() if table else None
+    return found.astimezone(UTC) if found else None

@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged, WarehouseNotWritable
 from sfcdc_assets.lake.handles import HANDLES, Held
+from sfcdc_assets.lake.seen import note
 from sfcdc_assets.lake.store_errors import reason_of
 from sfcdc_assets.lake.table_upkeep import TableUpkeep
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -32,12 +33,14 @@ class Table(TableUpkeep):
                 return cls(name, DeltaTable(uri, version=version))
             handle = HANDLES.take(uri, log)
         except TableNotFoundError:
+            note(warehouse, name, None)
             return None
         except (DeltaError, OSError) as error:
             raise TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})") from error
         table = cls(name, handle.delta)
         table._answers = handle.answers
         table._held = Held(table, uri, log, handle)
+        note(warehouse, name, table.version)
         return table
 
     @classmethod

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
@@ -33,23 +36,41 @@ class TableReads(TableSnapshot):
             # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         with self._reading():
-            reader = self._delta.scan(columns=list(columns) if columns is not None else None, predicate=predicate)
-            rows = pa.table(reader)
+            rows = self._stream(columns, predicate).read_all()
         return self._plain(rows)
+
+    def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
+        """The rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
+        return pl.DataFrame(self.scan(columns, predicate)).to_dicts()
+
+    def read_files(self, paths: Sequence[str], columns: Sequence[str]) -> pa.Table:
+        """Columns that lie in these files of the table, whole; those that a file lacks are null. Raises as `scan`."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        with self._reading():
+            store = self._store
+            found = [_of_file(store, unquote(path), schema) for path in paths]
+        return pa.concat_tables([schema.empty_table(), *found])
+
+    @property
+    def _store(self) -> fs.FileSystem:
+        root = self._delta.table_uri
+        if root.startswith("file://"):
+            return fs.SubTreeFileSystem(unquote(urlsplit(root).path), fs.LocalFileSystem())
+        return fs.PyFileSystem(DeltaStorageHandler(root))
 
     def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
         """The rows that `scan` gives, part by part: memory holds one."""
         with self._reading():
-            for batch in self._delta.scan(columns=list(columns), predicate=predicate):
-                yield self._plain(pa.Table.from_batches([pa.record_batch(batch)]))
+            for batch in self._stream(columns, predicate):
+                yield self._plain(pa.Table.from_batches([batch]))
 
     def head(self, predicate: str, count: int) -> pa.Table:
         """The first rows that a scan meets; reading stops there."""
         batches, found = [], 0
         with self._reading():
-            for batch in self._delta.scan(predicate=predicate):
-                batches.append(pa.record_batch(batch))
-                found += batches[-1].num_rows
+            for batch in self._stream(None, predicate):
+                batches.append(batch)
+                found += batch.num_rows
                 if found >= count:
                     break
         rows = self._plain(pa.Table.from_batches(batches)) if batches else self.schema.empty_table()
@@ -91,6 +112,11 @@ class TableReads(TableSnapshot):
             for file in (found if where is None else found.filter(where)).iter_rows(named=True)
         )
 
+    def _stream(self, columns: Sequence[str] | None, predicate: str | None) -> pa.RecordBatchReader:
+        """Not by `pa.table`, which would import pandas to see whether it is given one of its frames."""
+        selected = list(columns) if columns is not None else None
+        return pa.RecordBatchReader.from_stream(self._delta.scan(columns=selected, predicate=predicate))
+
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """Raises what cannot be read as `TableDamaged`, with the file."""
@@ -110,10 +136,18 @@ class TableReads(TableSnapshot):
         """Raise `TableDamaged` if the error, or else a look at the files, tells which one is."""
         file, reason = file_in(error, self.name), reason_of(error)
         if file is None:
-            handler = fs.PyFileSystem(DeltaStorageHandler(self._delta.table_uri))
-            found = unreadable(handler, (each.path for each in self.files()))
+            found = unreadable(self._store, (each.path for each in self.files()))
             if found is None:
                 return
             file, reason = found
         entity = re.search(r"entity_name=([^/]+)/", file)
         raise TableDamaged(self.name, entity[1] if entity else None, file, f"cannot be read ({reason})") from error
+
+
+def _of_file(store: fs.FileSystem, path: str, schema: pa.Schema) -> pa.Table:
+    with store.open_input_file(path) as file:
+        parquet = pq.ParquetFile(file)
+        present = [name for name in schema.names if name in parquet.schema_arrow.names]
+        rows = parquet.read(present, use_threads=False)
+    arrays = [rows[f.name].cast(f.type) if f.name in present else pa.nulls(len(rows), f.type) for f in schema]
+    return pa.table(arrays, schema=schema)

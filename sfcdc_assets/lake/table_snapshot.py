@@ -38,7 +38,7 @@ class TableSnapshot:
     @property
     def schema(self) -> pa.Schema:
         """Arrow schema, with the fields' metadata."""
-        return self._answers.of(self.version, "schema", lambda: pa.schema(self._delta.schema().to_arrow()))
+        return self._answers.schema(self.version, lambda: pa.schema(self._delta.schema().to_arrow()))
 
     def schema_at(self, moment: datetime) -> pa.Schema:
         """Arrow schema as it was at a time, or at the beginning if the table is younger."""
@@ -59,15 +59,13 @@ class TableSnapshot:
 
     def transaction_version(self, application: str) -> int | None:
         """The highest version that `application` has committed as of this snapshot; None when it never has."""
-        question = _transaction(application)
-        return self._answers.of(self.version, question, lambda: self._delta.transaction_version(application))
+        return self._answers.transaction(
+            self.version, application, lambda: self._delta.transaction_version(application)
+        )
 
     def _carry(self, transactions: Mapping[str, int], forgotten: Sequence[object]) -> None:
         """Answers that a commit of this handle did not change need not be asked for again, if no other came between."""
-        changed: dict[object, int] = {
-            _transaction(application): version for application, version in transactions.items()
-        }
-        self._answers.carry(self.version, changed, forgotten)
+        self._answers.carry(self.version, transactions, forgotten)
 
     def told_by_commits(self) -> Iterator[Mapping[str, Any]]:
         """What the commits whose log is kept tell of themselves, the newest first: for display, and for what older
@@ -83,7 +81,3 @@ class TableSnapshot:
             if self._held is not None:
                 self._held.spoil()
             raise
-
-
-def _transaction(application: str) -> tuple[str, str]:
-    return "transaction", application

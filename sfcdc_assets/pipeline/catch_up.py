@@ -6,7 +6,7 @@ them one after another, as the tests do that replay an org's history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sfcdc_assets import clock
@@ -18,6 +18,7 @@ from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, P
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.applying.two_batches import told_as_one
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.following import Following
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Lander
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -81,6 +82,7 @@ class CatchUp:
         every_entity: bool,
         visibility_seconds: float,
         describe_seconds: float,
+        following: Following | None = None,
         clock_ms: Callable[[], int] = clock.now_ms,
         sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
@@ -99,13 +101,23 @@ class CatchUp:
         self._watermarks = Watermarks(warehouse, lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
+        self._following = following
         self._not_described: dict[str, Exception] = {}
         """Entity -> why describing it failed in this round."""
 
     def run(self) -> None:
         """All of it, in order. Raises what a drain raises and, when the others are done, what stopped an entity."""
-        states = self.land()
-        self.finish(self._round(states))
+        self.finish(self._round(self.land()))
+        for _ in self.follow():
+            pass
+
+    def follow(self) -> Iterator[None]:
+        """Go on with what is landed meanwhile, as long as `following` says; tells after each time."""
+        while self._following and self._following.has_more(
+            {channel: position for channel, (position, _) in self._drained.items()}
+        ):
+            self.finish(self._round(self.land()))
+            yield
 
     def land(self) -> list[EntityState]:
         """Drain the channels; the entities that are to be worked on."""

@@ -11,16 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
-from sfcdc_assets.lake import current_state
 from sfcdc_assets.lake.channel_filters import note_filters
-from sfcdc_assets.lake.checkpoint import Checkpoint
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.open_tables import OpenTables
-from sfcdc_assets.pipeline.schemas.evolve import layout_changed
-from sfcdc_assets.pipeline.schemas.table_columns import privacy_conflicts
+from sfcdc_assets.pipeline.entity_facts import EntityFacts, entity_facts
+from sfcdc_assets.pipeline.schemas.column_look import look_at_columns
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 
 
@@ -122,6 +119,12 @@ class EntityState:
         return waiting or unmarked or self.doubt_answered or self.layout_changed or self.privacy_changed
 
     @property
+    def rests(self) -> bool:
+        """There is nothing to do for it, and will not be by the lapse of time alone."""
+        waits = self.lacks_snapshot or self.snapshot_refused or self.doubts_open or self.refused is not None
+        return not (self.has_work or waits)
+
+    @property
     def pending_reads(self) -> bool:
         """A snapshot or read-backs were read and are not in the table yet."""
         return self.snapshot_complete > self.snapshot_applied or self.read_back_taken > self.read_back_applied
@@ -134,8 +137,8 @@ class EntityState:
 def entity_states(
     warehouse: Warehouse, channels: Mapping[str, str], now_ms: int | None = None, privacy: Privacy | None = None
 ) -> list[EntityState]:
-    """The state of each entity of `entity_channels`: all that a tick or a run must know of it, with each of its tables
-    opened once. Of rows only those of the doubt ledgers are read.
+    """The state of each entity of `entity_channels`: all that a tick or a run must know of it. Tables that have not
+    changed since it was last asked for are not opened; of rows only those of the doubt ledgers are read.
 
     Given `privacy`, the settings of today, its columns are looked at too.
     """
@@ -145,33 +148,30 @@ def entity_states(
     complete = {channel: raw_events.complete_position(channel) for channel in landed}
     schemas = Schemas(warehouse) if privacy is not None else None
     found = []
-    for entity, channel in channels.items():
-        tables = OpenTables.open(warehouse, entity)
-        state = _state(tables, channel, landed[channel].get(entity, 0), complete[channel], now)
+    for entity, facts in entity_facts(warehouse, channels).items():
+        channel = channels[entity]
+        state = _state(facts, entity, channel, landed[channel].get(entity, 0), complete[channel], now)
         if privacy is not None and schemas is not None:
-            state = _with_columns(state, tables, schemas, privacy)
+            columns = look_at_columns(warehouse, schemas, entity, privacy, facts.snapshot_schema, facts.schema)
+            state = replace(state, layout_changed=columns.layout_changed, privacy_changed=columns.privacy_changed)
         found.append(state)
     return found
 
 
-def _state(tables: OpenTables, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
-    table, taken, ledger = tables.current_state, tables.taken, tables.ledger
-    checkpoint = table.checkpoint(channel) if table else Checkpoint()
-    copied = taken.complete_number() if taken else 0
-    watermark = taken.watermark() if taken else 0
-    doubts = ledger.open_doubts() if ledger else []
+def _state(facts: EntityFacts, entity: str, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
+    checkpoint, doubts, watermark = facts.checkpoint, facts.doubts, facts.watermark
     refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
     return EntityState(
-        tables.entity,
+        entity,
         channel,
         landed=landed,
         complete=complete,
-        applied=table.applied(channel) if table else None,
-        snapshot_complete=copied,
+        applied=facts.applied,
+        snapshot_complete=facts.snapshot_complete,
         snapshot_position=watermark,
-        channel_changed=taken is not None and copied > 0 and not taken.has_watermark_on(channel),
-        snapshot_applied=checkpoint.snapshot if table and tables.are_built else 0,
-        read_back_taken=taken.last_read_back() if taken else 0,
+        channel_changed=facts.snapshot_complete > 0 and not facts.has_watermark,
+        snapshot_applied=checkpoint.snapshot if facts.are_built else 0,
+        read_back_taken=facts.last_read_back,
         read_back_applied=checkpoint.read_back,
         doubts_open=len(doubts),
         doubts_due=len(due(doubts, now_ms)),
@@ -186,18 +186,5 @@ def _state(tables: OpenTables, channel: str, landed: int, complete: int, now_ms:
         snapshot_refused=any(doubt.attempts for doubt in refusals),
         paused=any(doubt.due_at > now_ms for doubt in refusals),
         read_at=checkpoint.read_at,
-        versions=tables.versions,
-    )
-
-
-def _with_columns(state: EntityState, tables: OpenTables, schemas: Schemas, privacy: Privacy) -> EntityState:
-    """The state with what describe and the settings of privacy say of the columns; tables beside `current_state` have
-    the same."""
-    name = current_state.name_of(state.entity)
-    table = {name: tables.current_state.schema} if tables.current_state else {}
-    return replace(
-        state,
-        layout_changed=tables.taken is not None
-        and layout_changed(schemas, state.entity, tables.taken.table.schema, privacy),
-        privacy_changed=bool(privacy_conflicts(schemas, state.entity, table, privacy)),
+        versions=facts.versions,
     )

@@ -7,7 +7,7 @@ import dagster as dg
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.same_organization import connect_for
+from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 
 

@@ -17,6 +17,7 @@ from sfcdc_assets.assets.reports import Event, cut_materialization, raw_events_m
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key, request_of_sensor
+from sfcdc_assets.lake.seen import seen
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.note_cut import note_cut_of
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
@@ -77,15 +78,20 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
     `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
     """
     with opened.in_use():
-        report = opened.reader.land(patience)
+        report = opened.land(patience)
         looked = opened.looked
         now = clock.current().monotonic()
         is_unchanged = not report.count and report.complete_position == looked.complete_position
-        if patience is TICK and is_unchanged and not looked.was_busy and now - looked.at < LOOK_SECONDS:
-            return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
+        if patience is TICK and is_unchanged and not looked.was_busy:
+            if now - looked.at >= LOOK_SECONDS and looked.nothing_changed(now):
+                looked.at = now
+            if now - looked.at < LOOK_SECONDS:
+                return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
         looked.at = float("-inf")  # should the look fail, the next tick looks again
-        result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
-        looked.at, looked.complete_position = now, report.complete_position
+        looked.was_idle = False
+        with seen(opened.warehouse) as looked.tables:
+            result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
+        looked.at, looked.looked_through_at, looked.complete_position = now, now, report.complete_position
         return result
 
 
@@ -127,6 +133,7 @@ def _look(
         looked.cut_owed = noted.rows_are_ahead
         if noted.cut is not None:
             events.append(cut_materialization(warehouse, noted.cut))
+    looked.was_idle = not (new or busy[SNAPSHOT.name] or looked.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),

@@ -16,8 +16,11 @@ from types import TracebackType
 from sfcdc_assets import clock
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.seen import Seen
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import LoginRefused
@@ -58,6 +61,18 @@ class Looked:
     complete_position: int = -1
     was_busy: bool = True
     cut_owed: bool = True
+    was_idle: bool = False
+    """There was nothing to do, and will not be by the lapse of time alone."""
+    tables: Seen | None = None
+    """Those it looked at."""
+    looked_through_at: float = float("-inf")
+    """When the last one was made that did more than ask whether these have changed."""
+
+    def nothing_changed(self, now: float) -> bool:
+        """Whether a look would see what the last one saw, which was nothing to do. What is not in the tables (members
+        of the channel, partitions) is looked at now and then all the same."""
+        is_fresh = now - self.looked_through_at < MEMBERS_SECONDS
+        return is_fresh and self.was_idle and self.tables is not None and self.tables.is_unchanged()
 
 
 class OpenChannel:
@@ -77,6 +92,7 @@ class OpenChannel:
         self._used_at = self._tick_began = clock.current().monotonic()
         self._in_use = threading.Lock()
         self._is_ending = False
+        self._ahead: LandingReport | None = None
         self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
         with ExitStack() as stack:
             self.org = stack.enter_context(connect())
@@ -100,6 +116,15 @@ class OpenChannel:
             self._in_use.release()
             if self._is_ending:
                 self.end()
+
+    def land_ahead(self, patience: Patience) -> None:
+        """Land before there is a tick; the next one goes on from there."""
+        self._ahead = self.reader.land(patience)
+
+    def land(self, patience: Patience) -> LandingReport:
+        """As `ChannelReader.land`, or what was landed ahead."""
+        ahead, self._ahead = self._ahead, None
+        return self.reader.land(patience) if ahead is None else ahead
 
     def touch(self) -> None:
         """Somebody wants the channel now."""

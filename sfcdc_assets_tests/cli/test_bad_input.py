@@ -10,7 +10,7 @@ import pytest
 
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.same_organization import connect_for
+from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc

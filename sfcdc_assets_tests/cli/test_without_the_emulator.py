@@ -13,14 +13,13 @@ import pytest
 from packaging.requirements import Requirement
 
 from sfcdc_assets.cli.emulator_extra import PACKAGES
-from sfcdc_assets.cli.main import app
+from sfcdc_assets.cli.main import COMMANDS
 from sfcdc_assets_tests.documentation import ROOT
 
 # PyYAML comes with Dagster and cryptography with PyJWT, so neither can be hidden from the rest. That nothing but the
 # emulator imports them by itself is in test_imports.py.
 HIDDEN = ["lark", "starlette", "uvicorn", "trustme"]
 SECONDS = 120
-COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
 
 PROGRAM = f"""
 import json, sys

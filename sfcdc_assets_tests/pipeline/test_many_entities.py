@@ -13,12 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.lake.commit_protocol import CommitProtocol
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying import apply_changes
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
-from sfcdc_assets.pipeline.entities import entity_states
+from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.state.apply import Outcome, TaskFailed, apply_events
 from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
@@ -69,6 +70,18 @@ def test_entities_share_a_job(entities: Entities, jobs: list[list[str]]) -> None
     assert entities.differences() == []
     assert errors(applied(entities)) == {}
     assert jobs == [list(NAMES)], "where nothing is new there is no job"
+
+
+def test_what_is_too_much_for_each_task_to_read_is_shuffled_with_the_same_result(
+    spark: SparkSession, entities: Entities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply_changes, "is_small", lambda events, size, ranges: False)
+    assert errors(applied(entities, spark)) == {}
+    assert entities.differences() == []
+    monkeypatch.undo()
+    entities.land(1)
+    assert errors(applied(entities, spark)) == {}
+    assert entities.differences() == []
 
 
 def test_spark_has_as_many_jobs_for_many_entities_as_for_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -175,13 +188,46 @@ def test_an_entity_that_another_run_was_faster_with_is_decided_again_and_the_oth
     assert entities.differences() == []
 
 
-def test_each_table_of_an_entity_is_opened_once_to_tell_all_of_its_state(
+def test_only_tables_that_have_changed_are_opened_to_tell_the_state_of_all_entities(
     entities: Entities, jobs: list[list[str]]
 ) -> None:
     applied(entities)
-    counts = Counts()
-    with counts.counted():
-        states = entity_states(entities.warehouse, dict.fromkeys(NAMES, CHANNEL), 0, NOTHING_PRIVATE)
-    assert counts.opens == 5 * len(NAMES) + len(["raw_events", "schemas"])
+
+    def look() -> tuple[int, list[EntityState]]:
+        counts = Counts()
+        with counts.counted():
+            found = entity_states(entities.warehouse, dict.fromkeys(NAMES, CHANNEL), 0, NOTHING_PRIVATE)
+        return counts.opens, found
+
+    look()
+    opens, states = look()
+    assert opens == len(["raw_events"])
+    state = CurrentState.open(entities.warehouse, NAMES[4])
+    assert state is not None
+    state.fence()
+    assert look()[0] == 5 + len(["raw_events"])
     assert [state.has_work for state in states] == [False] * len(NAMES)
     assert [len(state.versions) for state in states] == [4] * len(NAMES)
+
+
+def test_entities_that_are_committed_beside_each_other_keep_each_its_own_order(
+    entities: Entities, jobs: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply_changes, "AT_ONCE", len(NAMES))
+    committed: list[str] = []
+    write = CommitProtocol._write
+
+    def noted(table: CommitProtocol, *arguments: Any, **options: Any) -> None:
+        write(table, *arguments, **options)
+        committed.append(table.name)
+
+    monkeypatch.setattr(CommitProtocol, "_write", noted)
+    applied(entities)
+    for _ in range(3):
+        entities.land(2)
+        committed.clear()
+        assert errors(applied(entities)) == {}
+        for name in NAMES:
+            layers = [table.partition("/")[0] for table in committed if table.endswith(f"/{name}")]
+            assert layers == ["text_fields", "history", "current_state"]
+    assert entities.differences() == []

@@ -15,10 +15,13 @@ from sfcdc_assets.assets.keys import CONSISTENT_CUTS_KEY
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.lake.consistent_cuts import latest_cut
+from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.pipeline.landing.patience import TICK
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
+from sfcdc_assets.sensors.open_channels import MEMBERS_SECONDS
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
@@ -71,15 +74,30 @@ def test_a_tick_to_which_nothing_happened_opens_no_table_and_asks_the_instance_n
 
     monkeypatch.setattr(Table, "open", classmethod(counted))
     server.ticks(LOOK_SECONDS)
-    looked_at = server.open().looked.at
     nobody = cast(dg.DagsterInstance, NotToBeAsked())
-    while weather.clock.monotonic() + 5 - looked_at < LOOK_SECONDS:
-        weather.pass_time(4)
+    for _ in range(8):
+        weather.pass_time(LOOK_SECONDS / 2)
         weather.wait_until_the_org_is_idle()
         opened.clear()
         description = tick(nobody, CHANNEL, server.open(), TICK)
         assert opened == []
         assert str(description.skip_reason.skip_message).endswith("nothing has changed.")  # type: ignore[union-attr]
+
+
+def test_what_another_process_did_to_a_table_is_seen_by_the_next_look_although_nothing_was_landed(
+    weather: Stream, server: CodeServer
+) -> None:
+    server.ticks(LOOK_SECONDS)
+    doubt = NewDoubt(ENTITY, Doubt.DRIFT, weather.checkpoint().position, "an audit in another process")
+    Ledger.open_or_create(weather.warehouse, "Account").note([doubt], CHANNEL, doubt.position, weather.clock.now_ms())
+    assert "snapshot" in jobs(server.ticks(LOOK_SECONDS + 6))
+
+
+def test_what_is_not_in_the_tables_is_looked_at_now_and_then(weather: Stream, server: CodeServer) -> None:
+    server.ticks(LOOK_SECONDS)
+    server.instance.delete_dynamic_partition("salesforce_entity", "Account")
+    server.ticks(MEMBERS_SECONDS + LOOK_SECONDS)
+    assert "Account" in server.instance.get_dynamic_partitions("salesforce_entity")
 
 
 def test_a_look_that_failed_is_made_by_the_next_tick_and_not_half_a_minute_later(

@@ -8,19 +8,21 @@ each.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.rest.csv_form import csv_line, csv_value
+from sfcdc_assets.emulator.rest.csv_form import LINE_ENDINGS, cells, csv_line, quoted_cell
 from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.spoiled_records import NO_VALUE, spoiled_fields
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery
 
-_BLOCK = 500
+_BLOCK = 1_000
 _RUNNING = ("UploadComplete", "InProgress")
 ENDED = ("JobComplete", "Failed", "Aborted")
 
@@ -56,8 +58,8 @@ class BulkJobs:
             "CREATE TABLE IF NOT EXISTS _bulk_job (number INTEGER PRIMARY KEY, id TEXT UNIQUE, job TEXT)"
         )
         self._database.execute(
-            "CREATE TABLE IF NOT EXISTS _bulk_block (job_id TEXT, first INTEGER, lines TEXT, "
-            "PRIMARY KEY (job_id, first)) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS _bulk_lines (job_id TEXT, first INTEGER, ends BLOB, lines BLOB, "
+            "PRIMARY KEY (job_id, first))"
         )
 
     def create(self, job: BulkJob) -> BulkJob:
@@ -107,17 +109,20 @@ class BulkJobs:
         with self._database.transaction():
             if self.get(job_id).state not in ENDED:
                 raise ApiError("INVALIDJOBSTATE", "Deleting a job that has not ended is not allowed")
-            self._database.execute("DELETE FROM _bulk_block WHERE job_id = ?", (job_id,))
+            self._database.execute("DELETE FROM _bulk_lines WHERE job_id = ?", (job_id,))
             self._database.execute("DELETE FROM _bulk_job WHERE id = ?", (job_id,))
 
-    def lines(self, job: BulkJob, first: int, count: int) -> Iterator[list[str]]:
-        """CSV lines `first` to `first + count` in blocks; the header is line 0 and records start at 1."""
+    def lines(self, job: BulkJob, first: int, count: int) -> Iterator[bytes]:
+        """CSV lines `first` to `first + count`, with their endings, in blocks; the header is line 0 and records start
+        at 1."""
         end, at = first + count, first // _BLOCK * _BLOCK
         while at < end:
-            row = self._database.row("SELECT lines FROM _bulk_block WHERE job_id = ? AND first = ?", (job.id, at))
+            row = self._database.row("SELECT ends, lines FROM _bulk_lines WHERE job_id = ? AND first = ?", (job.id, at))
             if row is None:
                 return
-            yield json.loads(row[0])[max(0, first - at) : end - at]
+            ends = [0, *array("Q", row[0])]
+            begin, stop = max(0, first - at), min(end - at, len(ends) - 1)
+            yield row[1][ends[begin] : ends[stop]]
             at += _BLOCK
 
     def _moved_on(self, job: BulkJob) -> BulkJob:
@@ -135,30 +140,44 @@ class BulkJobs:
 
     def _run(self, job: BulkJob) -> int:
         compiled = self._compiled(job)
-        block = [csv_line([".".join(selected.path) for selected in compiled.selected], job.delimiter)]
+        selected = compiled.selected
+        ending = LINE_ENDINGS[job.line_ending]
+        block = [csv_line([".".join(item.path) for item in selected], job.delimiter) + ending]
         first = 0
         for rows in self._org.rest_view.stream(compiled.sql, compiled.parameters, _BLOCK):
-            for row in rows:
-                no_value = spoiled_fields(self._org.settings, row[0])
-                values = [
-                    NO_VALUE if item.field.name in no_value else csv_value(item.field, row[item.first])
-                    for item in compiled.selected
-                ]
-                block.append(csv_line(values, job.delimiter))
-                if len(block) == _BLOCK:
-                    first = self._store(job, first, block)
-                    block = []
+            values = list(zip(*rows, strict=True))
+            columns = [cells(item.field, values[item.first]) for item in selected]
+            self._spoil(values[0], compiled, columns)
+            block += [job.delimiter.join(row) + ending for row in zip(*columns, strict=True)]
+            while len(block) >= _BLOCK:
+                first, block = self._store(job, first, block[:_BLOCK]), block[_BLOCK:]
         return self._store(job, first, block) - 1
+
+    def _spoil(self, ids: Sequence[object], compiled: CompiledQuery, columns: list[list[str]]) -> None:
+        """Put what the org cannot give in the place of values of some records."""
+        if not self._org.settings.spoiled_records:
+            return
+        for row, record_id in enumerate(ids):
+            for name in spoiled_fields(self._org.settings, record_id):
+                for item, column in zip(compiled.selected, columns, strict=True):
+                    if item.field.name == name:
+                        column[row] = quoted_cell(NO_VALUE)
 
     def _store(self, job: BulkJob, first: int, block: list[str]) -> int:
         if block:
-            self._database.execute("INSERT INTO _bulk_block VALUES (?, ?, ?)", (job.id, first, json.dumps(block)))
+            lines = [line.encode() for line in block]
+            ends = array("Q", accumulate(map(len, lines))).tobytes()
+            self._database.execute(
+                "INSERT INTO _bulk_lines VALUES (?, ?, ?, ?)", (job.id, first, ends, b"".join(lines))
+            )
         return first + len(block)
 
     def _compiled(self, job: BulkJob) -> CompiledQuery:
         compiled = compile_for(self._context, job.query, include_deleted=job.operation == "queryAll")
         if compiled.counts:
             raise ApiError("API_ERROR", "Aggregate queries are not supported in Bulk Query")
+        if compiled.children:
+            raise ApiError("API_ERROR", "Nested queries are not supported in Bulk Query")
         if compiled.query.offset:
             raise ApiError("API_ERROR", "OFFSET is not supported in Bulk Query")
         if any(selected.components for selected in compiled.selected):

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -32,8 +34,9 @@ from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
 from sfcdc_assets.state.apply import Outcome, apply_events
-from sfcdc_assets.state.entity_batch import EntityBatch, EventRange
+from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
+from sfcdc_assets.state.key_ranges import ranges_of_ids
 
 __all__ = ["Applier", "ApplyReport", "Applying", "Prepared", "ToApply", "apply_entities", "apply_entity"]
 
@@ -41,6 +44,13 @@ MOST_ENTITIES = 100
 """Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
 LARGE_BYTES = 64_000_000
 """An entity whose tasks read more has a job of its own, so that no other waits for it."""
+
+
+AT_ONCE = 4
+"""Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
+delta-rs, which does not keep Python from going on. What is done for one entity keeps its order."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -194,20 +204,33 @@ class _Attempt:
     def _schemas(self) -> Schemas:
         return Schemas(self._warehouse)
 
+    def _open_shared(self) -> None:
+        """What threads share is there before they begin."""
+        _ = self._spark, self._raw_events, self._schemas
+
     def of(self, wanted: Sequence[ToApply]) -> Iterator[tuple[str, Applying]]:
         """Each entity with what became of it, as it is done."""
         for job in self.jobs(wanted):
-            for entity, found in job:
-                yield entity, found if isinstance(found, Exception) else outcome_of(self.commit, found)
+            if job:
+                yield from zip((entity for entity, _ in job), _side_by_side(self._committed, job), strict=True)
 
     def jobs(self, wanted: Sequence[ToApply]) -> Iterator[list[tuple[str, Prepared | Exception]]]:
         """Entities that share a job, prepared; the large ones come after the small ones of their hundred."""
+        self._open_shared()
         for start in range(0, len(wanted), MOST_ENTITIES):
             some = wanted[start : start + MOST_ENTITIES]
-            planned = [(each.entity, outcome_of(self._plan, each)) for each in some]
+            planned = list(zip((each.entity for each in some), _side_by_side(self._plan, some), strict=True))
             small = [(entity, found) for entity, found in planned if not _is_large(found)]
             yield self._written(small)
-            yield [(entity, found) for entity, found in planned if _is_large(found)]
+            for entity, found in planned:
+                if _is_large(found):
+                    yield [(entity, found)]
+
+    def _committed(self, prepared: tuple[str, Prepared | Exception]) -> ApplyReport:
+        _, found = prepared
+        if isinstance(found, Exception):
+            raise found
+        return self.commit(found)
 
     def commit(self, prepared: Prepared) -> ApplyReport:
         """Raises `ConcurrentCommit`, and what stops the entity."""
@@ -253,6 +276,16 @@ class _Attempt:
             return Prepared(started, tables, planned, *_batch_of(tables, planned))
 
 
+def _side_by_side(work: Callable[..., T], *of_each: Sequence[Any]) -> Iterator[T | Exception]:
+    """The outcome of the work for each entity, in their order."""
+    outcome = partial(outcome_of, work)
+    if len(of_each[0]) == 1 or AT_ONCE == 1:
+        yield from map(outcome, *of_each)
+        return
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        yield from threads.map(outcome, *of_each)
+
+
 def _is_large(planned: Prepared | Exception) -> bool:
     return isinstance(planned, Prepared) and planned.bytes > LARGE_BYTES
 
@@ -288,4 +321,6 @@ def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | N
     )
     pages = [file for snapshot in planned.snapshots for file in snapshot.files]
     size = sum(file.size for file in (*event_files, *pages))
-    return EntityBatch(tables.entity, events, task, planned.visit), size
+    ranges = planned.visit | ranges_of_ids(planned.key_ranges, batch.record_ids)
+    small = is_small(batch.events, sum(file.size for file in event_files), len(ranges))
+    return EntityBatch(tables.entity, events, task, planned.visit, ranges if small else None), size

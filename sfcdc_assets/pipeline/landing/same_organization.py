@@ -9,19 +9,14 @@ Some orgs legitimately get another id: a refreshed sandbox does. A person accept
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from sfcdc_assets import clock
-from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SettingsError, SfcdcError
-from sfcdc_assets.lake.organization import OrganizationLog
+from sfcdc_assets.lake.organization import OrganizationLog, organization_of
 from sfcdc_assets.lake.raw_events import RawEvents, organization_of_landed_events
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import lose_checkpoint
-from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
-from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 
 
@@ -38,25 +33,24 @@ class WrongOrganization(SfcdcError):
         )
 
 
-@contextmanager
-def connect_for(warehouse: Warehouse, settings: Settings) -> Iterator[OrgConnection]:
-    """Open the org of the settings for work on this warehouse. Raises `WrongOrganization` and `UnknownWantedEntity`
-    before anything is written, and what `connect` raises."""
-    with connect(settings) as org:
-        claim_warehouse(warehouse, org.session.organization_id, clock.now_ms())
-        check_wanted_entities(warehouse, settings, org)
-        yield org
-
-
 @retry_on_conflict
 def claim_warehouse(warehouse: Warehouse, organization_id: str, now_ms: int) -> None:
     """Bind a warehouse that belongs to nobody; raise `WrongOrganization` where it is another organization's."""
+    if organization_of(warehouse) == organization_id:
+        return
+    check_owner(warehouse, organization_id)
     log = OrganizationLog(warehouse)
-    owner = log.organization_id or organization_of_landed_events(warehouse)
-    if owner not in (None, organization_id):
-        raise WrongOrganization(warehouse.root, str(owner), organization_id)
     if log.organization_id is None:
         log.bind(organization_id, now_ms, {})
+
+
+def check_owner(warehouse: Warehouse, organization_id: str) -> str | None:
+    """The warehouse's organization, None when it belongs to nobody yet; raises `WrongOrganization` where it is another
+    one's. Writes nothing."""
+    owner = owner_of(warehouse)
+    if owner not in (None, organization_id):
+        raise WrongOrganization(warehouse.root, str(owner), organization_id)
+    return owner
 
 
 def owner_of(warehouse: Warehouse) -> str | None:

@@ -1,0 +1,123 @@
+"""Whether anything has changed in tables that were looked at, without opening one.
+
+Who works out something from tables and will be asked for it again lets `seen` note which tables it opens, or finds
+missing, and at which versions. Nothing has changed for as long as each of them has no later commit, and the commit that
+it stood at is the very file it was: a table may be removed and made again. That is two questions about files a table,
+however old it is, where opening it takes milliseconds; a store that lists slowly is not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from itertools import chain
+
+from pyarrow import fs
+
+from sfcdc_assets.lake.log_replay import commit_file
+from sfcdc_assets.lake.warehouse import Warehouse
+
+AT_ONCE = 16
+"""Questions that an object store is asked at once."""
+
+File = tuple[fs.FileType, int | None, int | None]
+"""Whether there is a file, when it was written (ns), and its size."""
+_MISSING = -1
+"""The version of a table that there is not."""
+
+
+class Seen:
+    """Tables of one warehouse, each at the version at which it was first seen."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._versions: dict[str, int] = {}
+        self._files: Mapping[str, File] | None = None
+        """Of the commits that the tables stood at, and of those after them."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Their paths below the warehouse."""
+        return tuple(self._versions)
+
+    def note(self, warehouse: Warehouse, name: str, version: int | None) -> None:
+        """A table was opened at a version, or is missing."""
+        if warehouse == self._warehouse:
+            self._versions.setdefault(name, _MISSING if version is None else version)
+
+    def add(self, other: Seen) -> None:
+        """What was seen there counts as seen here."""
+        for name, version in other._versions.items():
+            self._versions.setdefault(name, version)
+
+    def close(self) -> None:
+        """All was seen."""
+        with suppress(OSError):
+            self._files = _files(self._warehouse, self._commits())
+
+    def is_unchanged(self) -> bool:
+        """Whether all tables are as they were. Never so where that cannot be told."""
+        return unchanged(self._warehouse, [self]) == [True]
+
+    def _is_as_in(self, files: Mapping[str, File]) -> bool:
+        """Whether it all is as it was, and was the newest state then: a table may be changed while it is looked at."""
+        stood, following = self._commits()[::2], self._commits()[1::2]
+        versions = self._versions.values()
+        return (
+            self._files == {path: files[path] for path in self._commits()}
+            and all(files[path][0] is fs.FileType.NotFound for path in following)
+            and all(files[p][0] is fs.FileType.File or v == _MISSING for p, v in zip(stood, versions, strict=True))
+        )
+
+    def _commits(self) -> list[str]:
+        """Of each table the commit that it stood at and the one after it, whether or not they are there."""
+        of_each = ((f"{name}/{commit_file(at)}" for at in (max(v, 0), v + 1)) for name, v in self._versions.items())
+        return list(chain.from_iterable(of_each))
+
+
+_WATCHING: ContextVar[tuple[Seen, ...]] = ContextVar("seen", default=())
+
+
+@contextmanager
+def seen(warehouse: Warehouse) -> Iterator[Seen]:
+    """Notes what this thread opens of the warehouse's tables while it is entered."""
+    found = Seen(warehouse)
+    token = _WATCHING.set((*_WATCHING.get(), found))
+    try:
+        yield found
+    finally:
+        _WATCHING.reset(token)
+    found.close()
+
+
+def note(warehouse: Warehouse, name: str, version: int | None) -> None:
+    """A table was opened at a version, or found missing: whoever watches is told."""
+    for each in _WATCHING.get():
+        each.note(warehouse, name, version)
+
+
+def note_all(of: Seen) -> None:
+    """Tables of which something is known already are as they were seen: whoever watches is told."""
+    for each in _WATCHING.get():
+        each.add(of)
+
+
+def unchanged(warehouse: Warehouse, of: Sequence[Seen]) -> list[bool]:
+    """Of each whether all its tables are as they were; all files are asked for at once."""
+    try:
+        files = _files(warehouse, list(dict.fromkeys(path for each in of for path in each._commits())))
+    except OSError:
+        return [False] * len(of)
+    return [each._is_as_in(files) for each in of]
+
+
+def _files(warehouse: Warehouse, paths: Sequence[str]) -> dict[str, File]:
+    store = warehouse.filesystem("")
+    if warehouse.is_local:
+        found = store.get_file_info(list(paths))
+    else:
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            found = list(threads.map(store.get_file_info, paths))
+    return {path: (info.type, info.mtime_ns, info.size) for path, info in zip(paths, found, strict=True)}

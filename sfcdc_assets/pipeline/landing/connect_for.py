@@ -1,0 +1,27 @@
+"""The org of the settings, opened for work on a warehouse.
+
+Apart from what tells whose copy a warehouse is: who only looks at tables needs neither REST nor gRPC, which take longer
+to import than all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sfcdc_assets import clock
+from sfcdc_assets.config import Settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
+from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
+
+
+@contextmanager
+def connect_for(warehouse: Warehouse, settings: Settings) -> Iterator[OrgConnection]:
+    """Open the org of the settings for work on this warehouse. Raises `WrongOrganization` and `UnknownWantedEntity`
+    before anything is written, and what `connect` raises."""
+    with connect(settings) as org:
+        claim_warehouse(warehouse, org.session.organization_id, clock.now_ms())
+        check_wanted_entities(warehouse, settings, org)
+        yield org

@@ -1,0 +1,83 @@
+"""What a tick of the sensor costs to which nothing has happened, as it is made every few seconds, day and night."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from sfcdc_assets.lake.handles import Handles
+from sfcdc_assets.sensors.channel import LOOK_SECONDS
+from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
+from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.stream import stream
+from sfcdc_assets_tests.sensors.code_server import CodeServer, code_servers
+
+ENTITIES = ("Account", "Contact", "Lead", "Opportunity", "Case")
+
+
+def measure(quick: bool) -> Sequence[Figure]:
+    """Ticks that look at the tables, and ticks between two looks."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        without_spark(patch, Random(5))
+        with (
+            stream(Path(folder), records=6, entities=ENTITIES[:1] if quick else ENTITIES) as weather,
+            code_servers(weather) as start,
+        ):
+            server = start()
+            weather.update(0)
+            server.ticks_and_runs(180)
+            opened = _count_opens(patch)
+            looks, between, opens = [], [], []
+            for _ in range(2 if quick else 9):
+                opened.clear()
+                looks.append(_ms_of_tick(server, LOOK_SECONDS))
+                opens.append(float(len(opened)))
+                between.append(_ms_of_tick(server, 1.0))
+            weather.update(1)
+            asked = [request.job_name for each in server.ticks(20) for request in each.run_requests or ()]
+            if asked[:1] != ["sync"]:
+                raise WrongAnswer(f"after an event the ticks ask for {asked}")
+    return [
+        Figure("a tick that looks at the tables", "CPU ms", looks, goal=Goal(50)),
+        Figure("a tick between two looks", "CPU ms", between, goal=Goal(50)),
+        Figure("tables opened by a look", "tables", opens, goal=Goal(0)),
+    ]
+
+
+def _ms_of_tick(server: CodeServer, seconds: float) -> float:
+    """CPU milliseconds of this process, the emulated org's too, in which nothing happens."""
+    server.stream.pass_time(seconds)
+    server.stream.wait_until_the_org_is_idle()
+    begun = time.process_time()
+    result = server.tick()
+    spent = time.process_time() - begun
+    if not str(result.skip_reason).count("nothing has changed"):
+        raise WrongAnswer(f"a tick without news found something: {result.skip_reason}")
+    return spent * 1000
+
+
+def _count_opens(patch: pytest.MonkeyPatch) -> list[str]:
+    opened: list[str] = []
+    take = Handles.take
+
+    def counted(handles: Handles, uri: str, *arguments: Any) -> Any:
+        opened.append(uri)
+        return take(handles, uri, *arguments)
+
+    patch.setattr(Handles, "take", counted)
+    return opened
+
+
+STAGE = Stage(
+    "Idle tick",
+    measure,
+    "That each tick says that nothing has changed, and that the first ones after an event ask for a run.",
+    "Waiting 0.2 s for the stream; of each table two files of its log are asked for, and Dagster's own evaluation of "
+    "a sensor comes on top.",
+)

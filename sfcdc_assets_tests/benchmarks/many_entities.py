@@ -1,0 +1,75 @@
+"""A batch that touches many entities, 20 events each: seconds of one run over all of them, in a Spark that stands."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.spark.session import spark_session
+from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds
+from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
+from sfcdc_assets_tests.pipeline.many_entities import Entities, catch_up
+
+RECORDS = 200
+COMMITS = 2
+
+
+def measure(quick: bool) -> Sequence[Figure]:
+    """1 and 10 entities in turn, then 100 and 500."""
+    spark = spark_session(load_settings())
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            of = {count: _ready(Path(folder), spark, count) for count in ((1, 3) if quick else (1, 10, 100, 500))}
+            few, many = (dict(list(of.items())[:2]), dict(list(of.items())[2:]))
+            rounds = 1 if quick else 3
+            found = interleaved({str(count): _run(each, spark) for count, each in few.items()}, rounds=rounds)
+            found |= interleaved({str(count): _run(each, spark) for count, each in many.items()}, rounds=rounds)
+            for each in of.values():
+                if wrong := each.differences():
+                    raise WrongAnswer(", ".join(wrong))
+    finally:
+        spark.stop()
+    one, ten = "one entity", [str(count) for count in few][1]
+    figures = [Figure(f"{ten} entities", "s", found[ten], {one: found["1"]}, Goal(1.5, of=one))]
+    if not quick:
+        each_of_100, each_of_500 = ([s * 1000 / n for s in found[str(n)]] for n in (100, 500))
+        figures.append(Figure("100 entities", "s", found["100"], goal=Goal(15)))
+        figures.append(
+            Figure("500 entities, for each", "ms", each_of_500, {"of 100": each_of_100}, Goal(1.2, of="of 100"))
+        )
+    return figures
+
+
+def _ready(folder: Path, spark: SparkSession, count: int) -> Entities:
+    """Entities that are up to date, after a first batch."""
+    names = [f"Entity{number:04}__c" for number in range(count)]
+    of = Entities(Warehouse(str(folder / str(count))), names, RECORDS)
+    of.day_zero()
+    catch_up(of, spark)
+    of.land(COMMITS)
+    catch_up(of, spark)
+    return of
+
+
+def _run(of: Entities, spark: SparkSession):  # type: ignore[no-untyped-def]
+    """A trial: events land, and the run that applies them is measured."""
+
+    def trial() -> float:
+        of.land(COMMITS)
+        return wall_seconds(lambda: catch_up(of, spark))()
+
+    return trial
+
+
+STAGE = Stage(
+    "Many entities",
+    measure,
+    "Every row with what the events say, and the number of superseded versions, of every entity.",
+    "The tasks: columns of each entity's key range are worked out by some hundred small Polars queries; then three "
+    "commits an entity.",
+)

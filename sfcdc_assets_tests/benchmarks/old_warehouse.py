@@ -1,0 +1,82 @@
+"""What a warehouse costs that is 20,000 commits old, beside one of 100 commits: ticks, a plan, `sfcdc status`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.status import status_of
+from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
+from sfcdc_assets_tests.maintenance.old_age import LOG_HOURS, WORK, YOUNG, a_day_passes, age, measured, night
+from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, quiet
+from sfcdc_assets_tests.pipeline.stream import CHANNEL
+
+COMMITS, BATCHES, NIGHT_EVERY = 20_000, 10_000, 17_000
+YOUNG_ONE = f"{YOUNG} commits"
+
+
+def measure(quick: bool) -> Sequence[Figure]:
+    """In the morning after a night of maintenance, and on the evening before."""
+    commits, batches, night_every = (300, 150, 150) if quick else (COMMITS, BATCHES, NIGHT_EVERY)
+    with tempfile.TemporaryDirectory() as folder:
+        root, young, evening = (Path(folder) / name for name in ("made", "young", "evening"))
+        root.mkdir()
+        with pytest.MonkeyPatch.context() as patch, quiet(root, patch, records=20) as life:
+            life.sync()
+            for number in range(3):
+                life.update(life.ids()[0], Phone=str(number), Description="a line\n" * 50)
+                life.catch_up()
+            warehouse = life.warehouse
+        age(warehouse, YOUNG, YOUNG)
+        shutil.copytree(warehouse.root, young)
+        done, applied = YOUNG, YOUNG
+        while done < commits:
+            count = min(night_every, commits - done)
+            of_entity = min(batches - applied, max(1, count * batches // commits))
+            a_day_passes(warehouse)
+            age(warehouse, count, of_entity)
+            done, applied = done + count, applied + of_entity
+            if done >= commits:
+                shutil.copytree(warehouse.root, evening)
+            night(warehouse, LOG_HOURS)
+        _compare(warehouse, done)
+        old = {"in the morning": warehouse, "on the evening": Warehouse(str(evening))}
+        rounds = [
+            (measured(Warehouse(str(young))), {when: measured(each) for when, each in old.items()})
+            for _ in range(1 if quick else 3)
+        ]
+    return [
+        Figure(
+            f"{what}, {when}",
+            "ms",
+            [now[when][what][1] for _, now in rounds],
+            {YOUNG_ONE: [then[what][1] for then, _ in rounds]},
+            Goal(1.5, of=YOUNG_ONE),
+        )
+        for when in old
+        for what in WORK
+    ]
+
+
+def _compare(warehouse: Warehouse, commits: int) -> None:
+    """The old warehouse says what was written on its logs: it has all events, and all are applied."""
+    status = status_of(warehouse, load_settings())
+    (of_channel,) = [each for each in status.channels if each.channel == CHANNEL]
+    (of_entity,) = [each for each in status.entities if each.entity == ENTITY]
+    if of_channel.position < commits or of_entity.applied != of_channel.position or status.damaged:
+        raise WrongAnswer(f"{of_channel}, {of_entity}, damaged: {status.damaged}")
+
+
+STAGE = Stage(
+    "20,000 commits old",
+    measure,
+    "What `status` tells of the old warehouse with the number of events and batches that were written on its logs.",
+    "Landing lists the log's folder twice inside of delta-rs, so it follows the commits of the last hours; what reads "
+    "all small files of a day follows these until the night packs them.",
+)

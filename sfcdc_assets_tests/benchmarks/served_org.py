@@ -1,0 +1,62 @@
+"""An emulated org in a process of its own: `python -m sfcdc_assets_tests.benchmarks.served_org FOLDER OBJECT RECORDS`.
+
+What it costs is not its client's. Prints the client's settings as JSON when it serves, and ends when its standard input
+does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets_tests.documentation import ROOT
+
+
+@dataclass(frozen=True)
+class ServedOrg:
+    """The settings of a client, and the process's id."""
+
+    settings: dict[str, str]
+    process: int
+
+    def cpu_seconds(self) -> float:
+        """Of the org's process until now."""
+        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def served_org(folder: Path, entity: str, records: int) -> Iterator[ServedOrg]:
+    """One with so many records of one object."""
+    command = [sys.executable, "-W", "ignore", "-m", __name__, str(folder), entity, str(records)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            yield ServedOrg(json.loads(child.stdout.readline()), child.pid)
+        finally:
+            child.stdin.close()
+
+
+def main() -> None:
+    """Serve."""
+    folder, entity, records = sys.argv[1:]
+    org = EmulatedOrg(Path(folder), seed=7)
+    org.populate({entity: int(records)})
+    with EmulatorServer(org, directory=Path(folder)) as server:
+        print(json.dumps(server.client_environment()), flush=True)
+        sys.stdin.read()
+    org.close()
+
+
+if __name__ == "__main__":
+    main()
