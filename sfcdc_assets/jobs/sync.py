@@ -78,7 +78,16 @@ def land(
     entities = config.of(known, settings)
     add_partitions(context.instance, entities)
     catch_up, reports = catch_up_of_run(
-        context, warehouse, connected, landing, spark, settings, entities, known, every_entity=False
+        context,
+        warehouse,
+        connected,
+        landing,
+        spark,
+        settings,
+        entities,
+        known,
+        every_entity=False,
+        follow_seconds=config.follow_seconds,
     )
     reports.log = context.log
     states = catch_up.land()
@@ -143,10 +152,13 @@ def apply(
 
 @dg.op(out=dg.Out(Landed, io_manager_key=IN_MEMORY))
 def cut(context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]) -> Iterator[Event | dg.Output[Landed]]:
-    """When all entities are done: apply what followed records that were read back, and note the consistent cut."""
+    """When all entities are done: apply what followed records that were read back, note the consistent cut, and go on
+    with what the sensor lands meanwhile."""
     landed.reports.log = context.log
     landed.catch_up.finish(applied)
     yield from landed.reports.take()
+    for _ in landed.catch_up.follow():
+        yield from landed.reports.take()
     yield dg.Output(landed)
 
 

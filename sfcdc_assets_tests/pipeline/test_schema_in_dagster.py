@@ -87,5 +87,5 @@ def test_fields_that_come_go_and_come_back_are_reported_and_followed(synced: Emu
 
     setup.add_field("Account", "Region__c", {"type": "string", "length": 40}, values=lambda record: "elsewhere")
     assert shown.sync_after(Phone="3") == ["Region__c returned (string)", "none"]
-    assert shown.column("Region__c").description == "Region"
+    assert shown.column("Region__c").description == "Region."
     synced.assert_equal_to_the_org()

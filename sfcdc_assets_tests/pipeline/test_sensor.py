@@ -21,6 +21,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets.jobs.request import CONCURRENCY_TAG, config_of
+from sfcdc_assets.pipeline.following import FOLLOW_SECONDS
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
 from sfcdc_assets.sensors.channel import LOOK_SECONDS, OPEN_CHANNELS
 from sfcdc_assets.sensors.open_channels import FORGOTTEN_SECONDS
@@ -75,7 +76,9 @@ def test_one_run_is_asked_for_whatever_the_number_of_entities_touched(synced: Em
     assert description.run_requests is not None
     (request,) = description.run_requests
     assert request.job_name == "sync"
-    assert request.run_config == config_of("sync", channel=CHANNEL, landed_through_ms=landed_through_ms(request))
+    assert request.run_config == config_of(
+        "sync", channel=CHANNEL, landed_through_ms=landed_through_ms(request), follow_seconds=FOLLOW_SECONDS
+    )
     own = [tag for tag in request.tags if not tag.startswith("dagster/")]
     assert own == [CONCURRENCY_TAG], "no tag changes what the run does"
     assert request.run_key is None
