@@ -11,7 +11,6 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.catch_up import CatchUp
-from sfcdc_assets.pipeline.following import Following
 from sfcdc_assets.pipeline.landing.lander import Lander
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.resources.spark import SparkResource
@@ -28,7 +27,6 @@ def catch_up_of_run(
     known: Mapping[str, str],
     *,
     every_entity: bool,
-    follow_seconds: float = 0.0,
 ) -> tuple[CatchUp, RunReports]:
     """Over `entities`, which are some of the `known`; with what it reports."""
     reports = RunReports(context.instance, warehouse, entities)
@@ -50,6 +48,5 @@ def catch_up_of_run(
         every_entity=every_entity,
         visibility_seconds=settings.visibility_seconds,
         describe_seconds=settings.describe_seconds,
-        following=following if follow_seconds else None,
     )
     return catch_up, reports

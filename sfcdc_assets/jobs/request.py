@@ -9,7 +9,6 @@ from sfcdc_assets.assets.each_entity import chosen
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.following import FOLLOW_SECONDS
 from sfcdc_assets.pipeline.landing.lander import LandedOnly, Lander, Poller
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 
@@ -32,9 +31,6 @@ class RunRequestConfig(dg.Config):
     before this time (epoch ms, UTC). The run then applies what is there and does not subscribe a second time."""
     follow_seconds: float = 0.0
     """Given by the sensor too: how long the run goes on with what is landed meanwhile."""
-
-    follow_seconds: float = 0.0
-    """How long the run goes on with what the sensor lands meanwhile."""
 
     def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings) -> Lander:
         """How the run lands."""

@@ -78,16 +78,7 @@ def land(
     entities = config.of(known, settings)
     add_partitions(context.instance, entities)
     catch_up, reports = catch_up_of_run(
-        context,
-        warehouse,
-        connected,
-        landing,
-        spark,
-        settings,
-        entities,
-        known,
-        every_entity=False,
-        follow_seconds=config.follow_seconds,
+        context, warehouse, connected, landing, spark, settings, entities, known, every_entity=False
     )
     reports.log = context.log
     states = catch_up.land()
@@ -152,13 +143,10 @@ def apply(
 
 @dg.op(out=dg.Out(Landed, io_manager_key=IN_MEMORY))
 def cut(context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]) -> Iterator[Event | dg.Output[Landed]]:
-    """When all entities are done: apply what followed records that were read back, note the consistent cut, and go on
-    with what the sensor lands meanwhile."""
+    """When all entities are done: apply what followed records that were read back, and note the consistent cut."""
     landed.reports.log = context.log
     landed.catch_up.finish(applied)
     yield from landed.reports.take()
-    for _ in landed.catch_up.follow():
-        yield from landed.reports.take()
     yield dg.Output(landed)
 
 
@@ -166,12 +154,12 @@ def cut(context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]) 
 def follow(context: dg.OpExecutionContext, landed: Landed) -> Iterator[Event | dg.Output[Landed]]:
     """Go on for a while with what the sensor lands: to start a run takes longer than to apply a second's changes."""
     landed.reports.log = context.log
-    if landed.following is not None:
-        for entity, error in landed.catch_up.follow(landed.following):
+    for failed in landed.catch_up.follow(landed.following) if landed.following else ():
+        yield from landed.reports.take()
+        for entity in failed:
             mark_as_failed(context, TABLE_KEYS, entity)
-            yield from landed.reports.take()
+        for entity, error in failed.items():
             raise failure_of(entity, error) from error
-    yield from landed.reports.take()
     yield dg.Output(landed)
 
 

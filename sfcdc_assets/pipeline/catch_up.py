@@ -155,15 +155,16 @@ class CatchUp:
             if noted.cut is not None:
                 self._listener.cut(noted.cut)
 
-    def follow(self, following: Following) -> Iterator[tuple[str, Exception]]:
-        """Go on with what is landed meanwhile, as long as `following` says; entities that fail, with the reason, of
-        which the first round with one is the last. Raises what a drain raises."""
+    def follow(self, following: Following) -> Iterator[Mapping[str, Exception]]:
+        """Go on with what is landed meanwhile, as long as `following` says; after each round the entities that failed,
+        with the reason. A round in which one did is the last. Raises what a drain raises."""
         while following.has_more({of: position for of, (position, _) in self._drained.items()}):
             found = self._outcomes(self.land())
-            self.finish(each for each in found.values() if isinstance(each, Applied))
-            failed = [(entity, each) for entity, each in found.items() if isinstance(each, Exception)]
+            failed = {entity: each for entity, each in found.items() if isinstance(each, Exception)}
+            if not failed:
+                self.finish([each for each in found.values() if isinstance(each, Applied)])
+            yield failed
             if failed:
-                yield from failed
                 return
 
     @property

@@ -21,6 +21,7 @@ from sfcdc_assets.lake.seen import seen
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.note_cut import note_cut_of
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.pipeline.following import FOLLOW_SECONDS
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import TICK, Patience
 from sfcdc_assets.pipeline.landing.payload_retention import seen_by_retention

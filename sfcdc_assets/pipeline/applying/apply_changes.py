@@ -204,10 +204,6 @@ class _Attempt:
     def _schemas(self) -> Schemas:
         return Schemas(self._warehouse)
 
-    def _open_shared(self) -> None:
-        """What threads share is there before they begin."""
-        _ = self._spark, self._raw_events, self._schemas
-
     def of(self, wanted: Sequence[ToApply]) -> Iterator[tuple[str, Applying]]:
         """Each entity with what became of it, as it is done."""
         for job in self.jobs(wanted):
@@ -217,11 +213,10 @@ class _Attempt:
 
     def _open_what_is_shared(self) -> None:
         """Before entities are planned beside each other."""
-        _ = self._raw_events, self._schemas
+        _ = self._spark, self._raw_events, self._schemas
 
     def jobs(self, wanted: Sequence[ToApply]) -> Iterator[list[tuple[str, Prepared | Exception]]]:
         """Entities that share a job, prepared; the large ones come after the small ones of their hundred."""
-        self._open_shared()
         for start in range(0, len(wanted), MOST_ENTITIES):
             some = wanted[start : start + MOST_ENTITIES]
             self._open_what_is_shared()
