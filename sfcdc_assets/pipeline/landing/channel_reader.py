@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.errors import HeaderError
@@ -21,7 +20,6 @@ from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.background_commit import BackgroundCommit
 from sfcdc_assets.pipeline.landing.land import Landing, LandingReport, is_enough
 from sfcdc_assets.pipeline.landing.lost_checkpoint import lose_checkpoint
 from sfcdc_assets.pipeline.landing.patience import ANSWER_SECONDS, Patience
@@ -70,7 +68,6 @@ class ChannelReader:
         self._looked_at = 0.0
         self._lost_checkpoint: str | None = None
         """Why the checkpoint was lost, until a report has told it: what follows a loss may fail and be tried again."""
-        self._background = BackgroundCommit(f"land {channel}")
         self._lock = threading.Lock()
         self.on_events: Callable[[], object] = _nothing
         """Called when events have come, before they are landed."""
@@ -158,8 +155,8 @@ class ChannelReader:
             waiting.extend(received.events)
             payload_bytes += sum(len(event.payload) for event in received.events)
             if received.nothing_more:
-                self._commit(waiting, True, report)
                 report.complete_through_ms = max(report.complete_through_ms, received.at_ms)
+                self._commit(waiting, True, report)
                 waiting, payload_bytes = [], 0
                 if not patience.goes_on:
                     return
@@ -167,20 +164,18 @@ class ChannelReader:
             if not patience.goes_on and _is_committed_after(received.events, began):
                 break
             subscription.top_up(sparingly=True)
-            if self._background.is_over:
-                self._join()
             if is_enough(waiting, payload_bytes):
-                self._commit_meanwhile(waiting, report)
+                self._commit(waiting, False, report)
                 waiting, payload_bytes = [], 0
             if left <= 0:
                 break
         quiet = subscription.quiet_for()
         is_settled = quiet is not None and quiet >= self._settle_seconds
-        # Something committed within the settling time may still be on its way.
-        settled_ms = clock.now_ms() - int(self._settle_seconds * 1000)
-        self._commit(waiting, is_settled, report)
         if is_settled:
+            # Something committed within the settling time may still be on its way.
+            settled_ms = clock.now_ms() - int(self._settle_seconds * 1000)
             report.complete_through_ms = max(report.complete_through_ms, settled_ms)
+        self._commit(waiting, is_settled, report)
         subscription.top_up()
 
     def _follow_others(self, patience: Patience) -> None:
@@ -212,7 +207,6 @@ class ChannelReader:
 
     def _commit(self, events: Sequence[DeliveredEvent], complete: bool, report: LandingReport) -> None:
         """Commit what is new: events, a transaction's end, or a resume point that has not been noted for long."""
-        self._join()
         assert self._subscription is not None
         checkpoint, resume = self._checkpoint, self._subscription.resume_point
         is_completed = complete and checkpoint.complete_position < checkpoint.position
@@ -227,23 +221,6 @@ class ChannelReader:
                 self._close()
                 raise
             self._committed_ms = clock.now_ms()
-
-    def _commit_meanwhile(self, events: Sequence[DeliveredEvent], report: LandingReport) -> None:
-        """Commit while the next events are read; whatever is done with the checkpoint waits for it (`_join`)."""
-        self._join()
-        assert self._subscription is not None
-        resume = self._subscription.resume_point
-        self._background.begin(partial(self._landing.commit, self._checkpoint, events, resume, False, report))
-
-    def _join(self) -> None:
-        """Wait for a commit that is under way. Where it failed, what was read meanwhile must come again, too."""
-        try:
-            checkpoint = self._background.outcome()
-        except BaseException:
-            self._close()
-            raise
-        if checkpoint is not None:
-            self._checkpoint, self._committed_ms = checkpoint, clock.now_ms()
 
     def _open(self) -> Subscription:
         # Whoever gives the warehouse to another organization breaks the channel's order, so that no commit of a reader
@@ -325,7 +302,6 @@ class ChannelReader:
             self._commit(taken, False, LandingReport(self._channel))
 
     def _close(self) -> None:
-        self._background.wait()  # the next reading begins with what is durable then
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             subscription.close()

@@ -37,8 +37,8 @@ from sfcdc_assets.streams.resume import ResumePoint
 
 COMMIT_EVENTS = 10_000
 COMMIT_BYTES = 16 * 1024 * 1024
-"""Events, and bytes of their payloads, gathered before a commit while more are coming, and once more while that commit
-is made: what a transaction of any size costs in memory. An event may have up to 1 MB."""
+"""Events, and bytes of their payloads, gathered before a commit while more are coming: what a transaction of any size
+costs in memory. An event may have up to 1 MB."""
 
 CLOCKS_DIFFER_MS = 10_000
 """How far the org's clock may be from ours, at most."""
