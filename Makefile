@@ -40,7 +40,7 @@ java:
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,emulator]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,emulator,sql]'
 	touch $@
 
 .venv/peers: .venv/installed

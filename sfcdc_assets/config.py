@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -19,7 +19,7 @@ from sfcdc_assets.setting_names import PREFIX, check_names
 
 _CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
-_DOTENV = ".env"
+DOTENV = ".env"
 SPARK_CONF = "SFCDC_SPARK_CONF_"
 """Settings that begin so are options of Spark."""
 VISIBILITY_SECONDS = 5.0
@@ -30,7 +30,7 @@ KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 class Settings(BaseSettings):
     """One org, one warehouse, one Spark. Every field is the environment variable `SFCDC_<NAME>`; see the README."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=_DOTENV, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=DOTENV, extra="ignore", env_ignore_empty=True)
 
     warehouse: str = "./warehouse"
     """Root URI of the tables: a folder, or an object store URI that deltalake understands."""
@@ -65,11 +65,17 @@ class Settings(BaseSettings):
     password: SecretStr | None = None
     security_token: SecretStr | None = None
     private_key_file: Path | None = None
+    transport: Literal["pubsub", "cometd"] = "pubsub"
+    """The protocol that events are read by: the Pub/Sub API, or the Streaming API where only HTTPS to the org is open.
+    When it is changed, every entity is read again once."""
     pubsub_endpoint: str = "api.pubsub.salesforce.com:7443"
     """`host:port` of the Pub/Sub API; always TLS."""
     ca_file: Path | None = None
     """An extra root certificate (PEM), for an emulated org or a TLS-inspecting proxy."""
 
+    replay_preset: Literal["EARLIEST", "LATEST"] = "EARLIEST"
+    """Where a channel without a checkpoint is begun: with the events that the org still has, or with those that come
+    from then on. What lies before is read by snapshots either way."""
     settle_seconds: float = Field(default=10.0, gt=0)
     """How old the last event must be, on a stream that stayed open and had answered, before its transaction counts as
     complete without a following one."""
@@ -89,6 +95,8 @@ class Settings(BaseSettings):
     spark_master: str = "local[*]"
     spark_remote: str | None = None
     """URL of a Spark Connect server (`sc://host:15002`); replaces `spark_master`."""
+    spark_standing: Path = Path(".sfcdc/spark.json")
+    """Where `sfcdc spark` notes how its Spark is reached; commands and runs use that one while it is there."""
 
     @field_validator("channels", "entities", "exclude", "hash", mode="before")
     @classmethod
@@ -129,6 +137,14 @@ class Settings(BaseSettings):
             raise ValueError("is not set, and SFCDC_HASH needs a key; a long random text, and keep it")
         return value
 
+    @field_validator("replay_preset", mode="before")
+    @classmethod
+    def _as_salesforce_writes_it(cls, value: object) -> object:
+        preset = value.strip().upper() if isinstance(value, str) else value
+        if preset not in ("EARLIEST", "LATEST"):
+            raise ValueError(f"{value!r} is neither EARLIEST nor LATEST")
+        return preset
+
     @field_validator("pubsub_endpoint")
     @classmethod
     def _host_and_port(cls, value: str) -> str:
@@ -160,16 +176,22 @@ class Settings(BaseSettings):
         A shell cannot export a name with a dot, so a double underscore stands for one and the name is lowered.
         """
         options = {}
-        for name, value in {**_dotenv(), **os.environ}.items():
+        for name, value in {**dotenv_settings(), **os.environ}.items():
             if name.startswith(SPARK_CONF) and value:
                 option = name[len(SPARK_CONF) :]
                 options[option if "." in option else option.lower().replace("__", ".")] = value
         return options
 
 
-def _dotenv() -> dict[str, str]:
+SECRETS = frozenset(
+    f"{PREFIX}{name.upper()}" for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)
+)
+"""Settings whose values are shown nowhere."""
+
+
+def dotenv_settings() -> dict[str, str]:
     """What `.env` in the working folder says; nothing when there is none."""
-    return {name: value or "" for name, value in dotenv_values(_DOTENV).items()}
+    return {name: value or "" for name, value in dotenv_values(DOTENV).items()}
 
 
 def load_settings() -> Settings:
@@ -178,7 +200,7 @@ def load_settings() -> Settings:
     Raises `SettingsError` naming the first wrong setting, or name; values of secrets never appear in it.
     """
     known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
-    check_names([*os.environ, *_dotenv()], known, families=[SPARK_CONF])
+    check_names([*os.environ, *dotenv_settings()], known, families=[SPARK_CONF])
     try:
         return Settings()
     except ValidationError as error:

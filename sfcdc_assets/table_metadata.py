@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from sfcdc_assets.pipeline.schemas.schema_changes import KEPT_BEFORE, is_retired
+from sfcdc_assets.pipeline.schemas.column_descriptions import column_description
 
 Metadata = dict[str, Any]
 
@@ -71,13 +71,7 @@ def _cell(value: object, width: int) -> str:
 
 def _column(field: pa.Field) -> dg.TableColumn:
     """A column with what is known of it: the field's type in Salesforce and whether events may bring it as a diff as
-    tags, and in words if it has no field any more."""
+    tags, and in words what it holds."""
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     tags = {_TAGS[key]: value for key, value in metadata.items() if key in _TAGS}
-    kept = KEPT_BEFORE.fullmatch(field.name)
-    description = None
-    if kept:
-        description = f"Values of {kept[1]} from before its type changed, which do not convert."
-    elif is_retired(field):
-        description = "Retired: the object no longer has this field; its last values stay."
-    return dg.TableColumn(field.name, str(field.type), description=description, tags=tags)
+    return dg.TableColumn(field.name, str(field.type), description=column_description(field), tags=tags)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sfcdc_assets.cometd.connection import CometdConnection
+from sfcdc_assets.cometd.transport import CometdTransport
 from sfcdc_assets.config import Settings
 from sfcdc_assets.pubsub.channel import PubSubConnection
 from sfcdc_assets.pubsub.credentials import Credentials
@@ -15,6 +17,12 @@ from sfcdc_assets.streams.transport import Transport
 def new_transport(settings: Settings, session: OrgSession, sleep: Callable[[float], None]) -> Transport:
     """A transport for the session's org, with the session's token; whoever makes one closes it. Nothing is connected
     yet. `sleep` makes the pauses between tries."""
+    if settings.transport == CometdTransport.name:
+
+        def address() -> str:
+            return f"{session.instance_url}/cometd/{session.version}"
+
+        return CometdTransport(CometdConnection(address, session.token, session.new_adapter, sleep=sleep), session)
 
     def credentials(refresh: bool) -> Credentials:
         return Credentials(session.token(refresh), session.instance_url, session.organization_id)

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.clock import Clock, using
+from sfcdc_assets.cometd.long_poll import LongPoll
+from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.table import Table
@@ -53,12 +55,13 @@ class SimulatedClock(Clock):
         self._driver = threading.get_ident()
         self._server: EmulatorServer | None = None
         self._streams: list[FetchStream] = []
+        self._polls: list[LongPoll] = []
         self._given_up = 0
 
     @contextmanager
     def followed(self, server: EmulatorServer) -> Iterator[None]:
         """The clock of the client of this org, whose clock it is, until the block ends."""
-        begin, created_ms = FetchStream.__init__, Table.created_ms.fget
+        begin, poll, created_ms = FetchStream.__init__, LongPoll.__init__, Table.created_ms.fget
         assert created_ms is not None
 
         def known(stream: FetchStream, *arguments: Any) -> None:
@@ -66,9 +69,15 @@ class SimulatedClock(Clock):
                 self._streams.append(stream)
             begin(stream, *arguments)
 
+        def polled(stream: LongPoll, *arguments: Any) -> None:
+            if self in arguments:
+                self._polls.append(stream)
+            poll(stream, *arguments)
+
         with pytest.MonkeyPatch.context() as patch, using(self):
             self._server = server
             patch.setattr(FetchStream, "__init__", known)
+            patch.setattr(LongPoll, "__init__", polled)
             if self._runs:
                 # A library dates the creation of tables by the machine's clock.
                 patch.setattr(Table, "created_ms", property(lambda table: self.event_at(created_ms(table))))
@@ -138,7 +147,14 @@ class SimulatedClock(Clock):
         way. `busy`: for how long already, in seconds of the machine."""
         if self._server is None:
             return self() + FAR_MS
-        service: PubSubService | None = self._server.service
+        streams = any(not getattr(stream, "is_over", False) for stream in self._streams)
+        polls = any(not getattr(poll, "is_over", False) for poll in self._polls)
+        idle = [self._polls_idle_until(self._server.cometd, busy)] if polls else []
+        if streams or not polls:
+            idle.append(self._streams_idle_until(self._server.service, busy))
+        return None if None in idle else min(each for each in idle if each is not None)
+
+    def _streams_idle_until(self, service: PubSubService | None, busy: float) -> int | None:
         due = service.next_due() if service is not None else None
         begun = service.subscribed_streams if service is not None else 0
         wanted = sum(not getattr(stream, "is_over", False) for stream in self._streams)
@@ -147,6 +163,17 @@ class SimulatedClock(Clock):
         if busy < MESSAGE_SECONDS and (service.unasked_streams or self._on_their_way(service) > self._given_up):
             return None
         self._given_up = self._on_their_way(service)
+        return due
+
+    def _polls_idle_until(self, service: CometdService, busy: float) -> int | None:
+        """The same of clients that poll: each of them has a connect that is held, and has got all answers."""
+        due, wanted = service.next_due(), sum(not getattr(poll, "is_over", False) for poll in self._polls)
+        if due is None or due <= self() or service.held_connects < wanted:
+            return self() + 1_000 if busy > BOUND_SECONDS else None
+        on_their_way = service.answers_sent - sum(getattr(poll, "responses", 0) for poll in self._polls)
+        if busy < MESSAGE_SECONDS and on_their_way > self._given_up:
+            return None
+        self._given_up = on_their_way
         return due
 
     def _on_their_way(self, service: PubSubService) -> int:

@@ -14,7 +14,17 @@ from sfcdc_assets.cli.emulator_extra import PACKAGES as EMULATOR_PACKAGES
 PACKAGE = Path(sfcdc_assets.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "proto" not in path.parts)
 
-STAGES = ["streams", "pubsub", "salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"]
+STAGES = [
+    "streams",
+    "pubsub",
+    "salesforce",
+    "cometd",
+    "change_events",
+    "text_diff",
+    "snapshot",
+    "state",
+    "reconciliation",
+]
 """Packages that do the work on values and DataFrames, in the order of the flow."""
 
 ROOT = {"clock", "errors", "config", "setting_names", "outcome"}
@@ -23,6 +33,7 @@ MAY_IMPORT = {
     "streams": {"streams"},
     "pubsub": {"streams", "pubsub"},
     "salesforce": {"salesforce"},
+    "cometd": {"streams", "salesforce", "cometd"},
     "change_events": {"streams", "salesforce", "change_events"},
     "text_diff": {"text_diff"},
     "snapshot": {"salesforce", "change_events", "snapshot"},
@@ -31,7 +42,7 @@ MAY_IMPORT = {
     "spark": {"spark"},
     "lake": {"streams", "salesforce", "change_events", "snapshot", "state", "lake"},
     "emulator": {"emulator", "pubsub.proto"},
-    "transports": {"streams", "pubsub", "salesforce"},
+    "transports": {"streams", "pubsub", "cometd", "salesforce"},
 }
 
 
@@ -109,8 +120,8 @@ def test_one_module_makes_the_transport_and_the_rest_knows_no_protocol():
     knows = {
         path.relative_to(PACKAGE).as_posix()
         for path in MODULES
-        if package_of(path) not in {"pubsub", "emulator"}
-        and any(name.startswith("sfcdc_assets.pubsub") for name in imports(path))
+        if package_of(path) not in {"pubsub", "cometd", "emulator"}
+        and any(name.startswith(("sfcdc_assets.pubsub", "sfcdc_assets.cometd")) for name in imports(path))
     }
     assert knows == {"transports.py"}
 

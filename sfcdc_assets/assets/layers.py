@@ -31,15 +31,17 @@ from sfcdc_assets.assets.layer_metadata import (
     raw_events_metadata,
     text_fields_metadata,
 )
-from sfcdc_assets.assets.run_scope import RunScope, lander, run_scope
+from sfcdc_assets.assets.run_scope import FOLLOW_SECONDS_TAG, RunScope, lander, run_scope
 from sfcdc_assets.checks.refused_reads import report_refused_reads
 from sfcdc_assets.checks.schema import schema_check_evaluation
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
+from sfcdc_assets.pipeline.following import Following
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Lander
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -195,7 +197,23 @@ class LayerRun(ApplyListener):
             every_entity=not self._scope.touched_only,
             visibility_seconds=self._settings.visibility_seconds,
             describe_seconds=self._settings.describe_seconds,
+            following=self._following(),
         ).run()
+
+    def _following(self) -> Following | None:
+        seconds = float(self._context.run.tags.get(FOLLOW_SECONDS_TAG, 0))
+        if not seconds:
+            return None
+        instance, queued = self._context.instance, dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
+        return Following(
+            self._warehouse,
+            self._landing,
+            self._scope.entities,
+            self._scope.known,
+            self._org.privacy,
+            seconds,
+            gives_way=lambda: instance.get_runs_count(queued) > 0,
+        )
 
     def check_columns(self) -> None:
         """Evaluate `schema_follows_the_org` where this run has changed columns; it costs no request."""
@@ -238,9 +256,20 @@ class LayerRun(ApplyListener):
         metadata = consistent_cuts_metadata(self._warehouse, cut)
         self._context.log_event(dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=metadata))
 
-    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
+    def _outcomes(self, wanted: Sequence[ToApply]) -> dict[str, ApplyReport | Exception]:
         spark, run_id, privacy = self._spark.spark_session, self._context.run.run_id, self._org.privacy
-        found = apply_entities(self._warehouse, spark, privacy, wanted, run_id)
+        found = outcome_of(apply_entities, self._warehouse, spark, privacy, wanted, run_id)
+        if isinstance(found, Exception):
+            return {each.entity: found for each in wanted}
+        return dict(found)
+
+    def _apply(self, wanted: Sequence[ToApply]) -> Mapping[str, ApplyReport | Exception]:
+        found = self._outcomes(wanted)
+        if self._spark.is_lost:
+            # What had been committed is seen to be; what had not is done by another Spark (guarantee 2).
+            rest = [each for each in wanted if isinstance(found[each.entity], Exception)]
+            self._context.log.warning(f"The standing Spark was lost; {len(rest)} entities are tried again without it.")
+            found |= self._outcomes(rest)
         for report in found.values():
             if isinstance(report, ApplyReport):
                 self._context.log.info(_described(report))

@@ -12,6 +12,9 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.event_schema import SchemaField
@@ -22,11 +25,11 @@ from sfcdc_assets.change_events.type_conversion import CellValue, convert, int_o
 
 Converter = Callable[[Any], CellValue]
 
-_DAY_MS = 86_400_000
+DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1)
 # Years 1 to 9999: outside of them a value is broken bytes, and Python, Arrow and Spark cannot all show it.
-_FIRST_MS = (date.min - _EPOCH).days * _DAY_MS
-_END_MS = ((date.max - _EPOCH).days + 1) * _DAY_MS
+_FIRST_MS = (date.min - _EPOCH).days * DAY_MS
+_END_MS = ((date.max - _EPOCH).days + 1) * DAY_MS
 
 
 class SourceKind(StrEnum):
@@ -83,6 +86,19 @@ def converter(leaf: SchemaField, column: Column) -> Converter:
     return converted if column.hash_key is None else hashing(column, converted)
 
 
+def kind_without_conversion(leaf: SchemaField, column: Column) -> SourceKind | None:
+    """The kind of the field's values where the column holds them as what they are; None where they are converted to
+    another type or hashed, or do not fit."""
+    kind = source_kind(leaf, column)
+    own = _READERS[kind][0] if kind in _READERS else None
+    return kind if own is column.type and column.hash_key is None else None
+
+
+def in_calendar(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of these epoch ms are in the years 1 to 9999."""
+    return (values >= _FIRST_MS) & (values < _END_MS)
+
+
 def _refuser(leaf: SchemaField, column: Column) -> Converter:
     def refuse(value: object) -> CellValue:
         raise ValueError(f"a {leaf.scalar or 'record'} does not fit a column of type {column.plain_type}")
@@ -107,7 +123,7 @@ def _in_calendar(value: int) -> int:
 
 
 def _days(value: int) -> int:
-    return _in_calendar(value) // _DAY_MS
+    return _in_calendar(value) // DAY_MS
 
 
 def _microseconds(value: int) -> int:
@@ -115,7 +131,7 @@ def _microseconds(value: int) -> int:
 
 
 def _time_text(value: int) -> str:
-    if not 0 <= value < _DAY_MS:
+    if not 0 <= value < DAY_MS:
         raise ValueError(f"{value} ms is not a time of day")
     seconds, milliseconds = divmod(value, 1000)
     minutes, seconds = divmod(seconds, 60)

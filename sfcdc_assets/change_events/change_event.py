@@ -16,8 +16,7 @@ from sfcdc_assets.change_events.type_conversion import CellValue
 Cell = tuple[int, CellValue]
 """A column's index and its value; None is an explicit null."""
 
-_CHANGE_TYPES: dict[str, ChangeType] = {member.value: member for member in ChangeType}
-_END_OF_TIME_MS = 253_402_300_800_000
+END_OF_TIME_MS = 253_402_300_800_000
 """The year 10000: a later commit timestamp comes from broken bytes and would not fit a table's timestamp."""
 
 
@@ -62,14 +61,14 @@ class DecodedEvent:
 
 def header_of(values: Mapping[str, Any], change_type: str) -> ChangeEventHeader:
     """The header from its fields under Salesforce's own names, all of them present. Raises `HeaderError`."""
-    if not 0 <= values["commitTimestamp"] < _END_OF_TIME_MS or not -(2**31) <= values["sequenceNumber"] < 2**31:
+    if not 0 <= values["commitTimestamp"] < END_OF_TIME_MS or not -(2**31) <= values["sequenceNumber"] < 2**31:
         raise HeaderError(
             f"commitTimestamp {values['commitTimestamp']} or sequenceNumber {values['sequenceNumber']} is no such thing"
         )
     return ChangeEventHeader(
         values["entityName"],
         tuple(values["recordIds"]),
-        _CHANGE_TYPES.get(change_type, ChangeType.UNKNOWN),
+        ChangeType.of_symbol(change_type),
         values["changeOrigin"],
         values["transactionKey"],
         values["sequenceNumber"],

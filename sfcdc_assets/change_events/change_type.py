@@ -32,6 +32,11 @@ class ChangeType(StrEnum):
     UNKNOWN = "UNKNOWN"
     """A symbol newer than this package: what it does to a record cannot be told, so the record is read back."""
 
+    @classmethod
+    def of_symbol(cls, symbol: str) -> ChangeType:
+        """The change type of a schema's symbol."""
+        return _BY_SYMBOL.get(symbol, cls.UNKNOWN)
+
     @property
     def is_gap(self) -> bool:
         """Whether Salesforce says that it could not make the full event."""
@@ -47,6 +52,8 @@ class ChangeType(StrEnum):
         """Whether the records' state cannot be known from this event."""
         return self.is_gap or self in (ChangeType.SNAPSHOT, ChangeType.UNKNOWN)
 
+
+_BY_SYMBOL: dict[str, ChangeType] = {member.value: member for member in ChangeType}
 
 CHANGE_TYPE_SYMBOLS = (
     "CREATE",

@@ -71,7 +71,7 @@ def schema_fields(schema: Mapping[str, Any]) -> tuple[SchemaField, ...]:
     fields = schema.get("fields")
     if not isinstance(fields, list):
         raise EventSchemaError("it is not a record with fields")
-    named = dict(_named_types(schema, str(schema.get("namespace") or "")))
+    named = dict(named_types(schema))
     return tuple(_field(position, field, named, nested=True) for position, field in enumerate(fields))
 
 
@@ -83,6 +83,11 @@ def header_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(record, Mapping):
         raise EventSchemaError(f"its first field is not a {HEADER_FIELD} record")
     return record
+
+
+def named_types(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every named type of the schema under its short and its full name: references are written either way."""
+    return _named_types(schema, str(schema.get("namespace") or ""))
 
 
 def _field(position: int, field: Any, named: Mapping[str, Mapping[str, Any]], *, nested: bool) -> SchemaField:
@@ -108,7 +113,6 @@ def _doc_type(doc: object) -> str:
 
 
 def _named_types(node: Any, namespace: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every named type under its short and its full name: references are written either way."""
     if isinstance(node, list):
         for branch in node:
             yield from _named_types(branch, namespace)

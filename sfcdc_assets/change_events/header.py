@@ -8,7 +8,7 @@ schema only.
 from __future__ import annotations
 
 import io
-import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,6 +23,7 @@ from sfcdc_assets.change_events.event_schema import compile_avro, header_schema
 AVRO_READ_ERRORS = (EOFError, LookupError, ValueError, OverflowError, MemoryError)
 """What fastavro raises for bytes that do not fit the schema (UnicodeDecodeError is a ValueError)."""
 
+_SOURCE = re.compile(" from <_io.BytesIO object at 0x[0-9a-f]+>")
 _TEXTS = {"type": "array", "items": "string"}
 _DEFAULT_HEADER: dict[str, Any] = {
     "type": "record",
@@ -52,15 +53,25 @@ def read_header(payload: bytes, schema: Mapping[str, Any] | None = None) -> Chan
     Raises `HeaderError` for bytes that hold no header, and for a schema without one.
     """
     try:
-        record = _DEFAULT_HEADER if schema is None else header_schema(schema)
-        avro_schema, symbols = _compiled(json.dumps(record))
+        avro_schema, symbols = _compiled(_Same(header_record(schema)))
     except EventSchemaError as error:
         raise HeaderError(f"the schema it came with is not a change event's: {error.problem}") from None
     try:
         values: Any = fastavro.schemaless_reader(io.BytesIO(payload), avro_schema)
     except AVRO_READ_ERRORS as error:
-        raise HeaderError(f"its bytes do not fit the header's schema ({type(error).__name__}: {error})") from None
+        raise HeaderError(f"its bytes do not fit the header's schema ({told(error)})") from None
     return header_from_values(values, symbols)
+
+
+def header_record(schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The header's schema within an event's; the newest known header where that is not known. Raises
+    `EventSchemaError`."""
+    return _DEFAULT_HEADER if schema is None else header_schema(schema)
+
+
+def told(error: Exception) -> str:
+    """One of `AVRO_READ_ERRORS` in words that are the same each time: fastavro names the object it read from, too."""
+    return f"{type(error).__name__}: {_SOURCE.sub('', str(error))}"
 
 
 def plain_change_type(record: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -94,7 +105,21 @@ def header_from_values(values: Mapping[str, Any], symbols: Sequence[str]) -> Cha
     return header_of(values, symbols[index])
 
 
+class _Same:
+    """A header's schema as the key of a cache: equal to itself alone, for to compare schemas costs more than to read a
+    header. It is held on to, so that no other comes to be in its place."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self.record = record
+
+    def __hash__(self) -> int:
+        return id(self.record)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.record is other.record
+
+
 @lru_cache(maxsize=256)
-def _compiled(record_json: str) -> tuple[Any, tuple[str, ...]]:
-    record, symbols = plain_change_type(json.loads(record_json))
+def _compiled(of: _Same) -> tuple[Any, tuple[str, ...]]:
+    record, symbols = plain_change_type(of.record)
     return compile_avro(record), symbols

@@ -13,10 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfcdc_assets.change_events.batch.decoder import DecodedBatch, batch_decoder
+from sfcdc_assets.change_events.batch.header_columns import header_columns
 from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEvent
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.decode import EventDecoder
 from sfcdc_assets.change_events.header import read_header
+from sfcdc_assets.change_events.json_event import JsonEventDecoder, read_json_header
 
 
 class Decoder(Protocol):
@@ -24,6 +31,20 @@ class Decoder(Protocol):
 
     def decode(self, payload: bytes) -> DecodedEvent:
         """The event. Raises `ChangeEventError`."""
+
+
+class ManyHeaders(Protocol):
+    """Reads the headers of many payloads of one form and schema at once."""
+
+    def read(self, payloads: pa.Array) -> tuple[npt.NDArray[np.bool_], pa.Table]:
+        """Which of the payloads were taken, and `HEADER_COLUMNS` of these. The others are left to `read_header`."""
+
+
+class ManyDecoder(Protocol):
+    """Decodes many payloads of one form and schema at once."""
+
+    def decode(self, payloads: pa.Array) -> DecodedBatch:
+        """What their `Decoder` says of those that were taken; the others are left to it."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +57,17 @@ class PayloadForm:
     `HeaderError`."""
     decoder: Callable[[str, Sequence[Column]], Decoder]
     """A decoder for a schema's JSON and the columns. Raises `EventSchemaError`."""
+    many_headers: Callable[[Mapping[str, Any] | None], ManyHeaders | None] = lambda _: None
+    """Reads the headers of many payloads with a schema at once, where that can be done. A form needs no such thing.
+    Raises `EventSchemaError`."""
+    many_decoder: Callable[[str, Sequence[Column]], ManyDecoder | None] = lambda _, __: None
+    """Decodes many payloads at once, where that can be done for the schema. A form needs no such thing."""
 
 
-AVRO = PayloadForm("Avro", read_header, EventDecoder)
+AVRO = PayloadForm("Avro", read_header, EventDecoder, header_columns, batch_decoder)
+JSON = PayloadForm("JSON", read_json_header, JsonEventDecoder)
 
-BY_FIRST_BYTE: dict[bytes, PayloadForm] = {}
+BY_FIRST_BYTE: dict[bytes, PayloadForm] = {b"{": JSON}
 """The forms besides Avro, each under the odd byte that its payloads begin with."""
 
 

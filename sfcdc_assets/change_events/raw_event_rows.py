@@ -11,21 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from sfcdc_assets.change_events.change_event import ChangeEventHeader
-from sfcdc_assets.change_events.errors import HeaderError
-from sfcdc_assets.change_events.payload_form import header_of_payload
+from sfcdc_assets.change_events.batch.header_columns import HEADER_COLUMNS, UTC_TIMESTAMP
+from sfcdc_assets.change_events.delivered_headers import read_headers
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
+
+Rows = npt.NDArray[np.int64]
 
 EARLIEST, LATEST = "EARLIEST", "LATEST"
 """Where a stream is begun that nothing is known of."""
 
-UTC_TIMESTAMP = pa.timestamp("us", "UTC")
+PUBSUB, COMETD = "pubsub", "cometd"
+"""Protocols that a channel can be read by."""
 
 RAW_EVENTS = pa.schema(
     [
@@ -35,15 +39,7 @@ RAW_EVENTS = pa.schema(
         ("event_id", pa.string()),
         ("schema_id", pa.string()),
         ("payload", pa.binary()),
-        ("entity_name", pa.string()),
-        ("record_ids", pa.list_(pa.string())),
-        ("change_type", pa.string()),
-        ("transaction_key", pa.string()),
-        ("sequence_number", pa.int32()),
-        ("commit_timestamp", UTC_TIMESTAMP),
-        ("commit_number", pa.int64()),
-        ("commit_user", pa.string()),
-        ("change_origin", pa.string()),
+        *HEADER_COLUMNS,
         ("received_at", UTC_TIMESTAMP),
     ]
 )
@@ -70,7 +66,8 @@ class StreamCheckpoint:
     `position` is the last position given out (0: none), dense per channel; `complete_position` the last one known to
     end a transaction; `resume` where the stream goes on; `transaction_key` that of the last landed event; `begun` where
     the stream was begun, EARLIEST or LATEST (None: not yet), and `begun_at_ms` when (epoch ms, UTC); `open_from` the
-    position of the first event of the replay id that `resume` says may be unfinished (0: none is).
+    position of the first event of the replay id that `resume` says may be unfinished (0: none is); `transport` the
+    protocol whose replay ids these are.
     """
 
     channel: str
@@ -81,6 +78,7 @@ class StreamCheckpoint:
     begun: str | None = None
     begun_at_ms: int | None = None
     open_from: int = 0
+    transport: str = PUBSUB
 
     @property
     def is_known(self) -> bool:
@@ -113,39 +111,40 @@ def land(
     belongs to the last transaction. An event without a readable header goes to quarantine with a position of its own,
     so that the stream goes on and nothing is lost.
     """
-    before = checkpoint
-    rows: list[dict[str, object]] = []
-    quarantined: list[dict[str, object]] = []
-    for event in events:
-        position = checkpoint.position + 1
-        completed, key = checkpoint.complete_position, checkpoint.transaction_key
-        try:
-            header = header_of_payload(event.payload, schema_of(event.schema_id))
-        except HeaderError as error:
-            quarantined.append(
-                {
-                    "channel": checkpoint.channel,
-                    "position": position,
-                    "schema_id": event.schema_id,
-                    "payload": event.payload,
-                    "error": str(error),
-                    "delivery": f"{event.replay_id.hex()}.{event.mark}",
-                }
-            )
-        else:
-            if header.transaction_key != key:
-                completed, key = checkpoint.position, header.transaction_key
-            rows.append(_row(checkpoint.channel, position, event, header))
-        checkpoint = replace(checkpoint, position=position, complete_position=completed, transaction_key=key)
-    checkpoint = replace(
+    payloads = pa.array([event.payload for event in events], pa.binary())
+    headers, errors = read_headers(events, payloads, schema_of)
+    positions = checkpoint.position + 1 + np.arange(len(events))
+    readable = np.flatnonzero([error is None for error in errors])
+    quarantined = [
+        {
+            "channel": checkpoint.channel,
+            "position": int(positions[number]),
+            "schema_id": events[number].schema_id,
+            "payload": events[number].payload,
+            "error": error,
+            "delivery": f"{events[number].replay_id.hex()}.{events[number].mark}",
+        }
+        for number, error in enumerate(errors)
+        if error is not None
+    ]
+    rows = _rows(checkpoint.channel, positions, events, payloads)
+    if quarantined:
+        rows = rows.take(pa.array(readable))
+    rows = pa.table(dict(zip(rows.column_names + headers.column_names, rows.columns + headers.columns, strict=True)))
+    keys = [checkpoint.transaction_key, *headers["transaction_key"].to_pylist()]
+    begins = [number for number, (before, key) in enumerate(pairwise(keys)) if before != key]
+    # A transaction that begins ends the one before it.
+    completed = int(positions[readable[begins[-1]]]) - 1 if begins else checkpoint.complete_position
+    last = checkpoint.position + len(events)
+    landed = replace(
         checkpoint,
+        position=last,
+        transaction_key=keys[-1],
         resume=resume,
-        complete_position=checkpoint.position if complete else checkpoint.complete_position,
-        open_from=_open_from(before, events, resume),
+        complete_position=last if complete else completed,
+        open_from=_open_from(checkpoint, events, resume),
     )
-    return Landed(
-        pa.Table.from_pylist(rows, schema=RAW_EVENTS), pa.Table.from_pylist(quarantined, schema=QUARANTINE), checkpoint
-    )
+    return Landed(rows.select(RAW_EVENTS.names), pa.Table.from_pylist(quarantined, schema=QUARANTINE), landed)
 
 
 def _open_from(before: StreamCheckpoint, events: Sequence[DeliveredEvent], resume: ResumePoint) -> int:
@@ -159,22 +158,17 @@ def _open_from(before: StreamCheckpoint, events: Sequence[DeliveredEvent], resum
     return before.position + len(events) - siblings + 1 if siblings else 0
 
 
-def _row(channel: str, position: int, event: DeliveredEvent, header: ChangeEventHeader) -> dict[str, object]:
-    return {
-        "channel": channel,
-        "position": position,
-        "replay_id": event.replay_id,
-        "event_id": event.event_id,
-        "schema_id": event.schema_id,
-        "payload": event.payload,
-        "entity_name": header.entity_name,
-        "record_ids": list(header.record_ids),
-        "change_type": str(header.change_type),
-        "transaction_key": header.transaction_key,
-        "sequence_number": header.sequence_number,
-        "commit_timestamp": header.commit_timestamp * 1000,
-        "commit_number": header.commit_number,
-        "commit_user": header.commit_user,
-        "change_origin": header.change_origin,
-        "received_at": event.received_at_ms * 1000,
-    }
+def _rows(channel: str, positions: Rows, events: Sequence[DeliveredEvent], payloads: pa.Array) -> pa.Table:
+    """The columns that do not come from headers."""
+    received = np.array([event.received_at_ms for event in events], np.int64) * 1000
+    return pa.table(
+        {
+            "channel": pa.repeat(pa.scalar(channel, pa.string()), len(events)),
+            "position": pa.array(positions, pa.int64()),
+            "replay_id": pa.array([event.replay_id for event in events], pa.binary()),
+            "event_id": pa.array([event.event_id for event in events], pa.string()),
+            "schema_id": pa.array([event.schema_id for event in events], pa.string()),
+            "payload": payloads,
+            "received_at": pa.array(received).cast(UTC_TIMESTAMP),
+        }
+    )

@@ -79,6 +79,11 @@ class Retyping:
                 self._ways[index] = (kept[0].type, steps(column, kept))
         self.columns = tuple(then)
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether any column was of another type then."""
+        return bool(self._ways)
+
     def today(self, decoded: DecodedEvent) -> DecodedEvent:
         """An event decoded with `columns` as cells of the columns of today. A diff is no value yet: it belongs to the
         text it is a diff to, which did not convert."""

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +15,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets.cli.demo_progress import Steps
 from sfcdc_assets.cli.emulator_extra import require_emulator
 from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.spark.early import EarlySpark
 from sfcdc_assets.spark.java import check_java
 
 # The demo's org shows each commit at once, so reads of it can have a watermark close to the stream's tip, and its
@@ -61,27 +65,33 @@ def demo(
     directory.mkdir(parents=True)
     for name in [name for name in os.environ if name.startswith("SFCDC_") and not name.startswith("SFCDC_SPARK_")]:
         del os.environ[name]
-    org = EmulatedOrg(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
-    org.populate(records, seed)
-    with EmulatorServer(org, directory=directory) as server, dagster_instance() as instance:
+    with Steps(console, 2 * rounds + 3) as steps, ExitStack() as stack:
+        steps.begin(f"an org with {records:,} records of each object is made")
+        org = EmulatedOrg(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
+        org.populate(records, seed)
+        server = stack.enter_context(EmulatorServer(org, directory=directory))
+        instance = stack.enter_context(dagster_instance())
         os.environ.update(server.client_environment(), **NEVER_LATE)
-        console.print(f"An org with {records:,} records of each object is at {server.rest_url}.")
+        steps.tell(f"The org is at {server.rest_url}.")
         make_first_change(org, server.bus)
         ticks = 0
+        early = EarlySpark(load_settings())
+        early.start()  # it is wanted for the first snapshot, which takes longer than its start
 
         def sync() -> int:
-            return len(
-                sync_channels(instance, until_caught_up=True, tell=lambda line: console.print(line, markup=False))
-            )
+            return len(sync_channels(instance, until_caught_up=True, tell=steps.tell, early=early))
 
+        steps.begin("day 0: every record is copied")
         ticks += sync()
         # Few holes that put a whole table in doubt: each has the table copied again, which is what the demo waits for.
         mix = HoleMix(overflow=0.5, wildcard=0.5, garbled_header=0.5)
         traffic = TrafficGenerator(org, seed, FULL_MIX, bus=server.bus, holes=holes, hole_mix=mix)
         for number in range(1, rounds + 1):
+            steps.begin(f"round {number} of {rounds}: the org changes")
             traffic.run(events=events // rounds)
-            console.print(f"Round {number} of {rounds}: {traffic.transactions:,} transactions so far.")
+            steps.begin(f"round {number} of {rounds}: the tables follow {traffic.transactions:,} transactions")
             ticks += sync()
+        steps.begin("every table is compared with the org, field by field")
         reports = verify_entities([])
         healing = healing_figures(Warehouse(str(directory / "warehouse")), instance, org.selected_entities, since)
         published, delivered = server.bus.last_number, server.meter.total

@@ -18,6 +18,7 @@ from sfcdc_assets.cli.emulator_extra import require_emulator
 from sfcdc_assets.cli.folder_lock import only_user_of
 from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.cli.lost_runs import fail_lost_runs
+from sfcdc_assets.cli.spark_process import StandingSparkProcess
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError, SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -25,7 +26,7 @@ from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
 from sfcdc_assets.spark.java import check_java
 
-_PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE")
+_PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE", "SFCDC_SPARK_STANDING")
 
 
 class DagsterEnded(SfcdcError):
@@ -47,6 +48,7 @@ def dev(
         float, typer.Option(metavar="RATE", min=0, help="Transactions a second in the emulated org.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the emulated org's data and traffic.")] = 1,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a first start.")] = False,
 ) -> None:
     """Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.
 
@@ -67,6 +69,9 @@ def dev(
         stack.enter_context(only_user_of(directory))
         environment = _environment(settings)
         if not emulated:
+            from sfcdc_assets.cli.first_start import agree_to_first_start  # noqa: PLC0415 - imported when it is used
+
+            agree_to_first_start(settings, yes=yes)
             organization_id = _enriched(settings)
             home = (directory / f"dagster_home_{organization_id}").absolute()
         else:
@@ -81,8 +86,12 @@ def dev(
         home.mkdir(exist_ok=True)
         shutil.copy("dagster.yaml", home / "dagster.yaml")
         fail_lost_runs(home)
+        spark = None
+        if not (environment.get("SFCDC_SPARK_REMOTE") or environment.get("SFCDC_SPARK_STANDING")):
+            environment = {**environment, "SFCDC_SPARK_STANDING": str((directory / "spark.json").absolute())}
+            spark = stack.enter_context(StandingSparkProcess(environment, home))
         ui = stack.enter_context(DagsterUi(workspace, home, port, environment))
-        _wait(ui, interruption)
+        _wait(ui, spark, interruption)
     typer.echo(f"Stopped. Everything is kept in {directory}.", err=True)
 
 
@@ -106,13 +115,16 @@ def _enriched(settings: Settings) -> str:
         return org.session.organization_id
 
 
-def _wait(ui: DagsterUi, interruption: Interruption) -> None:
-    """Say when the UI is there, then wait for the interruption. Raises `DagsterEnded`."""
+def _wait(ui: DagsterUi, spark: StandingSparkProcess | None, interruption: Interruption) -> None:
+    """Say when the UI is there, then wait for the interruption; a standing Spark that ended is started again. Raises
+    `DagsterEnded`."""
     typer.echo("Dagster is starting ...", err=True)
     announced = False
     while not interruption.wait(1.0):
         if not ui.running:
             raise DagsterEnded
+        if spark is not None:
+            spark.look()
         if not announced and ui.answers():
             typer.echo(f"The Dagster UI is on {ui.url} (Ctrl+C ends it).", err=True)
             announced = True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -12,6 +12,8 @@ from rich.console import Console
 
 from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.emulator.first_change import make_first_change
+from sfcdc_assets.emulator.jwt_key import own_public_key, public_key_in
+from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
@@ -19,6 +21,7 @@ from sfcdc_assets.emulator.traffic import TrafficGenerator
 
 _PROGRESS_SECONDS = 30.0
 _POPULATED = "populated"
+_STOCK_RECORDS = 100
 
 
 def serve(
@@ -30,11 +33,22 @@ def serve(
     seed: int,
     records: int,
     traffic: float,
+    public_key: Path | None = None,
+    host_names: Sequence[str] = (),
+    is_sandbox: bool = False,
 ) -> None:
-    """Serve the org of a folder until interrupted, telling now and then what it has done."""
-    org = open_org(directory, seed, records)
+    """Serve the org of a folder until interrupted, telling now and then what it has done.
+
+    `public_key`: what JWT assertions are checked with, by default the folder's own. Raises PublicKeyError.
+    """
+    registered = None if public_key is None else public_key_in(public_key)
+    org = open_org(directory, seed, records, with_stock=True)
     try:
-        with EmulatorServer(org, directory=directory, rest_port=rest_port, pubsub_port=pubsub_port) as server:
+        credentials = replace(org.settings.credentials, public_key=registered or own_public_key(directory))
+        org.settings = replace(org.settings, credentials=credentials, is_sandbox=is_sandbox)
+        with EmulatorServer(
+            org, directory=directory, rest_port=rest_port, pubsub_port=pubsub_port, host_names=host_names
+        ) as server:
             make_first_change(org, server.bus)
             generator = TrafficGenerator(org, seed)
             console.print(f"Emulated org {org.organization_id}")
@@ -55,9 +69,11 @@ def serve(
     console.print("Stopped.")
 
 
-def open_org(directory: Path, seed: int, records: int) -> EmulatedOrg:
+def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = False) -> EmulatedOrg:
     """The org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot be used.
 
+    `with_stock`: a new org has the objects too that connectors read without being told to, with at most 100 records
+    each, and, as in a real org, nobody has chosen them for change data capture.
     A first start that was killed while it filled the org is begun again, since records and the mark that they are there
     are committed together.
     """
@@ -68,10 +84,14 @@ def open_org(directory: Path, seed: int, records: int) -> EmulatedOrg:
         probe.unlink()
     except OSError as error:
         raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
-    org = EmulatedOrg(directory, seed=seed)
+    built_in = built_in_definitions()
+    org = EmulatedOrg(directory, seed=seed, objects=(*built_in, *stock_definitions()) if with_stock else None)
     with org.database.transaction():
         if org.database.setting(_POPULATED) is None:
-            org.populate(records)
+            names = {definition.name for definition in built_in}
+            org.selected_entities = [name for name in org.definitions if name in names]
+            stock = min(records, _STOCK_RECORDS)
+            org.populate({name: records if name in names else stock for name in org.definitions})
             org.database.set_setting(_POPULATED, str(records))
     return org
 

@@ -29,6 +29,17 @@ def emulator(
     traffic: Annotated[
         float, typer.Option(metavar="RATE", min=0, help="Transactions a second that the org makes by itself.")
     ] = 0,
+    public_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--public-key", metavar="PEM", help="Key or certificate of JWT assertions; by default one in the folder."
+        ),
+    ] = None,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option("--host-name", metavar="NAME", help="Another name the certificate is for; may be repeated."),
+    ] = None,
+    sandbox: Annotated[bool, typer.Option("--sandbox", help="Be a sandbox, to clients that ask.")] = False,
 ) -> None:
     """Serve an emulated Salesforce org over TLS on this machine until interrupted.
 
@@ -39,4 +50,16 @@ def emulator(
 
     console = Console(highlight=False, soft_wrap=True)
     with Interruption() as interruption:
-        serve(console, interruption, directory, rest_port, pubsub_port, seed, records, traffic)
+        serve(
+            console,
+            interruption,
+            directory,
+            rest_port,
+            pubsub_port,
+            seed,
+            records,
+            traffic,
+            public_key,
+            host_name or (),
+            sandbox,
+        )

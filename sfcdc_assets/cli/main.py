@@ -19,6 +19,7 @@ COMMANDS = {
     "emulator": "Serve an emulated Salesforce org over TLS on this machine until interrupted.",
     "sync": "Poll every channel and bring the tables up to date, through Dagster, in this process.",
     "status": "Show each channel's checkpoint and each entity's table. Reads the tables only; asks nothing of the org.",
+    "doctor": "Check the set-up, from Java to the allowances of the org, and say how to mend what is wrong.",
     "verify": "Compare each entity's table with the org, record by record and field by field.",
     "explain": "Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from "
     "where.",
@@ -27,9 +28,14 @@ COMMANDS = {
     "maintain": "Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on "
     "its age.",
     "cut": "Show a consistent cut: the Delta version of every table at one position between two transactions.",
+    "sql": "Ask the tables in SQL (DuckDB), all at one consistent cut.",
+    "views": "Write the views of `sfcdc sql` to a DuckDB file that other tools open.",
+    "dbt-sources": "Print a dbt `sources.yml` of the views that `sfcdc views` writes, with descriptions of every "
+    "column.",
     "demo": "Copy an emulated org, follow its changes of every kind, and compare every table with the org field by "
     "field.",
     "dev": "Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.",
+    "spark": "Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.",
 }
 """Each with the first paragraph of its own help."""
 
@@ -37,9 +43,10 @@ COMMANDS = {
 def function_of(command: str) -> Any:
     """What a command calls: the function of its name, in the module of its name in this package. What is imported
     stays, so garbage is not looked for among it, now or later."""
+    name = command.replace("-", "_")
     gc.disable()
     try:
-        found = getattr(import_module(f"sfcdc_assets.cli.{command}"), command)
+        found = getattr(import_module(f"sfcdc_assets.cli.{name}"), name)
         gc.freeze()
     finally:
         gc.enable()

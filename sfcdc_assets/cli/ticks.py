@@ -14,6 +14,8 @@ import dagster as dg
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
 from sfcdc_assets import clock
+from sfcdc_assets.assets.run_scope import FOLLOW_SECONDS_TAG
+from sfcdc_assets.cli.first_reading import check_ready
 from sfcdc_assets.cli.lost_runs import cancel_run
 from sfcdc_assets.cli.stopping import before_stopping
 from sfcdc_assets.config import Settings, load_settings
@@ -28,7 +30,7 @@ from sfcdc_assets.pipeline.landing.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
-from sfcdc_assets.spark.java import check_java
+from sfcdc_assets.spark.early import EarlySpark
 
 ROUNDS = 200
 """The most ticks that one `sync --until-caught-up` makes on a channel."""
@@ -72,6 +74,7 @@ def sync_channels(
     until_caught_up: bool,
     tell: Callable[[str], None],
     channels: OpenChannels | None = None,
+    early: EarlySpark | None = None,
 ) -> list[TickOutcome]:
     """Tick every configured channel, once or until nothing is left to do, and do the runs that the ticks ask for.
 
@@ -80,17 +83,16 @@ def sync_channels(
     `until_caught_up` the last transaction stays for the next time, unless something followed it. A run that failed is
     tried again by the next tick, as under Dagster's daemon, and holds up neither the other entities nor the other
     channels; the second failure in a row is final. Raises `RunFailed` at the end for what failed last on a channel, and
-    at once what a tick raises. `channels`: the caller's, which stay open.
+    at once what a tick raises. `channels`: the caller's, which stay open. `early`: started as soon as there is
+    something for Spark to do.
     """
     settings = load_settings()
-    if not settings.spark_remote:
-        check_java()
-    Warehouse(settings.warehouse).check_writable()
+    check_ready(settings)
     outcomes: list[TickOutcome] = []
     failed: list[RunFailed] = []
     with nullcontext(channels) if channels else OpenChannels(forgotten_seconds=math.inf) as opened:
         for channel in settings.channels:
-            outcomes += _sync_channel(instance, opened, channel, settings, until_caught_up, tell)
+            outcomes += _sync_channel(instance, opened, channel, settings, until_caught_up, tell, early)
             failed += outcomes[-1].failures
     days = settings.payload_retention_days
     if days is not None and droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
@@ -109,6 +111,7 @@ def _sync_channel(
     settings: Settings,
     until_caught_up: bool,
     tell: Callable[[str], None],
+    early: EarlySpark | None,
 ) -> list[TickOutcome]:
     outcomes: list[TickOutcome] = []
     patience = until_settled(settings.settle_seconds) if until_caught_up else POLL
@@ -116,7 +119,7 @@ def _sync_channel(
     for _ in range(ROUNDS):
         warehouse = Warehouse(settings.warehouse)
         opened = channels.of(channel, warehouse, settings, partial(OrgResource().connect, warehouse))
-        outcome = tick_and_run(instance, channel, opened, patience)
+        outcome = tick_and_run(instance, channel, opened, patience, early)
         outcomes.append(outcome)
         tell(f"{channel}: {outcome.said}")
         only_events = only_events + 1 if outcome.jobs and SNAPSHOT.name not in outcome.jobs else 0
@@ -137,10 +140,21 @@ def _sync_channel(
     return outcomes
 
 
-def tick_and_run(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patience: Patience) -> TickOutcome:
+def tick_and_run(
+    instance: dg.DagsterInstance,
+    channel: str,
+    opened: OpenChannel,
+    patience: Patience,
+    early: EarlySpark | None = None,
+) -> TickOutcome:
     """One sensor tick and its runs, one after another, whether or not the one before failed. Raises what the tick
     raises."""
+    if early is not None:
+        opened.reader.on_events = early.start
     result = tick(instance, channel, opened, patience)
+    if early is not None and result.run_requests:
+        early.start()
+        early.hand_over()
     owes_cut = opened.looked.cut_owed and not opened.looked.was_busy
     for event in result.asset_events:
         instance.report_runless_asset_event(event)
@@ -150,7 +164,8 @@ def tick_and_run(instance: dg.DagsterInstance, channel: str, opened: OpenChannel
     jobs = []
     for request in result.run_requests or ():
         job = defs.resolve_job_def(request.job_name or "")
-        run = _run(instance, job, request.tags)
+        # Nobody lands while the run is at work.
+        run = _run(instance, job, {name: value for name, value in request.tags.items() if name != FOLLOW_SECONDS_TAG})
         jobs.append(job.name)
         if not run.success:
             failures.append(RunFailed(job.name, run.run_id, _reason(run)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
 
-_HOSTS = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class ServerCertificate:
         return f"ServerCertificate(ca_file={self.ca_file})"
 
 
-def server_certificate(directory: Path) -> ServerCertificate:
-    """A certificate for localhost, 127.0.0.1 and ::1 from the folder's authority, which is made at first use.
+def server_certificate(directory: Path, names: Sequence[str] = ()) -> ServerCertificate:
+    """A certificate for localhost, 127.0.0.1, ::1 and `names` from the folder's authority, which is made at first use.
 
     The authority stays the same over restarts, so clients that trust `ca.pem` go on working. Private keys can be
     read by the owner only.
@@ -38,7 +39,7 @@ def server_certificate(directory: Path) -> ServerCertificate:
         authority = trustme.CA(organization_name="sfcdc emulated org")
         write_private(ca_key_file, authority.private_key_pem.bytes())
         ca_file.write_bytes(authority.cert_pem.bytes())
-    issued = authority.issue_cert(*_HOSTS)
+    issued = authority.issue_cert(*LOOPBACK_NAMES, *names)
     key = issued.private_key_pem.bytes()
     chain = b"".join(pem.bytes() for pem in issued.cert_chain_pems)
     key_file, chain_file = directory / "server-key.pem", directory / "server.pem"

@@ -13,10 +13,11 @@ class ApiError(SfcdcError):
 
     def __init__(self, error_code: str, message: str, fields: tuple[str, ...] = (), status: int = 400) -> None:
         self.error_code = error_code
-        self.message = message
-        self.fields = fields
+        # JSON can spell half a character, which a message may repeat and no answer can hold.
+        self.message = message.encode("utf-8", "replace").decode()
+        self.fields = tuple(field.encode("utf-8", "replace").decode() for field in fields)
         self.status = status
-        super().__init__(f"{error_code}: {message}")
+        super().__init__(f"{error_code}: {self.message}")
 
 
 class RecordError(ApiError):

@@ -13,7 +13,12 @@ from threading import Condition
 
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.clock import MovableClock
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
+from sfcdc_assets.emulator.delivery_meter import WINDOW_MS
+from sfcdc_assets.emulator.event_bus_errors import (
+    ReplayIdCorruptedError,
+    ReplayIdMissingError,
+    UnknownReplayPresetError,
+)
 from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEvent
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -121,6 +126,11 @@ class EventBus:
         with self.changed:
             self.changed.notify_all()
 
+    def published_in_last_24_hours(self) -> int:
+        """Events stored in the 24 hours that end now; an event on several channels is one."""
+        with self._org.database.lock:
+            return self._store.count_since(self._org.clock() - WINDOW_MS)
+
     def newest_schema_id(self, entity: str) -> str:
         """The id of the schema in which an entity's next event will be. Raises KeyError for an unknown entity."""
         with self._org.database.transaction():
@@ -149,8 +159,8 @@ class EventBus:
         """The number to read on after, for a subscription's replay preset (a value of `ReplayPreset`).
 
         LATEST is the present, EARLIEST the oldest retained event, CUSTOM strictly after `replay`. Raises
-        ReplayIdMissingError for CUSTOM without an id and ReplayIdCorruptedError for an id that is not one of this
-        stream's last 72 hours.
+        ReplayIdMissingError for CUSTOM without an id, ReplayIdCorruptedError for an id that is not one of this
+        stream's last 72 hours, and UnknownReplayPresetError.
         """
         with self._org.database.lock:
             state = self._store.state()
@@ -159,6 +169,8 @@ class EventBus:
             expired_number, expired_counter = self._store.newest_before(self._org.clock() - RETENTION_MS)
             if preset == ReplayPreset.EARLIEST:
                 return expired_number
+            if preset != ReplayPreset.CUSTOM:
+                raise UnknownReplayPresetError(preset)
             if not replay:
                 raise ReplayIdMissingError
             counter = replay_counter(replay)

@@ -24,3 +24,11 @@ class ReplayIdMissingError(SfcdcError):
 
     def __init__(self) -> None:
         super().__init__("The replay preset CUSTOM needs a replay id. Send the id of the last processed event.")
+
+
+class UnknownReplayPresetError(SfcdcError):
+    """A subscription's replay preset is a number that the protocol has no name for."""
+
+    def __init__(self, preset: int) -> None:
+        self.preset = preset
+        super().__init__(f"There is no replay preset {preset}. Send LATEST (0), EARLIEST (1) or CUSTOM (2).")

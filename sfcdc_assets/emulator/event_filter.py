@@ -14,13 +14,14 @@ from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.soql.parser import parse_query
-from sfcdc_assets.emulator.soql.syntax import Chain, Comparison, Condition, Negation
+from sfcdc_assets.emulator.soql.syntax import Chain, Comparison, Condition, Membership, Name, Negation
 
 
 def check_filter(expression: str, definition: ObjectDefinition) -> None:
     """Raises QueryError for an expression that is no condition over fields of the object."""
     query = compile_query(_query(expression, definition), {definition.name: definition}, now=0).query
-    if query.order_by or query.limit is not None or query.offset or query.all_rows:
+    more = query.order_by or query.limit is not None or query.offset or query.all_rows or query.is_aggregate
+    if more or query.where is None or None in _names(query.where):
         raise QueryError("MALFORMED_QUERY", "a filter expression has conditions only")
 
 
@@ -28,13 +29,15 @@ def filtered_fields(expression: str, definition: ObjectDefinition) -> tuple[str,
     """The fields that the expression names: events carry them even where they did not change."""
     where = parse_query(_query(expression, definition)).where
     names = dict.fromkeys(_names(where)) if where is not None else {}
-    fields = (definition.field(name) for name in names)
+    fields = (definition.field(name) for name in names if name is not None)
     return tuple(field.name for field in fields if field is not None)
 
 
-def matches(expression: str, definition: ObjectDefinition, record: Mapping[str, object], database: Database) -> bool:
-    """Whether a record with these values is in the filter."""
-    compiled = compile_query(_query(expression, definition), {definition.name: definition}, now=0)
+def matches(
+    expression: str, definition: ObjectDefinition, record: Mapping[str, object], database: Database, now: int = 0
+) -> bool:
+    """Whether a record with these values is in the filter; `now` (epoch ms) is what date literals count from."""
+    compiled = compile_query(_query(expression, definition), {definition.name: definition}, now=now)
     names = ("Id", *filtered_fields(expression, definition))
     columns = ", ".join(f"? AS {quoted(name)}" for name in dict.fromkeys(names))
     values = [record.get(name) for name in dict.fromkeys(names)]
@@ -50,9 +53,12 @@ def _query(expression: str, definition: ObjectDefinition) -> str:
     return f"SELECT Id FROM {definition.name} WHERE {expression}"
 
 
-def _names(condition: Condition) -> Iterator[str]:
+def _names(condition: Condition) -> Iterator[str | None]:
+    """The fields of a condition; None for what is more than a field."""
     if isinstance(condition, Comparison):
-        yield condition.field.text
+        yield condition.field.text if isinstance(condition.field, Name) else None
+    elif isinstance(condition, Membership):
+        yield None
     elif isinstance(condition, Negation):
         yield from _names(condition.condition)
     else:

@@ -196,6 +196,12 @@ class EventStore:
         start = began // 2
         self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (start - 1, start))
 
+    def count_since(self, moment: int) -> int:
+        """Events stored after a moment, those on custom channels not counted again."""
+        sql = "SELECT COUNT(*) FROM _bus_event WHERE stored_at > ? AND channel IN (?, ?)"
+        row = self._database.row(sql, (moment, EVERYWHERE, OWN_TOPIC))
+        return int(row[0]) if row else 0
+
     def keep_schema(self, schema_id: str, schema_json: str) -> None:
         """Remember a schema for as long as the org exists."""
         self._database.execute("INSERT OR IGNORE INTO _bus_schema VALUES (?, ?)", (schema_id, schema_json))

@@ -1,7 +1,8 @@
 """Faults an operator or a test arms; the emulated org commits each as often as it was armed
 (docs/salesforce-streams.md, "Failures seen in the field").
 
-Some strike calls and streams of the Pub/Sub API, some the events as they are published. Those of REST are apart
+Some strike calls and streams of the Pub/Sub API, some (`cometd_...`) requests of the Streaming API, some the events as
+they are published. Those of REST are apart
 (`rest/rest_faults.py`), as they are armed for a path.
 """
 
@@ -26,6 +27,15 @@ class Fault(StrEnum):
     SCHEMA_REFUSED = "schema_refused"
     SCHEMA_NOT_PERMITTED = "schema_not_permitted"
     INTERNAL_ERROR = "internal_error"
+    COMETD_UNKNOWN_CLIENT = "cometd_unknown_client"
+    COMETD_LOST_COOKIE = "cometd_lost_cookie"
+    COMETD_UNAUTHORIZED = "cometd_unauthorized"
+    COMETD_CLIENT_LIMIT = "cometd_client_limit"
+    COMETD_EVENT_LIMIT = "cometd_event_limit"
+    COMETD_BUSY = "cometd_busy"
+    COMETD_SILENCE = "cometd_silence"
+    COMETD_RESET = "cometd_reset"
+    COMETD_CUT = "cometd_cut"
     DATABASE_CHANGE = "database_change"
     OVERFLOW = "overflow"
     LOST_EVENT = "lost_event"
@@ -48,6 +58,19 @@ DESCRIPTIONS: Mapping[Fault, str] = {
     Fault.SCHEMA_REFUSED: "a GetSchema call is refused: INTERNAL, schema.api.unavailable",
     Fault.SCHEMA_NOT_PERMITTED: "a GetSchema call is refused: PERMISSION_DENIED, schema.meta.permission",
     Fault.INTERNAL_ERROR: "a record change gives a GAP_* event instead of its own",
+    Fault.COMETD_UNKNOWN_CLIENT: "a connect is refused with 403::Unknown client and its session forgotten, a held one"
+    " at once",
+    Fault.COMETD_LOST_COOKIE: "a connect or subscribe is refused as if it had come without its cookie",
+    Fault.COMETD_UNAUTHORIZED: "a message is refused with 401::Authentication invalid, a held connect at once, a"
+    " handshake as 403::Handshake denied",
+    Fault.COMETD_CLIENT_LIMIT: "a subscribe is refused with 403::Organization concurrent user limit exceeded",
+    Fault.COMETD_EVENT_LIMIT: "a connect is refused with 403::Organization total events daily limit exceeded and its"
+    " session forgotten, a held one at once",
+    Fault.COMETD_BUSY: "a message is refused with 503::Server is too busy",
+    Fault.COMETD_SILENCE: "a connect is not answered any more, whatever happens, until its client gives up",
+    Fault.COMETD_RESET: "the connection breaks before the answer to a connect, a held one at once; events that would"
+    " have been in it are lost to this session",
+    Fault.COMETD_CUT: "the answer to a connect with events ends in the middle of its JSON",
     Fault.DATABASE_CHANGE: "a transaction is one made in the database: GAP_* events, merged, sequence number 1, and a"
     " database id as transaction key",
     Fault.OVERFLOW: "a transaction with more changes than `threshold` (default 0) gives a GAP_OVERFLOW event an object"

@@ -58,6 +58,8 @@ class FieldDefinition:
     restricted_picklist: bool = False
     reference_to: tuple[str, ...] = ()
     relationship_name: str | None = None
+    child_relationship_name: str | None = None
+    """How the parent knows the records that refer to it, where that is not their plural."""
     compound_field_name: str | None = None
     extra_type_info: str | None = None
     field_id: str | None = None

@@ -18,8 +18,9 @@ Types are describe's, and four short forms: `person_name` (Name with Salutation,
 `long_text` (textarea of 32,000), `rich_text`. `address` brings its components under the field's prefix (BillingAddress:
 BillingStreet, BillingCity ...). Other keys: `label`, `length`, `precision`, `scale`, `required`, `unique`,
 `external_id`, `default`, `readonly` (the org fills it in), `insert_only`, `derived` (readonly, and not in change
-events), `roll_up` ({child, parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`, `bit_group`. Several
-files in a folder make the org.
+events), `children` (the parent's name for the records that refer to it, if it is not their plural), `roll_up` ({child,
+parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`, `bit_group`. Several files in a folder make the
+org.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ _ACCURACY = (
 _READ_ONLY = {"createable": False, "updateable": False}
 _KEYS = {
     "type", "label", "length", "precision", "scale", "required", "unique", "external_id", "default", "readonly",
-    "insert_only", "derived", "formula", "sql", "roll_up", "values", "restricted", "to", "relationship", "format",
-    "field_id", "cdc_type", "bit_group",
+    "insert_only", "derived", "formula", "sql", "roll_up", "values", "restricted", "to", "relationship", "children",
+    "format", "field_id", "cdc_type", "bit_group",
 }  # fmt: skip
 
 
@@ -103,6 +104,22 @@ _KEYS = {
 def built_in_definitions() -> tuple[ObjectDefinition, ...]:
     """The objects every emulated org has unless told otherwise."""
     return load_definitions(BUILT_IN_OBJECTS)
+
+
+@cache
+def stock_definitions() -> tuple[ObjectDefinition, ...]:
+    """More objects of the vendor's, which connectors read without being told to; parents first."""
+    waiting = {definition.name: definition for definition in load_definitions(BUILT_IN_OBJECTS / "stock")}
+    found: list[ObjectDefinition] = []
+    while waiting:
+        needed = {name: _required(definition) & waiting.keys() - {name} for name, definition in waiting.items()}
+        name = min(waiting, key=lambda each: (len(needed[each]), each))
+        found.append(waiting.pop(name))
+    return tuple(found)
+
+
+def _required(definition: ObjectDefinition) -> set[str]:
+    return {name for field in definition.fields if field.type == "reference" for name in field.reference_to}
 
 
 def load_definitions(folder: Path) -> tuple[ObjectDefinition, ...]:
@@ -225,6 +242,7 @@ def _fields(object_name: str, name: str, options: Mapping[str, Any], source: Pat
             raise ObjectDefinitionError(source, f"field {name}: a reference needs `to`")
         facts["reference_to"] = (targets,) if isinstance(targets, str) else tuple(targets)
         facts["relationship_name"] = options.get("relationship") or re.sub(r"Id$", "", re.sub(r"__c$", "__r", name))
+        facts["child_relationship_name"] = options.get("children")
     yield FieldDefinition(name=name, **facts)
     yield from _component_fields(name, kind, facts["field_id"])
 

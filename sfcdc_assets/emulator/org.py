@@ -16,6 +16,7 @@ from sfcdc_assets.emulator.directory_lock import DirectoryLock
 from sfcdc_assets.emulator.errors import NestedTransactionError
 from sfcdc_assets.emulator.field_security import FieldSecurity
 from sfcdc_assets.emulator.ids import id_suffix, instance_characters, to_18
+from sfcdc_assets.emulator.managed_subscriptions import ManagedSubscriptions
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import built_in_definitions
 from sfcdc_assets.emulator.org_setup import Setup
@@ -87,6 +88,7 @@ class EmulatedOrg:
             """Objects enabled for change data capture; change the list (or set it) at any time. It is kept with the
             next commit and when the org is closed."""
             self.channels = Channels(self)
+            self.managed_subscriptions = ManagedSubscriptions(self)
             self.field_security = FieldSecurity(self)
             self.view_all = ViewAll(self)
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from typing import NoReturn
+from collections.abc import Callable, Collection, Iterator
+from typing import NoReturn, TypeVar
 
 import grpc
 
+from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.managed_stream import ManagedStream, chosen_subscription, first_request
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rpc_call import RpcCall, Sessions
 from sfcdc_assets.emulator.rpc_refusal import (
     RpcRefusal,
     cannot_publish,
     cannot_subscribe,
-    managed_subscription_unsupported,
+    managed_refusal,
     schema_id_blank,
     schema_not_found,
     schema_not_permitted,
@@ -30,6 +32,8 @@ from sfcdc_assets.emulator.subscription import StreamTiming, Subscription
 from sfcdc_assets.emulator.topic import Topic, find_topic
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+
+Request = TypeVar("Request", pb.FetchRequest, pb.ManagedFetchRequest)
 
 
 class PubSubService(pb_grpc.PubSubServicer):
@@ -44,14 +48,18 @@ class PubSubService(pb_grpc.PubSubServicer):
         timing: StreamTiming | None = None,
         faults: Faults | None = None,
         meter: DeliveryMeter | None = None,
+        hosts: Collection[str] = LOOPBACK_NAMES,
     ) -> None:
+        """`hosts`: names under which clients reach the org's REST side; another in `instanceurl` is refused."""
         self._org = org
         self._bus = bus
         self._sessions = sessions
         self._timing = timing or StreamTiming()
+        self._hosts = frozenset(name.lower() for name in hosts)
         self.faults = faults or bus.faults
         self.meter = meter or DeliveryMeter(org.clock)
         self._open: set[Subscription] = set()
+        self._active: set[str] = set()
         self._open_lock = threading.Lock()
         self._sent_on_ended = 0
         self.faults.on_armed(bus.wake)
@@ -123,30 +131,19 @@ class PubSubService(pb_grpc.PubSubServicer):
             self._begin(call)
         except RpcRefusal as refusal:
             call.end(refusal)
-        subscription = Subscription(
-            self._bus,
-            rpc_id=call.rpc_id,
-            timing=self._timing,
-            clock=self._org.clock,
-            faults=self.faults,
-            meter=self.meter,
-            open_topic=self._subscribable,
-            readable=self._readable,
-            allowance=lambda: self.allowance_left,
-        )
+        subscription = self._subscription(call)
         if not context.add_callback(subscription.end):
             return
         with self._open_lock:
             self._open.add(subscription)
-        threading.Thread(target=_pump, args=(request_iterator, subscription), daemon=True, name="subscribe").start()
+        arguments = (request_iterator, subscription, subscription.put)
+        threading.Thread(target=_pump, args=arguments, daemon=True, name="subscribe").start()
         try:
             yield from subscription.responses()
         except RpcRefusal as refusal:
             call.end(refusal)
         finally:
-            with self._open_lock:
-                self._open.discard(subscription)
-                self._sent_on_ended += subscription.responses_sent
+            self._forget(subscription)
 
     def GetTopic(self, request: pb.TopicRequest, context: grpc.ServicerContext) -> pb.TopicInfo:  # noqa: N802
         call = RpcCall("GetTopic", context)
@@ -195,13 +192,63 @@ class PubSubService(pb_grpc.PubSubServicer):
     def ManagedSubscribe(  # noqa: N802
         self, request_iterator: Iterator[pb.ManagedFetchRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.ManagedFetchResponse]:
-        RpcCall("ManagedSubscribe", context).end(managed_subscription_unsupported())
+        call = RpcCall("ManagedSubscribe", context)
+        try:
+            self._begin(call)
+            first = next(request_iterator, None)
+            if first is None:
+                return
+            chosen = chosen_subscription(self._org.managed_subscriptions, first)
+        except RpcRefusal as refusal:
+            call.end(refusal)
+        subscription = self._subscription(call)
+        stream = ManagedStream(self._bus, self._org.managed_subscriptions, chosen, subscription, self._org.clock)
+        with self._open_lock:
+            is_active = chosen.id in self._active
+            self._active.add(chosen.id)
+            self._open.add(subscription)
+        try:
+            if is_active:
+                raise managed_refusal("already.active")
+            if not context.add_callback(subscription.end):
+                return
+            subscription.put(first_request(self._bus, chosen, first.num_requested))
+            pump = threading.Thread(
+                target=_pump, args=(request_iterator, subscription, stream.put), daemon=True, name="managed"
+            )
+            pump.start()
+            yield from stream.responses()
+        except RpcRefusal as refusal:
+            call.end(refusal)
+        finally:
+            self._forget(subscription)
+            if not is_active:
+                with self._open_lock:
+                    self._active.discard(chosen.id)
+
+    def _subscription(self, call: RpcCall) -> Subscription:
+        return Subscription(
+            self._bus,
+            rpc_id=call.rpc_id,
+            timing=self._timing,
+            clock=self._org.clock,
+            faults=self.faults,
+            meter=self.meter,
+            open_topic=self._subscribable,
+            readable=self._readable,
+            allowance=lambda: self.allowance_left,
+        )
+
+    def _forget(self, subscription: Subscription) -> None:
+        with self._open_lock:
+            self._open.discard(subscription)
+            self._sent_on_ended += subscription.responses_sent
 
     def _begin(self, call: RpcCall) -> None:
         """Raises RpcRefusal if the call may not be made, or the fault that is armed for it."""
         if self.faults.take(Fault.UNAVAILABLE):
             raise unavailable()
-        call.authenticate(self._sessions, self._org.organization_id)
+        call.authenticate(self._sessions, self._org.organization_id, self._hosts)
 
     def _refuse_publishing(self, call: RpcCall, topic_name: str) -> NoReturn:
         try:
@@ -235,12 +282,15 @@ class PubSubService(pb_grpc.PubSubServicer):
         return readable if topic.entity is None else readable & {topic.entity}
 
 
-def _pump(request_iterator: Iterator[pb.FetchRequest], subscription: Subscription) -> None:
-    """Hand requests to the subscription as they arrive, until the client closes its side or the call is over."""
+def _pump(request_iterator: Iterator[Request], subscription: Subscription, put: Callable[[Request], None]) -> None:
+    """Hand requests to the subscription as they arrive, until the client closes its side or the call is over.
+
+    A client that closes its side right after its first request still gets the events it asked for.
+    """
     try:
         for request in request_iterator:
-            subscription.put(request)
+            put(request)
     except grpc.RpcError:
         pass  # The call was cancelled; the context's callback ends the subscription as well.
     finally:
-        subscription.end()
+        subscription.close()

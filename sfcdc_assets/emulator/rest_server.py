@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -14,6 +16,8 @@ from sfcdc_assets.emulator.certificate import ServerCertificate
 from sfcdc_assets.emulator.server_errors import ServerStartError
 from sfcdc_assets.errors import PortInUseError
 
+KEEPING_HEADER_NAMES: Mapping[str, Any] = {"http": "h11", "server_header": False, "date_header": False}
+"""For uvicorn, whose faster implementation would write the names of headers in lower case."""
 _START_SECONDS = 15.0
 _GRACE_SECONDS = 0.4
 _STOP_SECONDS = 5.0
@@ -41,6 +45,7 @@ class RestServer:
                 app,
                 ssl_keyfile=str(certificate.key_file),
                 ssl_certfile=str(certificate.chain_file),
+                **KEEPING_HEADER_NAMES,
                 log_level="warning",
                 access_log=False,
                 lifespan="off",

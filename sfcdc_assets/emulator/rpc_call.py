@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 from urllib.parse import urlsplit
@@ -41,11 +42,13 @@ class RpcCall:
         self.rpc_id = str(uuid.uuid4())
         self._context = context
 
-    def authenticate(self, sessions: Sessions, organization_id: str) -> str:
-        """The user who calls. Raises RpcRefusal: a header missing or malformed, a bad token, or another org's id."""
+    def authenticate(self, sessions: Sessions, organization_id: str, hosts: Collection[str]) -> str:
+        """The user who calls. Raises RpcRefusal: a header missing or malformed, a bad token, another org's id, or an
+        instance whose host name is none of `hosts`."""
         credentials = self._credentials()
         user = sessions.user_of(credentials.access_token)
-        if user is None or credentials.organization_id != organization_id:
+        host = (urlsplit(credentials.instance_url).hostname or "").lower()
+        if user is None or credentials.organization_id != organization_id or host not in hosts:
             raise bad_credentials()
         return user
 

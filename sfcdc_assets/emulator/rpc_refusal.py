@@ -24,7 +24,7 @@ class RpcRefusal(SfcdcError):
 
 
 def bad_credentials() -> RpcRefusal:
-    """The token is unknown or expired, or belongs to another org."""
+    """The token is unknown or expired, or belongs to another org, or the instance is another org's."""
     return RpcRefusal(
         StatusCode.UNAUTHENTICATED,
         "An authentication exception occurred. Provide valid authentication via metadata headers.",
@@ -111,6 +111,14 @@ def replay_id_missing() -> RpcRefusal:
     )
 
 
+def replay_preset_unknown(preset: int) -> RpcRefusal:
+    return RpcRefusal(
+        StatusCode.INVALID_ARGUMENT,
+        f"The Replay ID validation failed. {preset} is no replay preset.",
+        "subscription.fetch.replayid.validation.failed",
+    )
+
+
 def replay_id_corrupted(replay: bytes) -> RpcRefusal:
     return RpcRefusal(
         StatusCode.INVALID_ARGUMENT,
@@ -170,7 +178,31 @@ def schema_not_permitted(schema_id: str, tenant_guid: str) -> RpcRefusal:
     )
 
 
-def managed_subscription_unsupported() -> RpcRefusal:
-    return RpcRefusal(
-        StatusCode.UNIMPLEMENTED, "The emulated org has no managed event subscriptions. Use Subscribe.", None
-    )
+_MANAGED = {
+    "already.active": (StatusCode.ALREADY_EXISTS, "The managed subscription has an active stream already."),
+    "config.stopped": (StatusCode.FAILED_PRECONDITION, "The managed subscription is in the STOP state."),
+    "config.deleted": (StatusCode.NOT_FOUND, "The managed subscription was deleted."),
+    "developer.name.not.found": (StatusCode.NOT_FOUND, "There is no managed subscription of that developer name."),
+    "subscription.id.not.found": (StatusCode.NOT_FOUND, "There is no managed subscription of that ID."),
+    "subscription.id.invalid": (StatusCode.INVALID_ARGUMENT, "The subscription ID must have 15 or 18 characters."),
+    "id.or.developer.name.empty": (
+        StatusCode.INVALID_ARGUMENT,
+        "The first request must have the subscription ID or the developer name, and not both.",
+    ),
+    "fetch.request.events.invalid": (
+        StatusCode.INVALID_ARGUMENT,
+        "The number of requested events must be greater than zero in the first request, and not negative later.",
+    ),
+    "fetch.request.invalid": (StatusCode.INVALID_ARGUMENT, "A later request names another managed subscription."),
+    "fetch.request.commit.request.restricted": (
+        StatusCode.INVALID_ARGUMENT,
+        "The first request can't have a commit.",
+    ),
+    "fetch.request.auth.request.restricted": (StatusCode.INVALID_ARGUMENT, "auth_refresh is for internal use."),
+}
+
+
+def managed_refusal(code: str) -> RpcRefusal:
+    """A ManagedSubscribe call that ends in error; `code` is what follows `managed.subscription.`."""
+    status, message = _MANAGED[code]
+    return RpcRefusal(status, message, f"managed.subscription.{code}")

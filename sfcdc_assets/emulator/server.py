@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from sfcdc_assets.emulator.certificate import server_certificate
+from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.client_settings import write_settings_file
+from sfcdc_assets.emulator.cometd.client_session import CometdTiming
+from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.control.routes import all_control_routes
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Faults
+from sfcdc_assets.emulator.jwt_key import JWT_KEY_FILE
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub_server import PubSubServer
 from sfcdc_assets.emulator.pubsub_service import PubSubService
@@ -36,17 +40,23 @@ class EmulatorServer:
         rest_port: int = 0,
         pubsub_port: int = 0,
         timing: StreamTiming | None = None,
+        cometd_timing: CometdTiming | None = None,
         faults: Faults | None = None,
+        host_names: Sequence[str] = (),
     ) -> None:
         """`directory` holds certificates and `org.env`; port 0 takes a free one. Raises EmulatorDirectoryError.
 
-        The faults of `faults` are committed by calls, streams and events alike.
+        The faults of `faults` are committed by calls, streams and events alike. `host_names`: names beside localhost
+        that the certificate is for, such as `login.salesforce.com`, for clients that are made to find the org there.
         """
         directory = directory.absolute()
         self.bus = EventBus(org, faults=faults)
         self.sessions = Sessions(org)
-        self.service = PubSubService(org, self.bus, sessions=self.sessions, timing=timing)
+        self.service = PubSubService(
+            org, self.bus, sessions=self.sessions, timing=timing, hosts=(*LOOPBACK_NAMES, *host_names)
+        )
         self.meter = self.service.meter
+        self.cometd = CometdService(org, self.bus, sessions=self.sessions, meter=self.meter, timing=cometd_timing)
         self.faults = self.service.faults
         """Faults of calls, streams and events; those of REST are `rest_faults`."""
         self.rest_faults = RestFaults()
@@ -61,13 +71,16 @@ class EmulatorServer:
             sessions=self.sessions,
             measured_limits=self._limits,
             faults=self.rest_faults,
+            schemas=self.bus,
+            event_usage=self._event_usage,
             control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
+            cometd=self.cometd,
         )
         self._rest: RestServer | None = None
         self._pubsub: PubSubServer | None = None
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._certificate = server_certificate(directory)
+            self._certificate = server_certificate(directory, host_names)
         except OSError as error:
             raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
 
@@ -77,6 +90,7 @@ class EmulatorServer:
         One of an earlier start is removed first, as its ports may be others'. Raises PortInUseError, and then serves
         nothing.
         """
+        self.cometd.start()
         self._rest = RestServer(self._app, self._certificate, self._rest_port)
         try:
             self._pubsub = PubSubServer(self.service, self._certificate, self._pubsub_port)
@@ -84,7 +98,7 @@ class EmulatorServer:
             self.settings_file.unlink(missing_ok=True)
             self._rest.start()
             self._pubsub.start()
-            write_settings_file(self.settings_file, self.client_environment())
+            write_settings_file(self.settings_file, self.client_environment() | self.other_clients_environment())
         except BaseException:
             self.stop()
             raise
@@ -92,6 +106,7 @@ class EmulatorServer:
     def stop(self) -> None:
         """End open streams and requests and free the ports. Harmless when not started."""
         pubsub, rest, self._pubsub, self._rest = self._pubsub, self._rest, None, None
+        self.cometd.stop()
         if pubsub is not None:
             pubsub.stop()
         if rest is not None:
@@ -133,6 +148,27 @@ class EmulatorServer:
             "SFCDC_CA_FILE": str(self.ca_file),
             "SFCDC_CHANNELS": ALL_CHANGE_EVENTS,
             "SFCDC_WAREHOUSE": str(self.warehouse),
+        }
+
+    def other_clients_environment(self) -> dict[str, str]:
+        """What other clients ask for, under names of their kind. Holds secrets."""
+        credentials = self._org.settings.credentials
+        key_file = self.settings_file.with_name(JWT_KEY_FILE)
+        return {
+            "SALESFORCE_INSTANCE_URL": self.rest_url,
+            "SALESFORCE_USERNAME": credentials.username,
+            "SALESFORCE_PASSWORD": credentials.password,
+            "SALESFORCE_SECURITY_TOKEN": credentials.security_token,
+            "SALESFORCE_CLIENT_ID": credentials.client_id,
+            "SALESFORCE_CLIENT_SECRET": credentials.client_secret,
+            "SALESFORCE_REFRESH_TOKEN": credentials.refresh_token,
+            **({"SALESFORCE_JWT_KEY_FILE": str(key_file)} if credentials.public_key and key_file.exists() else {}),
+        }
+
+    def _event_usage(self) -> dict[str, int]:
+        return {
+            "CHANGE_EVENTS_PUBLISHED": self.bus.published_in_last_24_hours(),
+            "CHANGE_EVENTS_DELIVERED": self.meter.in_last_24_hours(),
         }
 
     def _limits(self) -> dict[str, tuple[int, int]]:

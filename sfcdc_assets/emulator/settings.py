@@ -21,6 +21,8 @@ class Credentials:
     username: str = "integration@emulator.example"
     password: str = field(default="sfcdc-emulator-password", repr=False)
     security_token: str = field(default="sfcdcEmulatorToken", repr=False)
+    refresh_token: str = field(default="sfcdcEmulatorRefreshToken", repr=False)
+    """Stands for an approval of the app by the user that was given before."""
     public_key: str | None = field(default=None, repr=False)
     """PEM of the RSA key (or certificate) whose private half signs JWT bearer assertions; None: that flow is not
     set up."""
@@ -31,19 +33,34 @@ class OrgSettings:
     """Times are in milliseconds."""
 
     credentials: Credentials = Credentials()
-    api_versions: tuple[int, ...] = tuple(range(52, 66))
+    api_versions: tuple[int, ...] = tuple(range(31, 66))
+    is_sandbox: bool = False
+    """What Organization and the login say the org is."""
     token_lifetime: int = 2 * HOUR
     query_locator_lifetime: int = 2 * DAY
     bulk_result_lifetime: int = 7 * DAY
     bulk_step: int = 0
     """How long a bulk job stays in each state, by the clock; 0: each poll of the job moves it one state on."""
+    has_bulk_v1: bool = True
+    """Whether the first version of the Bulk API answers; otherwise each of its requests is refused."""
     recycle_bin_lifetime: int = 15 * DAY
     replication_window: int = 30 * DAY
     daily_api_requests: int = 100_000
     daily_bulk_query_jobs: int = 10_000
+    daily_bulk_batches: int = 15_000
+    """Batches of Bulk API jobs that write, and of all jobs of its first version."""
     daily_event_deliveries: int = 50_000
     """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The largest
     editions have 50,000; an add-on brings 100,000 more (docs/salesforce-streams.md, "Delivery limits")."""
+    concurrent_streaming_clients: int = 2_000
+    """Sessions of the Streaming API that may be subscribed at once."""
+    push_topics: int = 100
+    """Active PushTopics that the org may have."""
+    streaming_channels: int = 1_000
+    dynamic_streaming_channels: bool = False
+    """Whether subscribing to a generic channel that does not exist makes it."""
+    cometd_event_uuids: bool = True
+    """Whether events by CometD carry their EventUuid, as those of platform events do."""
     diff_convention: Literal["java-diff-utils", "posix", "mixed"] = "java-diff-utils"
     """How hunks of text diffs are numbered; `mixed` draws one for each diff, by the org's seed. Both are seen."""
     max_event_bytes: int = 1_048_576

@@ -183,6 +183,13 @@ class RecordStore:
         )
         return row[0] if row else None
 
+    def holders_of(self, definition: ObjectDefinition, field: FieldDefinition, value: StoredValue) -> list[str]:
+        """The ids of the live records that have this value in an external id field (case does not count)."""
+        if value is None:
+            return []
+        sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? COLLATE NOCASE'
+        return [row[0] for row in self._database.rows(f'{sql} AND "IsDeleted" = 0 ORDER BY rowid', (value,))]
+
     def stored(self, definition: ObjectDefinition, record_id: str) -> dict[str, StoredValue] | None:
         """The stored fields of a row by API name, deleted or not; None if there is no such row."""
         return self._read(definition, definition.stored_fields, record_id)

@@ -14,15 +14,21 @@ from dataclasses import dataclass
 from sfcdc_assets.emulator.clock import Clock
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import Batch, EventBus
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
+from sfcdc_assets.emulator.event_bus_errors import (
+    ReplayIdCorruptedError,
+    ReplayIdMissingError,
+    UnknownReplayPresetError,
+)
 from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.rpc_refusal import (
+    RpcRefusal,
     bad_credentials,
     bad_num_requested,
     delivery_limit_exceeded,
     idle_too_long,
     replay_id_corrupted,
     replay_id_missing,
+    replay_preset_unknown,
     stream_reset,
     topic_mismatch,
     unavailable,
@@ -35,6 +41,10 @@ MAX_OUTSTANDING = 100
 MAX_PAYLOAD_BYTES = 3_000_000
 """Payload bytes of one response, unless a single event is larger."""
 _STREAM_FAULTS = (Fault.STREAM_RESET, Fault.SILENT_STREAM, Fault.STREAM_AUTH_ERROR, Fault.STREAM_UNAVAILABLE)
+
+
+Word = pb.CommitReplayResponse | RpcRefusal
+"""What a managed stream says beside events."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ class Subscription:
         """`allowance`: how many events may still be delivered now, over all subscribers of the org."""
         self._allowance = allowance
         self._bus = bus
-        self._rpc_id = rpc_id
+        self.rpc_id = rpc_id
         self._timing = timing
         self._clock = clock
         self._faults = faults
@@ -83,7 +93,9 @@ class Subscription:
         """Events requested and not yet delivered."""
         self.responses_sent = 0
         self._requests: deque[pb.FetchRequest] = deque()
+        self._words: deque[Word] = deque()
         self._ended = False
+        self._is_closing = False
         self._quiet_since = clock()
         self._paused_until = 0
         self._is_silent = False
@@ -107,23 +119,42 @@ class Subscription:
             self._requests.append(request)
             self._bus.changed.notify_all()
 
+    def say(self, word: Word) -> None:
+        """Answer with this between the events, or end with it."""
+        with self._bus.changed:
+            self._words.append(word)
+            self._bus.changed.notify_all()
+
+    def close(self) -> None:
+        """The client will request no more: `responses` returns once it has given what is there and was requested."""
+        with self._bus.changed:
+            self._is_closing = True
+            self._bus.changed.notify_all()
+
     def end(self) -> None:
-        """The client closed its side or cancelled, or the server stops: `responses` returns."""
+        """The client cancelled, or the server stops: `responses` returns."""
         with self._bus.changed:
             self._ended = True
             self._bus.changed.notify_all()
 
-    def responses(self) -> Iterator[pb.FetchResponse]:
+    def responses(self) -> Iterator[pb.FetchResponse | pb.CommitReplayResponse]:
         """Responses until the call is over. Raises RpcRefusal for a wrong request or a fault that ends the stream."""
         while True:
             requests, ended, in_time = self._wait()
             for request in requests:
                 self._accept(request)
+            for word in self._take_words():
+                if isinstance(word, RpcRefusal):
+                    raise word
+                self.responses_sent += 1
+                yield word
             if ended:
                 return
             if self._topic is not None and not self._commit_faults():
                 return
             if self.pending == 0:
+                if self._is_closing:
+                    return
                 if not in_time and not requests:
                     if self._timing.idle_is_error:
                         raise idle_too_long(self._timing.idle_close)
@@ -135,6 +166,8 @@ class Subscription:
             self._read_through = batch.through
             if batch.events or not in_time:
                 yield self._response(batch)
+            elif self._is_closing and not self._is_paused():
+                return
 
     def _wait(self) -> tuple[list[pb.FetchRequest], bool, bool]:
         """Wait for something to do: the requests arrived, whether the call is over, and False if the time is up."""
@@ -148,6 +181,12 @@ class Subscription:
             self._is_at_work = True
             return requests, self._ended, in_time
 
+    def _take_words(self) -> list[Word]:
+        with self._bus.changed:
+            words = list(self._words)
+            self._words.clear()
+            return words
+
     def _due_at(self) -> int:
         limit = self._timing.keepalive if self.pending else self._timing.idle_close
         return self._paused_until if self._is_paused() else self._quiet_since + round(limit * 1000)
@@ -155,7 +194,9 @@ class Subscription:
     def _is_due(self) -> bool:
         return (
             bool(self._requests)
+            or bool(self._words)
             or self._ended
+            or (self._is_closing and not self._is_paused())
             or (self.pending > 0 and self._bus.last_number > self._read_through and not self._is_paused())
             or (self._topic is not None and any(self._faults.armed(fault) for fault in _STREAM_FAULTS))
         )
@@ -182,6 +223,8 @@ class Subscription:
                 raise delivery_limit_exceeded()
             try:
                 self._read_through = self._bus.start(request.replay_preset, request.replay_id)
+            except UnknownReplayPresetError:
+                raise replay_preset_unknown(request.replay_preset) from None
             except ReplayIdMissingError:
                 raise replay_id_missing() from None
             except ReplayIdCorruptedError as error:
@@ -242,6 +285,6 @@ class Subscription:
                 for event in batch.events
             ],
             latest_replay_id=batch.latest_replay_id,
-            rpc_id=self._rpc_id,
+            rpc_id=self.rpc_id,
             pending_num_requested=self.pending,
         )

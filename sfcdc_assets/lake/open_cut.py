@@ -8,7 +8,7 @@ from datetime import datetime
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from sfcdc_assets.lake.consistent_cuts import Cut, channels_with_cuts, latest_cut, was_made_after
+from sfcdc_assets.lake.consistent_cuts import Cut, channels_with_cuts, latest_cut, newest_cuts, was_made_after
 from sfcdc_assets.lake.errors import CutGone, NoCut, SeveralChannels
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -56,3 +56,12 @@ def open_cut(warehouse: str, *, channel: str | None = None, at: datetime | None 
     if found is None:
         raise NoCut(warehouse, channel, at)
     return OpenCut(checkpoint, found)
+
+
+def newest_open_cuts(warehouse: str) -> tuple[OpenCut, ...]:
+    """The newest cut of each channel. Raises `NoCut` where there is none."""
+    checkpoint = Warehouse(warehouse)
+    found = newest_cuts(checkpoint)
+    if not found:
+        raise NoCut(warehouse, "", None)
+    return tuple(OpenCut(checkpoint, cut) for cut in found)

@@ -53,6 +53,7 @@ class RawEvents(RawEventReads):
             transaction_key=found.transaction_key or None,
             begun=found.begun,
             begun_at_ms=found.begun_at or None,
+            transport=found.transport,
         )
         if found.format < FORMAT:
             return checkpoint_of_format_1(self.table, checkpoint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import polars as pl
 import pyarrow as pa
@@ -16,6 +17,7 @@ from sfcdc_assets.lake.snapshot_checkpoint import (
     has_watermark_on,
 )
 from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import IdWindow
 
@@ -170,3 +172,11 @@ class SnapshotReads:
 def _is_of(number: int) -> pl.Expr:
     """Files of a partition, as a condition on what the log says of them."""
     return pl.col("partition._snapshot").cast(pl.String) == str(number)
+
+
+def first_read_at(warehouse: Warehouse, entity: str) -> datetime | None:
+    """When the oldest of the entity's snapshots began to be read: what was before is not known. None before the first
+    row."""
+    table = Table.open(warehouse, f"snapshot/{entity}")
+    found = pc.min(table.scan(["_read_at"], f"_snapshot > {READ_BACK}")["_read_at"]).as_py() if table else None
+    return found.astimezone(UTC) if found else None

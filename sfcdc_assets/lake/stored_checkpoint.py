@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, StreamCheckpoint
+from sfcdc_assets.change_events.raw_event_rows import COMETD, EARLIEST, LATEST, PUBSUB, StreamCheckpoint
 from sfcdc_assets.lake.table import Table
 
 FORMAT = 2
@@ -18,6 +18,8 @@ FORMAT = 2
 
 _STARTS = (None, EARLIEST, LATEST)
 """`begun` is kept as the index of one of these."""
+_TRANSPORTS = (PUBSUB, COMETD)
+"""`transport` is kept as the index of one of these; older releases, which kept none, had the first only."""
 _BYTES = 7
 """In one number: a transaction version is a positive int64."""
 
@@ -44,6 +46,8 @@ class StoredCheckpoint:
     """Position of the first event of the last replay id, of which more may come; 0 when that is known to be whole."""
     transaction_key: str = ""
     """Of the last landed event; empty after a break of the order."""
+    transport: str = PUBSUB
+    """The protocol that the replay id is of."""
 
     @classmethod
     def of(cls, table: Table, channel: str) -> StoredCheckpoint:
@@ -64,6 +68,7 @@ class StoredCheckpoint:
             known_at=number("known_at"),
             open_from=number("open_from"),
             transaction_key=_bytes_of("transaction_key", number).decode(),
+            transport=_TRANSPORTS[number("transport")],
         )
 
     @classmethod
@@ -79,6 +84,7 @@ class StoredCheckpoint:
             known_at=checkpoint.resume.known_at_ms or 0,
             open_from=checkpoint.open_from if checkpoint.resume.open_id else 0,
             transaction_key=checkpoint.transaction_key or "",
+            transport=checkpoint.transport,
         )
 
     def versions(self, channel: str) -> dict[str, int]:
@@ -91,6 +97,7 @@ class StoredCheckpoint:
             "begun_at": self.begun_at,
             "known_at": self.known_at,
             "open_from": self.open_from,
+            "transport": _TRANSPORTS.index(self.transport),
             **_numbers_of("replay_id", self.replay_id),
             **_numbers_of("transaction_key", self.transaction_key.encode()),
         }

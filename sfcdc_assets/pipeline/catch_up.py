@@ -18,6 +18,7 @@ from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
+from sfcdc_assets.pipeline.following import Following
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Lander
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -85,6 +86,7 @@ class CatchUp:
         every_entity: bool,
         visibility_seconds: float,
         describe_seconds: float,
+        following: Following | None = None,
         clock_ms: Callable[[], int] = clock.now_ms,
         sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
@@ -104,9 +106,19 @@ class CatchUp:
         self._watermarks = Watermarks(warehouse, lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
+        self._following = following
 
     def run(self) -> None:
-        """Do it. Raises what a drain raises, and what `each_entity` makes of an entity that failed.
+        """Do it, and go on with what is landed meanwhile as long as `following` says. Raises what a drain raises, and
+        what `each_entity` makes of an entity that failed."""
+        self._catch_up()
+        while self._following and self._following.has_more(
+            {of: position for of, (position, _) in self._drained.items()}
+        ):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Apply what is landed.
 
         A row read back may be ahead of what was drained before, so the stream is drained once more after a reading.
         """

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.change_events.raw_event_rows import EARLIEST
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.reconciliation.vanish import VanishLimits
@@ -39,6 +40,8 @@ class OrgConnection:
     """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
     new_transport: Callable[[], Transport]
     """Another one like `transport`, for a subscription of its own; whoever makes one closes it."""
+    from_earliest: bool = True
+    """Whether a channel without a checkpoint is begun with the events that the org still has."""
 
     def members(self, channel: str) -> ChannelMembers | None:
         """Entities of a channel, and their filters, as the org's setup lists them; None when it does not tell."""
@@ -85,5 +88,6 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
 
         with closing(another()) as transport:
             limits = VanishLimits(settings.vanish_percent, settings.vanish_rows)
+            from_earliest = settings.replay_preset == EARLIEST
             privacy, view_all, instance = Privacy.of(settings), ViewAll(session), InstanceName(session)
-            yield OrgConnection(session, transport, privacy, view_all, limits, instance, another)
+            yield OrgConnection(session, transport, privacy, view_all, limits, instance, another, from_earliest)

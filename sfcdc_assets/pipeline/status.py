@@ -116,6 +116,7 @@ def _channel(
         position=found.position,
         complete_position=found.complete_position,
         replay_id=found.replay_id.hex() or None,
+        transport=found.transport if found.begun or found.replay_id else None,
         landed_at=_iso(found.landed_at) if found.landed_at else None,
     )
 

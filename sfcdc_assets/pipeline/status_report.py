@@ -21,12 +21,14 @@ class LostCheckpointStatus:
 
 @dataclass(frozen=True)
 class ChannelStatus:
-    """What has landed of a channel; `lost_checkpoints` newest first, `lost_checkpoint` the newest."""
+    """What has landed of a channel; `replay_id`, in hex, is one of `transport`, the protocol it was last read by;
+    `lost_checkpoints` newest first, `lost_checkpoint` the newest."""
 
     channel: str
     position: int = 0
     complete_position: int = 0
     replay_id: str | None = None
+    transport: str | None = None
     landed_at: str | None = None
     lost_checkpoint: LostCheckpointStatus | None = None
     lost_checkpoints: tuple[LostCheckpointStatus, ...] = ()

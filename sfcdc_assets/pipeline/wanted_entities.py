@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.setting_names import nearest
 
 
@@ -44,3 +45,14 @@ def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: OrgConn
     for entity in settings.entities:
         if entity in unknown and entity not in known:
             raise UnknownWantedEntity(entity, settings.channels, nearest(entity, known))
+
+
+def entities_to_copy(
+    settings: Settings, warehouse: Warehouse, listed: Mapping[str, ChannelMembers | None]
+) -> tuple[str, ...]:
+    """Those that a run would copy, as far as they are known. `listed`: channel -> its members, None where the org does
+    not tell them."""
+    known = {entity for members in listed.values() if members for entity in members.entities}
+    if any(members is None for members in listed.values()):
+        known |= set(settings.entities) or set(warehouse.entities("snapshot"))
+    return tuple(sorted(entity for entity in known if not settings.entities or entity in settings.entities))

@@ -17,11 +17,11 @@ import tenacity
 
 from sfcdc_assets import clock
 from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.pubsub.backoff import Backoff
 from sfcdc_assets.pubsub.credentials import Credentials
 from sfcdc_assets.pubsub.errors import AuthenticationRefused, PubSubUnavailable, TokenExpired, refused
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets.streams.backoff import Backoff
 
 __all__ = ["Credentials", "PubSubConnection", "TopicInfo"]
 

@@ -33,9 +33,10 @@ _PRESETS = {
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A response and when it arrived: by the clock's seconds, and as epoch ms UTC."""
+    """A response, its bytes, and when it arrived: by the clock's seconds, and as epoch ms UTC."""
 
     response: pb.FetchResponse
+    size: int
     at: float
     at_ms: int
 
@@ -92,7 +93,7 @@ class FetchStream:
             self._clock.wait_for(self._changed, lambda: bool(self._arrived or self._error), seconds)
             if self._arrived:
                 arrival = self._arrived.popleft()
-                self._bytes -= arrival.response.ByteSize()
+                self._bytes -= arrival.size
                 self._changed.notify_all()
                 self.outstanding = max(0, self.outstanding - len(arrival.response.events))
                 return arrival
@@ -125,7 +126,7 @@ class FetchStream:
     def _put(self, response: pb.FetchResponse) -> bool:
         size = response.ByteSize()
         with self._changed:
-            arrival = Arrival(response, self._clock.monotonic(), self._clock.now_ms())
+            arrival = Arrival(response, size, self._clock.monotonic(), self._clock.now_ms())
             self.last_sign = arrival.at
             self.responses += 1
             self._arrived.append(arrival)

@@ -171,11 +171,12 @@ class PubSubSubscription:
                 self._progress.nothing_more(response.latest_replay_id, arrival.at_ms)
             return Received((), nothing_more, arrival.at_ms)
         self._last_events_at = arrival.at
-        events = (
-            DeliveredEvent(each.event.id, each.event.schema_id, each.event.payload, each.replay_id, arrival.at_ms)
+        events = [
+            DeliveredEvent(event.id, event.schema_id, event.payload, each.replay_id, arrival.at_ms)
             for each in response.events
-        )
-        return Received(tuple(filter(self._progress.admit, events)), False, arrival.at_ms)
+            for event in (each.event,)
+        ]
+        return Received(tuple(self._progress.admit_all(events)), False, arrival.at_ms)
 
     def _check_signs_of_life(self, stream: FetchStream) -> None:
         silent = self._clock.monotonic() - stream.last_sign

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sfcdc_assets.pubsub.channel import PubSubConnection
+from sfcdc_assets.pubsub.errors import Refusal, TopicNotPermitted
 from sfcdc_assets.pubsub.subscription import PubSubSubscription
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
@@ -10,6 +11,8 @@ from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 
 class PubSubTransport:
     """One connection, its subscriptions and schemas."""
+
+    name = "pubsub"
 
     def __init__(self, connection: PubSubConnection) -> None:
         self._connection = connection
@@ -25,6 +28,11 @@ class PubSubTransport:
     def newest_schema_id(self, entity: str) -> str:
         """As the entity's own topic names it. Raises what `PubSubConnection.get_topic` raises."""
         return self._connection.get_topic(event_topic(entity)).schema_id
+
+    def check_channel(self, channel: str, seconds: float) -> None:
+        """See `Transport.check_channel`."""
+        if not self._connection.probe(channel, seconds).can_subscribe:
+            raise TopicNotPermitted(Refusal("GetTopic", channel, "OK", "", "can_subscribe is false", "", ""))
 
     def close(self) -> None:
         """See `Transport.close`."""

@@ -41,6 +41,11 @@ def entity_of_change_event(name: str) -> str:
     raise ValueError(f"{name!r} is not the name of a change event")
 
 
+def change_event_of(entity: str) -> str:
+    """The other way round."""
+    return entity.removesuffix("__c") + _CUSTOM_SUFFIX if entity.endswith("__c") else entity + _STANDARD_SUFFIX
+
+
 def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
     """The channel's members; None when the org does not tell them to this user.
 

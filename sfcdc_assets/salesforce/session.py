@@ -91,6 +91,11 @@ class OrgSession:
         return self._given_instance_url or self._current_login().instance_url or ""
 
     @property
+    def instance_url_of_login(self) -> str | None:
+        """Where the login says that the org is, whatever SFCDC_INSTANCE_URL says."""
+        return self._current_login().instance_url
+
+    @property
     def organization_id(self) -> str:
         """The org's id, 18 characters: SFCDC_ORG_ID, or what the login answered, or what userinfo says."""
         if self._given_organization_id is not None:
@@ -194,6 +199,10 @@ class OrgSession:
     def url_of(self, path: str) -> str:
         """Address of a resource; see `request` for `path`."""
         return self.instance_url + (path if path.startswith("/") else f"/services/data/v{self.version}/{path}")
+
+    def new_adapter(self) -> TrustedRootsAdapter:
+        """For connections with cookies and a life of their own, which trust the same roots."""
+        return TrustedRootsAdapter(self._adapter.context)
 
     def simple_salesforce(self) -> simple_salesforce.Salesforce:
         """The `simple-salesforce` client over this session, for scripts and for resources that this package has no

@@ -39,14 +39,14 @@ class TrustedRootsAdapter(HTTPAdapter):
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
-        self._context = context
+        self.context = context
         super().__init__(max_retries=0)  # tries are counted in one place only, see transport.py
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, ssl_context=self._context, **kwargs)
+        super().init_poolmanager(*args, ssl_context=self.context, **kwargs)
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
-        return super().proxy_manager_for(proxy, ssl_context=self._context, **kwargs)
+        return super().proxy_manager_for(proxy, ssl_context=self.context, **kwargs)
 
     def cert_verify(self, conn: Any, url: str, verify: bool | str, cert: Any) -> None:
         super().cert_verify(conn, url, verify, cert)

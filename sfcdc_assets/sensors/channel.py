@@ -18,6 +18,7 @@ from sfcdc_assets.assets.run_scope import (
     CHANNEL_TAG,
     COMPLETE_THROUGH_TAG,
     CONCURRENCY_TAG,
+    FOLLOW_SECONDS_TAG,
     SENSOR,
     TRIGGER_TAG,
     concurrency_key,
@@ -29,6 +30,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.applying.note_cut import note_cut_of
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.pipeline.following import FOLLOW_SECONDS
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import TICK, Patience
 from sfcdc_assets.pipeline.landing.payload_retention import seen_by_retention
@@ -86,7 +88,7 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
     `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
     """
     with opened.in_use():
-        report = opened.reader.land(patience)
+        report = opened.land(patience)
         looked = opened.looked
         now = clock.current().monotonic()
         is_unchanged = not report.count and report.complete_position == looked.complete_position
@@ -181,6 +183,7 @@ def _request(
         CHANNEL_TAG: report.channel,
         CONCURRENCY_TAG: concurrency_key(report.channel, job),
         COMPLETE_THROUGH_TAG: str(report.complete_through_ms),
+        **({FOLLOW_SECONDS_TAG: str(FOLLOW_SECONDS)} if job == SYNC.name else {}),
         "dagster/asset_partition_range_start": keys[numbers[0]],
         "dagster/asset_partition_range_end": keys[numbers[-1]],
     }

@@ -19,6 +19,8 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.seen import Seen
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
+from sfcdc_assets.pipeline.landing.land import LandingReport
+from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import LoginRefused
@@ -90,6 +92,7 @@ class OpenChannel:
         self._used_at = self._tick_began = clock.current().monotonic()
         self._in_use = threading.Lock()
         self._is_ending = False
+        self._ahead: LandingReport | None = None
         self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
         with ExitStack() as stack:
             self.org = stack.enter_context(connect())
@@ -113,6 +116,15 @@ class OpenChannel:
             self._in_use.release()
             if self._is_ending:
                 self.end()
+
+    def land_ahead(self, patience: Patience) -> None:
+        """Land before there is a tick; the next one goes on from there."""
+        self._ahead = self.reader.land(patience)
+
+    def land(self, patience: Patience) -> LandingReport:
+        """As `ChannelReader.land`, or what was landed ahead."""
+        ahead, self._ahead = self._ahead, None
+        return self.reader.land(patience) if ahead is None else ahead
 
     def touch(self) -> None:
         """Somebody wants the channel now."""

@@ -1,4 +1,4 @@
-"""The one Spark session and its settings."""
+"""The one Spark session of a process and its settings: of a server that is there, or of a Spark of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.config import Settings
+from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.java import check_java
+
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Data is in the Python workers and most JVMs live for seconds, so their start counts (docs/storage-layout.md, "Spark
+settings")."""
 
 
 def spark_options(settings: Settings) -> dict[str, str]:
@@ -32,21 +37,62 @@ def spark_options(settings: Settings) -> dict[str, str]:
         options["spark.remote"] = settings.spark_remote
     else:
         options["spark.master"] = settings.spark_master
+        options["spark.python.daemon.module"] = "sfcdc_assets.spark.worker_daemon"
         if settings.spark_master.startswith("local"):
             options["spark.driver.host"] = "127.0.0.1"
             options["spark.driver.bindAddress"] = "127.0.0.1"
             quiet = Path(__file__).with_name("log4j2.properties").as_uri()
-            options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet}"
+            options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet} {_QUICK_JVM}"
     return {**options, **settings.spark_conf}
 
 
 def spark_session(settings: Settings) -> SparkSession:
-    """The process's session, started on first use (a JVM; seconds). Raises `JavaMissing` before anything is started."""
+    """A session: on the Spark Connect server of SFCDC_SPARK_REMOTE, else on the standing Spark of
+    SFCDC_SPARK_STANDING if it is there, else the process's own, started on first use (a JVM; seconds).
+
+    Raises `JavaMissing` before anything is started.
+    """
+    options = spark_options(settings)
     if not settings.spark_remote:
-        check_java()
-        # Workers must find our packages: they run the interpreter that runs us, not the first python3 on PATH.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        found = standing.find(settings.spark_standing, options)
+        return (_shared(found) if found is not None else None) or own_session(options)
+    return _built(options)
+
+
+def is_shared(session: SparkSession) -> bool:
+    """Whether it is one of a standing Spark."""
+    return hasattr(session, "is_lost")
+
+
+def is_lost(session: SparkSession) -> bool:
+    """Whether it was one of a standing Spark that is gone."""
+    return bool(getattr(session, "is_lost", False))
+
+
+def release(session: SparkSession) -> None:
+    """Give back what a standing Spark keeps for the session; a Spark of this process stays for its next use."""
+    if is_shared(session) and not is_lost(session):
+        session.stop()
+
+
+def _shared(found: standing.StandingSpark) -> SparkSession | None:
+    from sfcdc_assets.spark.shared_session import connect  # noqa: PLC0415 - pandas and gRPC, for who uses them
+
+    return connect(found)
+
+
+def own_session(options: dict[str, str]) -> SparkSession:
+    """The session of a Spark that this process starts, or has started before. Raises `JavaMissing`."""
+    check_java()
+    # Workers must find our packages: they run the interpreter that runs us, not the first python3 on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Of the JVM that only works out the command line of the other one.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
+    return _built(options)
+
+
+def _built(options: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder
-    for option, value in spark_options(settings).items():
+    for option, value in options.items():
         builder = builder.config(option, value)
     return builder.getOrCreate()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfcdc_assets.state.data_file import WrittenKeyRange
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.state.implied_change import SilentChange
-from sfcdc_assets.state.key_ranges import WrittenKeyRange
 from sfcdc_assets.state.timeline import Counts
 
 _FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])

@@ -1,8 +1,9 @@
 """Apply: the events of many entities to the key ranges they touch, in one Spark job.
 
 Tasks read and decode the files of `raw_events`, the sparse changes (not the wide rows) are shuffled to their entity and
-key range, and each range's task follows its records, writes its new files and reports what it wrote. The driver
-commits. No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks").
+key range, and each range's task follows its records, writes its new files and reports what it wrote. Of a small batch
+each task decodes all events and keeps those of its key ranges: that is sooner done than a shuffle. The driver commits.
+No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks").
 
 A job takes half a second whatever it does, so entities share one. What fails for one of them comes back as its result.
 """
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -62,7 +64,26 @@ def apply_events(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Ou
 
 def _job(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
     packed = PackedBatches.of(batches)
-    inputs = spark.createDataFrame(pa.Table.from_batches([inputs_of(batches)]), from_arrow_schema(_INPUT))
+    results = [RESULTS.empty_table()]
+    whole, shuffled = ranges_of(batches), inputs_of(batches)
+    if whole.num_rows:
+        results.append(_without_shuffle(spark, packed, whole))
+    if shuffled.num_rows:
+        ranges = sum(len(batch.task.key_ranges) for batch in batches if batch.ranges is None)
+        results.append(_with_shuffle(spark, packed, shuffled, ranges))
+    return outcomes(batches, pa.concat_tables(results))
+
+
+def _without_shuffle(spark: SparkSession, packed: PackedBatches, ranges: pa.RecordBatch) -> pa.Table:
+    def apply(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return apply_ranges(packed, rows)
+
+    inputs = spark.createDataFrame(pa.Table.from_batches([ranges]), from_arrow_schema(_INPUT))
+    return inputs.mapInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
+
+
+def _with_shuffle(spark: SparkSession, packed: PackedBatches, files: pa.RecordBatch, ranges: int) -> pa.Table:
+    inputs = spark.createDataFrame(pa.Table.from_batches([files]), from_arrow_schema(_INPUT))
 
     def read(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return read_changes(packed, rows)
@@ -71,21 +92,33 @@ def _job(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
         return apply_range(packed, changes)
 
     changes = inputs.mapInArrow(read, from_arrow_schema(CHANGES_OF_ENTITIES))
-    ranges = sum(len(batch.task.key_ranges) for batch in batches)
-    results = spread(spark, changes, ranges).applyInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
-    return outcomes(batches, results)
+    return spread(spark, changes, ranges).applyInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
+
+
+def ranges_of(batches: Sequence[EntityBatch]) -> pa.RecordBatch:
+    """The key ranges of the small batches: what a job without a shuffle begins with."""
+    rows = [
+        {"entity": number, "key_range": key_range}
+        for number, batch in enumerate(batches)
+        for key_range in sorted(batch.ranges or ())
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=_INPUT)
 
 
 def inputs_of(batches: Sequence[EntityBatch]) -> pa.RecordBatch:
-    """What the first half of the job begins with."""
+    """What the first half of a job with a shuffle begins with: of the batches that are not small."""
     # Names of files are random, and so is their order then: Spark gives each task as many that follow one another.
     found: list[tuple[str, int, str | None, int | None]] = sorted(
         (path.rpartition("/")[2], number, path, None)
         for number, batch in enumerate(batches)
+        if batch.ranges is None
         for path in batch.events.files
     )
     found += [
-        ("", number, None, key_range) for number, batch in enumerate(batches) for key_range in sorted(batch.visit)
+        ("", number, None, key_range)
+        for number, batch in enumerate(batches)
+        if batch.ranges is None
+        for key_range in sorted(batch.visit)
     ]
     rows = [{"entity": number, "path": path, "key_range": key_range} for _, number, path, key_range in found]
     return pa.RecordBatch.from_pylist(rows, schema=_INPUT)
@@ -141,6 +174,23 @@ def read_changes(batches: PackedBatches, inputs: Iterator[pa.RecordBatch]) -> It
                         yield _of(number, changes)
             except Exception:  # noqa: BLE001 - it is the entity's outcome
                 yield _of(number, _change_without_record(_FAILED, traceback.format_exc()))
+
+
+def apply_ranges(batches: PackedBatches, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task of a job without a shuffle does: of each entity it meets it reads the events once."""
+    present, events = -1, CHANGES_OF_ENTITIES.empty_table()
+    for rows in ranges:
+        for row in rows.to_pylist():
+            number, key_range = row["entity"], row["key_range"]
+            if number != present:
+                paths = [{"entity": number, "path": path} for path in batches[number].events.files]
+                inputs = pa.RecordBatch.from_pylist(paths, schema=_INPUT)
+                events = pa.Table.from_batches(read_changes(batches, iter([inputs])), CHANGES_OF_ENTITIES)
+                present = number
+            failed = events.filter(pc.field("key_range") == _FAILED)
+            visited = pa.Table.from_batches([_of(number, _change_without_record(key_range, None))])
+            of_range = pa.concat_tables([visited, events.filter(pc.field("key_range") == key_range)])
+            yield from apply_range(batches, failed if failed.num_rows else of_range).to_batches()
 
 
 def apply_range(batches: PackedBatches, changes: pa.Table) -> pa.Table:

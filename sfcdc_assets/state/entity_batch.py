@@ -16,6 +16,15 @@ from sfcdc_assets.state.changes import CHANGES, RAW_COLUMNS, ChangeReader
 from sfcdc_assets.state.key_range_task import KeyRangeTask
 from sfcdc_assets.state.key_ranges import range_numbers
 
+FEW_EVENTS, FEW_BYTES, FEW_RANGES = 20_000, 16_000_000, 32
+"""Events, and bytes of their files, that are decoded in a fraction of the time that a shuffle takes; more key ranges
+are shared out more evenly by a shuffle."""
+
+
+def is_small(events: int, size: int, ranges: int) -> bool:
+    """Whether each task may read all of a batch's events, in files of `size` bytes, to find those of its key ranges."""
+    return events <= FEW_EVENTS and size <= FEW_BYTES and ranges <= FEW_RANGES
+
 
 @dataclass(frozen=True)
 class EventRange:
@@ -35,12 +44,14 @@ class EventRange:
 @dataclass(frozen=True)
 class EntityBatch:
     """The entity's events and what is done with them. Key ranges that events name are visited, and those in `visit`
-    besides. File systems bring what opens them: a worker's environment has no part in it."""
+    besides; `ranges` are all of them, where the batch is small. File systems bring what opens them: a worker's
+    environment has no part in it."""
 
     entity: str
     events: EventRange
     task: KeyRangeTask = field(repr=False)
     visit: frozenset[int] = frozenset()
+    ranges: frozenset[int] | None = None
 
     @cached_property
     def _reader(self) -> ChangeReader:

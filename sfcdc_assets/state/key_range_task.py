@@ -17,8 +17,10 @@ from pyarrow import fs
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.applied import Applied
 from sfcdc_assets.state.changes import CHANGES
+from sfcdc_assets.state.data_file import write_files
 from sfcdc_assets.state.frames import arrow_frame, empty_rows
-from sfcdc_assets.state.key_ranges import KeyRange, write_files
+from sfcdc_assets.state.key_ranges import KeyRange
+from sfcdc_assets.state.range_rows import RangeRows
 from sfcdc_assets.state.read_rows import read_schema
 from sfcdc_assets.state.text_values import TEXT_FIELDS
 from sfcdc_assets.state.timeline import OrgRead, Timeline
@@ -58,14 +60,15 @@ class KeyRangeTask:
         by_number = {key_range.number: key_range for key_range in self.key_ranges}
         key_range = by_number[table.column("key_range")[0].as_py()]
         changes = arrow_frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
-        rows = read_rows(self.filesystem, key_range.files, key_range, current_state_schema(self.columns))
-        timeline = Timeline(self.columns, rows, self.batch)
+        rows = RangeRows.read(self.filesystem, key_range, current_state_schema(self.columns))
+        reads = list(self._org_reads(key_range))
+        timeline = Timeline(self.columns, rows.take(self._concerned(changes, reads)), self.batch)
         if self.roll_back_to is not None:
             superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
             timeline.roll_back(self.roll_back_to, superseded)
         done = -1
         position = pl.col("position")
-        for org_read, read in self._org_reads(key_range):
+        for org_read, read in reads:
             timeline.follow(changes.filter(position.is_between(done, org_read.until, closed="right")))
             timeline.block(
                 changes.filter(position.is_between(max(done, org_read.until), org_read.position, closed="right"))
@@ -75,7 +78,7 @@ class KeyRangeTask:
         timeline.follow(changes.filter(position.is_between(done, self.up_to, closed="right")))
         if self.all_in_doubt:
             timeline.doubt_all()
-        return self._written(key_range, timeline)
+        return self._written(key_range, rows, timeline)
 
     def _org_reads(self, key_range: KeyRange) -> Iterator[tuple[OrgRead, pl.DataFrame]]:
         """Each reading that has rows in the key range, and every snapshot: what it does not show is gone."""
@@ -89,14 +92,20 @@ class KeyRangeTask:
             elif (org_read.read_back,) in read_backs:
                 yield org_read, read_backs[(org_read.read_back,)].drop("_refetch")
 
-    def _written(self, key_range: KeyRange, timeline: Timeline) -> Applied:
+    def _concerned(self, changes: pl.DataFrame, reads: Sequence[tuple[OrgRead, pl.DataFrame]]) -> pl.Series | None:
+        """Ids of the records that the batch may change; None for all of them."""
+        if self.roll_back_to is not None or self.all_in_doubt or any(org_read.snapshot for org_read, _ in reads):
+            return None
+        return pl.concat([changes["record_id"], *(read["Id"] for _, read in reads)]).unique()
+
+    def _written(self, key_range: KeyRange, rows: RangeRows, timeline: Timeline) -> Applied:
         # With a snapshot the key ranges are cut again, so every row moves to its new key range.
         rewritten = timeline.changed or any(org_read.snapshot for org_read in self.org_reads)
-        schema = current_state_schema(self.columns)
-        files = write_files(timeline.rows.sort("Id"), schema, self.filesystem) if rewritten else []
-        superseded = timeline.superseded.sort("Id", "_position")
-        versions = write_files(superseded, history_schema(self.columns), self.history)
-        texts = write_files(timeline.new_texts.sort("record_id", "position"), TEXT_FIELDS, self.texts)
+        files = write_files(rows.put_back(timeline.rows), self.filesystem) if rewritten else []
+        superseded = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
+        versions = write_files(superseded, self.history)
+        new_texts = timeline.new_texts.sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
+        texts = write_files(new_texts, self.texts)
         return Applied(
             key_range.number,
             rewritten,

@@ -6,34 +6,19 @@ few key ranges and a batch costs what it touches, not what the table holds (docs
 
 from __future__ import annotations
 
-import json
-import uuid
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow import fs
 
-MAX_ROWS, MAX_BYTES = 250_000, 64_000_000
-"""A file over either is split: what a batch pays for a key range is its bytes, and with few columns its rows."""
-TARGET_ROWS, TARGET_BYTES = 125_000, 32_000_000
-"""What a file has after a split, at most: 125,000 rows are 16 to 32 MB at 30 columns."""
+TARGET_ROWS, TARGET_BYTES = 62_500, 16_000_000
+"""What a file has after a split, at most: 62,500 rows are 6 to 16 MB at 30 columns."""
 
 CREATED_CELLS = 2_000_000
 """Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""
 SAMPLED = 1_000
 """One in so many ids of created records is known when key ranges are cut."""
-
-STATISTICS = (
-    *("Id", "_position", "_refetch", "_valid_from", "_valid_to", "_superseded_at", "_batch"),
-    *("record_id", "position"),
-)
-"""Columns whose least and greatest value the log keeps for each file."""
 
 
 @dataclass(frozen=True)
@@ -138,61 +123,13 @@ def _within(files: Iterable[IdRange], lower: str, upper: str | None) -> tuple[st
     return tuple(file.path for file in files if file.last >= lower and (upper is None or file.first < upper))
 
 
+def ranges_of_ids(key_ranges: Sequence[KeyRange], record_ids: pl.Series) -> frozenset[int]:
+    """The key ranges that the record ids, of any number, lie in."""
+    lowers = pl.Series([key_range.lower for key_range in key_ranges])
+    return frozenset((lowers.search_sorted(record_ids, side="right").cast(pl.Int64) - 1).unique().to_list())
+
+
 def range_numbers(key_ranges: Sequence[KeyRange], record_ids: Sequence[str]) -> list[int]:
     """The key range of each record id."""
     lowers = [key_range.lower for key_range in key_ranges]
     return [bisect_right(lowers, record_id) - 1 for record_id in record_ids]
-
-
-@dataclass(frozen=True)
-class WrittenKeyRange:
-    """A Parquet file written for a key range and not committed yet; `statistics` in Delta's JSON form."""
-
-    path: str
-    size: int
-    rows: int
-    statistics: str
-
-
-def write_files(rows: pl.DataFrame, schema: pa.Schema, filesystem: fs.FileSystem) -> list[WrittenKeyRange]:
-    """Write sorted rows as one file, or as several when one would have over `MAX_ROWS` or `MAX_BYTES`.
-
-    Files have names of their own (uuid), so a task that runs twice leaves at most an orphan.
-    """
-    if rows.is_empty():
-        return []
-    written: list[WrittenKeyRange] = []
-    pieces = 1 if rows.height <= MAX_ROWS else -(-rows.height // TARGET_ROWS)
-    step = -(-rows.height // pieces)
-    for start in range(0, rows.height, step):
-        part = rows.slice(start, step)
-        file = write_table(part.to_arrow().cast(schema), filesystem)
-        if file.size <= MAX_BYTES or part.height == 1:
-            written.append(file)
-            continue
-        filesystem.delete_file(file.path)
-        smaller = -(-part.height // -(-file.size // TARGET_BYTES))
-        for begin in range(0, part.height, smaller):
-            written.append(write_table(part.slice(begin, smaller).to_arrow().cast(schema), filesystem))
-    return written
-
-
-def write_table(table: pa.Table, filesystem: fs.FileSystem) -> WrittenKeyRange:
-    """Write rows as one file, with the statistics that the log keeps of it."""
-    path = f"{uuid.uuid4()}.parquet"
-    measured = [name for name in STATISTICS if name in table.column_names]
-    with filesystem.open_output_stream(path) as sink:
-        pq.write_table(table, sink, compression="zstd", row_group_size=32_768, write_statistics=measured)
-    ends = {name: pc.min_max(table.column(name)).as_py() for name in measured}
-    statistics = {
-        "numRecords": table.num_rows,
-        "minValues": {name: _json(end["min"]) for name, end in ends.items() if end["min"] is not None},
-        "maxValues": {name: _json(end["max"]) for name, end in ends.items() if end["max"] is not None},
-        "nullCount": {name: table.column(name).null_count for name in measured},
-    }
-    return WrittenKeyRange(path, filesystem.get_file_info(path).size, table.num_rows, json.dumps(statistics))
-
-
-def _json(value: object) -> object:
-    """A statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
-    return value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -33,13 +33,19 @@ def rebuild_texts(
     """
     values: list[tuple[str, int, int, str]] = []
     doubts: list[dict[str, object]] = []
-    for (record_id,), of_record in changes.partition_by("record_id", as_dict=True).items():
-        current: dict[int, str | None] = dict(known.get(str(record_id), {}))
-        for change in of_record.iter_rows(named=True):
-            doubt = _follow(change, current, values, names)
-            if doubt is not None:
-                doubts.append(doubt)
-                break
+    current: dict[str, dict[int, str | None]] = {}
+    waiting: set[str] = set()
+    wanted = ("record_id", "position", "commit_timestamp", "cells", "diff_columns")
+    for change in changes.select(wanted).iter_rows(named=True):
+        record_id = change["record_id"]
+        if record_id in waiting:
+            continue
+        if record_id not in current:
+            current[record_id] = dict(known.get(record_id, {}))
+        doubt = _follow(change, current[record_id], values, names)
+        if doubt is not None:
+            doubts.append(doubt)
+            waiting.add(record_id)
     return Rebuilt(pl.DataFrame(values, schema=REBUILT, orient="row"), pl.DataFrame(doubts, schema=DOUBTS))
 
 

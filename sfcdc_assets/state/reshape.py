@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.retyping import Step, follow, kept_columns, steps
-from sfcdc_assets.state.key_ranges import write_table
+from sfcdc_assets.state.data_file import write_table
 
 RESHAPED = pa.schema([("old", pa.string()), ("path", pa.string()), ("size", pa.int64()), ("statistics", pa.string())])
 """One row for each file: its path, and that of the one to take its place, with size in bytes and statistics."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.state.cell_types import FROM_MEMBER
@@ -151,17 +152,11 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
 
 def _lists(flags: dict[str, Flags], count: int) -> pl.Series:
     """Per step the names whose flag is set."""
-    some = {name: of for name, of in flags.items() if of.any()}
-    at = np.flatnonzero(np.logical_or.reduce([np.zeros(count, bool), *some.values()]))
-    named = pl.DataFrame({name: of[at] for name, of in some.items()})
-    empty = pl.Series("names", [[]], dtype=pl.List(pl.String))
-    if len(at):
-        names = [pl.when(pl.col(name)).then(pl.lit(name)) for name in some]
-        lists = named.select(pl.concat_list(names).list.drop_nulls().alias("names"))["names"]
-        empty = pl.concat([empty, lists])
-    checkpoints = np.zeros(count, np.int64)
-    checkpoints[at] = np.arange(1, len(at) + 1)
-    return empty.gather(pl.Series(checkpoints))
+    names = list(flags)
+    steps, at = np.nonzero(np.column_stack([np.zeros((count, 0), bool), *flags.values()]))
+    ends = np.append(0, np.cumsum(np.bincount(steps, minlength=count)))
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(names, pa.string()).take(pa.array(at)))
+    return pl.Series("names", lists)
 
 
 def _marked(count: int, steps: pl.Series) -> Flags:

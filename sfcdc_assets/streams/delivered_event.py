@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveredEvent:
-    """One event as received; `received_at_ms` is epoch ms UTC, the rest is the service's."""
+class DeliveredEvent(NamedTuple):
+    """One event as received; `received_at_ms` is epoch ms UTC, the rest is the service's.
+
+    A tuple, because one is made for every event that is delivered.
+    """
 
     event_id: str
     """The same for each copy of an event that was published twice, and for no other event but those that one event of

@@ -75,6 +75,10 @@ class Subscription(Protocol):
 class Transport(Protocol):
     """A connection to the org's streams by one protocol. Nothing is connected until it is used."""
 
+    @property
+    def name(self) -> str:
+        """The protocol's, as a checkpoint keeps it: replay ids of one protocol mean nothing to another."""
+
     def subscribe(self, channel: str, begun: ReplayStart, resume: ResumePoint) -> Subscription:
         """A subscription that goes on at `resume`; `begun` is where the stream was begun when nothing was known."""
 
@@ -83,6 +87,10 @@ class Transport(Protocol):
 
     def newest_schema_id(self, entity: str) -> str:
         """The id of the schema that the entity's next change event will have. Raises `TransportError`."""
+
+    def check_channel(self, channel: str, seconds: float) -> None:
+        """Ask once, within so many seconds, whether the channel may be subscribed to: no event is delivered for it.
+        Raises `ChannelNotFound`, `ChannelNotPermitted`, `AuthenticationRefused`, `TransportUnavailable`."""
 
     def close(self) -> None:
         """End the connection and the calls on it. The next use connects again."""

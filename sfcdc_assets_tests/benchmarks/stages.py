@@ -6,7 +6,23 @@ import importlib
 
 from sfcdc_assets_tests.benchmarks.stage import Stage
 
-STAGES: tuple[str, ...] = ("snapshot", "many_entities", "idle_tick", "old_warehouse", "start")
+STAGES: tuple[str, ...] = (
+    "decode",
+    "poll_and_land",
+    "snapshot",
+    "apply_recent",
+    "apply_anywhere",
+    "wide",
+    "history",
+    "text",
+    "many_entities",
+    "old_warehouse",
+    "idle_tick",
+    "fresh",
+    "sync",
+    "demo",
+    "start",
+)
 
 
 def stage_named(name: str) -> Stage:

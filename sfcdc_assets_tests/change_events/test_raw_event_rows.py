@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, StreamCheckpoint, land
+from sfcdc_assets.change_events import delivered_headers
+from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, RAW_EVENTS, StreamCheckpoint, land
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
+from sfcdc_assets_tests.change_events.test_batch_decoder import batches
 from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
 
 CHANNEL = "/data/ChangeEvents"
@@ -74,3 +77,31 @@ def test_how_the_stream_is_cut_into_deliveries_changes_neither_positions_nor_com
     whole = landed(StreamCheckpoint(CHANNEL), events).checkpoint
     first = landed(StreamCheckpoint(CHANNEL), events[:cut])
     assert landed(first.checkpoint, events[cut:]).checkpoint == whole
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches(), st.booleans())
+def test_headers_that_are_read_at_once_give_the_rows_of_those_read_one_by_one(batch, is_schema_known):
+    schema, _, payloads = batch
+    events = [DeliveredEvent(f"e{n}", f"s{n % 3}", each, b"%d" % n, n) for n, each in enumerate(payloads)]
+    schemas = {"s0": schema, "s1": event_schema(symbols=["UPDATE", "CREATE"]), "s2": {"type": "record", "fields": []}}
+    found = []
+    for at_least in (1, 10_000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(delivered_headers, "FEWEST_AT_ONCE", at_least)
+            found.append(
+                land(
+                    StreamCheckpoint(CHANNEL, 7, 3, transaction_key="0001-key"),
+                    events,
+                    schemas.get if is_schema_known else lambda _: None,
+                    resume=ResumePoint(b"1", 5, b"%d" % (len(events) - 1)),
+                    complete=False,
+                )
+            )
+    at_once, one_by_one = found
+    at_once.rows.validate(full=True)
+    assert at_once.rows.schema == RAW_EVENTS
+    assert at_once.rows.equals(one_by_one.rows)
+    assert at_once.quarantined.equals(one_by_one.quarantined)
+    assert at_once.checkpoint == one_by_one.checkpoint
+    assert at_once.rows.num_rows + at_once.quarantined.num_rows == len(events)

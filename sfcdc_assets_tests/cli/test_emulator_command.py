@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import jwt
 import requests
 from dotenv import dotenv_values
 
@@ -29,6 +30,7 @@ def test_the_emulator_serves_writes_its_settings_and_stops_on_sigterm(tmp_path: 
                 answered = versions_of(settings)
             assert answered == 200, process.poll()
             assert by_a_shell(settings) == {name: str(value) for name, value in dotenv_values(settings).items()}
+            assert logged_in_with_the_key_of_the_settings(settings)
         finally:
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=SECONDS)
@@ -37,6 +39,21 @@ def test_the_emulator_serves_writes_its_settings_and_stops_on_sigterm(tmp_path: 
     secret = dotenv_values(settings)["SFCDC_CLIENT_SECRET"]
     assert secret
     assert secret not in output
+
+
+def logged_in_with_the_key_of_the_settings(settings: Path) -> bool:
+    """Whether the private key that org.env names signs an assertion that the org accepts."""
+    given = {name: str(value) for name, value in dotenv_values(settings).items()}
+    claims = {
+        "iss": given["SALESFORCE_CLIENT_ID"],
+        "sub": given["SALESFORCE_USERNAME"],
+        "aud": "https://login.salesforce.com",
+        "exp": int(time.time()) + 180,
+    }
+    assertion = jwt.encode(claims, Path(given["SALESFORCE_JWT_KEY_FILE"]).read_text(), algorithm="RS256")
+    form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": assertion}
+    url = f"{given['SALESFORCE_INSTANCE_URL']}/services/oauth2/token"
+    return requests.post(url, data=form, verify=given["SFCDC_CA_FILE"], timeout=SECONDS).status_code == 200
 
 
 def versions_of(settings: Path) -> int | None:
@@ -53,14 +70,14 @@ def versions_of(settings: Path) -> int | None:
 
 
 def by_a_shell(settings: Path) -> dict[str, str]:
-    """The SFCDC_* variables after a shell has read the file."""
+    """The variables of the file after a shell has read the file."""
     script = f"set -a; . {shlex.quote(str(settings))}; set +a; env -0"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "SALESFORCE_"))}
     description = subprocess.run(
         ["sh", "-c", script], capture_output=True, check=True, env=environment, timeout=SECONDS
     ).stdout
     pairs = [entry.decode().partition("=") for entry in description.split(b"\0") if entry]
-    return {name: value for name, _, value in pairs if name.startswith("SFCDC_")}
+    return {name: value for name, _, value in pairs if name.startswith(("SFCDC_", "SALESFORCE_"))}
 
 
 def test_a_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
@@ -70,3 +87,11 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     (line,) = result.stderr.strip().splitlines()
     assert line.startswith("sfcdc: ")
     assert "--dir" in line
+
+
+def test_a_file_that_is_no_public_key_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("no key")
+    result = console_script("emulator", "--dir", str(tmp_path / "org"), "--public-key", str(tmp_path / "key.pem"))
+    assert result.returncode == 1
+    (line,) = result.stderr.strip().splitlines()
+    assert "holds no public key" in line

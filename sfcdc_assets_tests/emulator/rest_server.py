@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.app import build_app
-from sfcdc_assets.emulator.rest_server import PromptServer
+from sfcdc_assets.emulator.rest_server import KEEPING_HEADER_NAMES, PromptServer
 from sfcdc_assets.emulator.sessions import Sessions
 
 _PATIENCE = 20
@@ -26,7 +26,12 @@ _PATIENCE = 20
 def serving(app: Starlette, certificate: trustme.LeafCert | None = None, folder: Path | None = None) -> Iterator[str]:
     """Serve an application; yields its base URL on localhost."""
     config = uvicorn.Config(
-        app, log_level="warning", lifespan="off", timeout_keep_alive=75, timeout_graceful_shutdown=1
+        app,
+        **KEEPING_HEADER_NAMES,
+        log_level="warning",
+        lifespan="off",
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
     )
     if certificate is not None and folder is not None:
         certificate.private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")

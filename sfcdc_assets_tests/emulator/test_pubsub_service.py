@@ -312,6 +312,17 @@ def test_a_client_that_closes_its_side_ends_the_call(emulated: Emulated) -> None
     assert stream.responses.code() == grpc.StatusCode.OK
 
 
+def test_a_client_that_closes_its_side_at_once_gets_the_events_that_are_there(emulated: Emulated) -> None:
+    emulated.create(7)
+    stream = emulated.subscribe(5)
+    stream.half_close()
+    assert sum(len(response.events) for response in stream.responses) == 5
+    assert stream.responses.code() == grpc.StatusCode.OK
+    stream = emulated.subscribe(100)
+    stream.half_close()
+    assert sum(len(response.events) for response in stream.responses) == 7
+
+
 def test_a_cancelled_stream_is_given_up_by_the_server(emulated: Emulated) -> None:
     stream = emulated.subscribe(5, preset=LATEST)
     wait_for(lambda: emulated.service.subscribed_streams == 1)
@@ -356,6 +367,14 @@ def test_custom_without_an_id_is_refused(emulated: Emulated) -> None:
     refused(error, grpc.StatusCode.INVALID_ARGUMENT, "subscription.fetch.replayid.validation.failed")
 
 
+@pytest.mark.parametrize("preset", [3, 7, -1])
+def test_a_preset_the_protocol_does_not_know_is_refused(emulated: Emulated, preset: int) -> None:
+    emulated.create(1)
+    replay = emulated.subscribe(1).events(1)[0].replay_id
+    error = emulated.subscribe(1, preset=preset, replay=replay).error()
+    refused(error, grpc.StatusCode.INVALID_ARGUMENT, "subscription.fetch.replayid.validation.failed")
+
+
 def test_a_bad_and_an_expired_id_are_refused_alike(emulated: Emulated) -> None:
     emulated.create(2)
     old = emulated.subscribe(1).events(1)[0].replay_id
@@ -397,6 +416,7 @@ def test_the_organization_id_is_accepted_in_its_three_forms(emulated: Emulated, 
         ("instanceurl", "https://localhost:1/services", "service.auth.headers.invalid"),
         ("tenantid", None, "service.auth.headers.invalid"),
         ("tenantid", "not an id", "service.auth.headers.invalid"),
+        ("instanceurl", "https://another.my.salesforce.com", "service.auth.error"),
     ],
 )
 def test_wrong_credentials_are_refused_on_every_call(
@@ -446,12 +466,6 @@ def test_change_event_topics_cannot_be_published_to(emulated: Emulated) -> None:
     with pytest.raises(grpc.RpcError) as raised:
         next(emulated.stub.PublishStream(iter([request]), metadata=emulated.metadata, timeout=DEADLINE))
     assert raised.value.code() == grpc.StatusCode.PERMISSION_DENIED
-
-
-def test_managed_subscriptions_are_reported_as_missing(emulated: Emulated) -> None:
-    with pytest.raises(grpc.RpcError) as raised:
-        next(emulated.stub.ManagedSubscribe(iter([]), metadata=emulated.metadata, timeout=DEADLINE))
-    assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 # -- faults

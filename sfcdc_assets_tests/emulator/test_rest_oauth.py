@@ -71,7 +71,7 @@ def test_every_flow_gives_a_token_that_opens_the_org(client: RestClient) -> None
 @pytest.mark.parametrize(
     ("form", "error", "description"),
     [
-        ({"grant_type": "refresh_token"}, "unsupported_grant_type", "grant type not supported"),
+        ({"grant_type": "device"}, "unsupported_grant_type", "grant type not supported"),
         ({"grant_type": "client_credentials"}, "invalid_client_id", "client identifier invalid"),
         (
             {"grant_type": "client_credentials", "client_id": CREDENTIALS.client_id, "client_secret": "wrong"},

@@ -121,8 +121,9 @@ def test_secrets_are_in_files_only_the_owner_reads(org: EmulatedOrg, tmp_path: P
 @pytest.mark.parametrize("folder", ["org", "a folder", "an org's folder"])
 def test_a_shell_and_dotenv_read_the_settings_alike(org: EmulatedOrg, tmp_path: Path, folder: str) -> None:
     with EmulatorServer(org, directory=tmp_path / folder) as server:
-        assert settings_in(server.settings_file) == server.client_environment()
-        assert dotenv_values(server.settings_file) == server.client_environment()
+        settings = server.client_environment() | server.other_clients_environment()
+        assert settings_in(server.settings_file) == settings
+        assert dotenv_values(server.settings_file) == settings
 
 
 def test_whoever_finds_the_settings_finds_the_org_listening(

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 KEY_ID = "AKIAOFTHETEST"
 SECRET = "a secret that is shown nowhere"
@@ -40,6 +40,7 @@ class ObjectStore:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    is_conditional = "--unconditional" not in sys.argv
 
     def __init__(self, *arguments: Any) -> None:
         self.objects: dict[str, bytes] = {}
@@ -80,7 +81,7 @@ class _Request(BaseHTTPRequestHandler):
         body, query, objects = self._body(), self._query, self.server.objects
         key = f"{self._key}?{query['partNumber'].zfill(5)}" if "partNumber" in query else self._key
         with self.server.lock:
-            if self.headers.get("If-None-Match") == "*" and key in objects:
+            if self.server.is_conditional and self.headers.get("If-None-Match") == "*" and key in objects:
                 self._answer(412)
                 return
             if "x-amz-copy-source" in self.headers:
@@ -89,9 +90,14 @@ class _Request(BaseHTTPRequestHandler):
         self._answer(200)
 
     def do_POST(self) -> None:
-        self._body()
-        objects = self.server.objects
-        if "uploads" in self._query:
+        body, objects = self._body(), self.server.objects
+        if "delete" in self._query:
+            keys = re.findall(r"<Key>([^<]*)</Key>", body.decode())
+            for key in keys:
+                objects.pop(unescape(key), None)
+            deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+            self._answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+        elif "uploads" in self._query:
             xml = "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
             self._answer(200, xml.encode())
         else:
@@ -159,10 +165,11 @@ class _Request(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def object_store() -> Iterator[ObjectStore]:
+def object_store(*options: str) -> Iterator[ObjectStore]:
     """One that is empty, on a free port. It has a process of its own: deltalake's file systems wait for an answer
-    without letting another thread of Python give it."""
-    command = [sys.executable, "-m", "sfcdc_assets_tests.lake.object_store"]
+    without letting another thread of Python give it. With `--unconditional` it replaces objects whatever it is asked,
+    as some stores do."""
+    command = [sys.executable, "-m", "sfcdc_assets_tests.lake.object_store", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         try:

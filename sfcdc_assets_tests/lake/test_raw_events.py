@@ -63,6 +63,7 @@ def test_events_position_and_replay_id_are_one_commit(warehouse):
         f"{CHANNEL}#begun_at": 5,
         f"{CHANNEL}#known_at": 7,
         f"{CHANNEL}#open_from": 0,
+        f"{CHANNEL}#transport": 0,
         f"{CHANNEL}#replay_id": 2,
         f"{CHANNEL}#replay_id/1": 2,
         f"{CHANNEL}#transaction_key": 1,

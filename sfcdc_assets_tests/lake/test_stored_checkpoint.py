@@ -8,14 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, QUARANTINE, RAW_EVENTS, StreamCheckpoint, land
+from sfcdc_assets.change_events.raw_event_rows import (
+    COMETD,
+    EARLIEST,
+    LATEST,
+    PUBSUB,
+    QUARANTINE,
+    RAW_EVENTS,
+    StreamCheckpoint,
+    land,
+)
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.stored_checkpoint import FORMAT
+from sfcdc_assets.lake.stored_checkpoint import FORMAT, StoredCheckpoint
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.landing.read_again import not_landed_before
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
+from sfcdc_assets_tests.change_events.json_form import as_json
+from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
 from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs
 
@@ -144,3 +156,35 @@ def test_where_rows_cannot_be_read_their_events_come_again_and_the_stream_goes_o
         file.write_bytes(b"PAR1")
     found = RawEvents.open(warehouse).checkpoint(CHANNEL)
     assert found == replace(checkpoint, resume=ResumePoint(b"\x01", 7), open_from=0)
+
+
+def test_whose_replay_id_it_is_is_kept_and_that_of_an_older_warehouse_is_pubsubs(warehouse: Warehouse) -> None:
+    numbers = StoredCheckpoint.after(StreamCheckpoint(CHANNEL, 2, 2, ResumePoint(b"\x07")), 9).versions(CHANNEL)
+    older = {name: number for name, number in numbers.items() if name != f"{CHANNEL}#transport"}
+    RawEvents.open(warehouse).table.append(RAW_EVENTS.empty_table(), older, {})
+    assert RawEvents.open(warehouse).checkpoint(CHANNEL).transport == PUBSUB
+    for transport in (COMETD, PUBSUB):
+        checkpoint = StreamCheckpoint(CHANNEL, 2, 2, ResumePoint(b"55", 1), "t", EARLIEST, 5, transport=transport)
+        RawEvents.open(warehouse).commit(RAW_EVENTS.empty_table(), checkpoint)
+        assert RawEvents.open(warehouse).checkpoint(CHANNEL) == checkpoint
+
+
+def test_what_a_break_brings_again_is_known_by_its_header_whatever_its_form(warehouse: Warehouse) -> None:
+    """In Avro and in JSON, with other ids and another replay id; an event beside it is new."""
+    heads = [header(sequenceNumber=number) for number in (1, 2)]
+    avro = [DeliveredEvent(f"uuid {n}", "s", payload(event_schema(), head), b"\x01", 5) for n, head in enumerate(heads)]
+    in_json = [
+        DeliveredEvent(f"other {n}", "s", as_json(payload(event_schema(), head), event_schema()), b"77", 6)
+        for n, head in enumerate(heads)
+    ]
+    before = StreamCheckpoint(CHANNEL, begun=EARLIEST)
+    landed = land(before, avro[:1], lambda _: None, resume=ResumePoint(b"\x01"), complete=True)
+    RawEvents.open(warehouse).commit(landed.rows, landed.checkpoint)
+    raw_events = RawEvents.open(warehouse)
+    assert not_landed_before(raw_events, landed.checkpoint, in_json) == in_json, "nothing was broken"
+    broken = raw_events.lose_checkpoint(raw_events.checkpoint(CHANNEL))
+    unreadable_one = unreadable(b"1", 1)
+    for again in (avro, in_json):
+        found = not_landed_before(RawEvents.open(warehouse), broken, [*again, unreadable_one])
+        assert list(found) == [again[1], unreadable_one]
+    assert not_landed_before(RawEvents.open(warehouse), broken, [unreadable_one]) == [unreadable_one]

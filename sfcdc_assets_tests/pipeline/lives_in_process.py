@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -29,8 +30,10 @@ from sfcdc_assets.state.apply import (
     Outcome,
     PackedBatches,
     apply_range,
+    apply_ranges,
     inputs_of,
     outcomes,
+    ranges_of,
     read_changes,
 )
 from sfcdc_assets.state.entity_batch import EntityBatch
@@ -66,12 +69,14 @@ def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
-    """Let batches be applied in this process. Rows reach the tasks in any order, as from a shuffle."""
+    """Let batches be applied in this process: small ones with a shuffle or without, and from a shuffle rows reach the
+    tasks in any order."""
 
     def apply_events(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
+        batches = [replace(batch, ranges=None) if dice.random() < 0.5 else batch for batch in batches]
         packed = PackedBatches.of(batches)
         changes = pa.Table.from_batches(read_changes(packed, iter([inputs_of(batches)])), CHANGES_OF_ENTITIES)
-        changes = changes.take(dice.sample(range(len(changes)), len(changes)))
+        changes = changes.take(pa.array(dice.sample(range(len(changes)), len(changes)), pa.int64()))
         ranges = changes.select(["entity", "key_range"]).group_by(["entity", "key_range"]).aggregate([]).to_pylist()
         results = [
             apply_range(
@@ -80,7 +85,8 @@ def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
             )
             for of in ranges
         ]
-        return outcomes(batches, pa.concat_tables([RESULTS.empty_table(), *results]))
+        whole = pa.Table.from_batches(apply_ranges(packed, iter([ranges_of(batches)])), RESULTS)
+        return outcomes(batches, pa.concat_tables([whole, *results]))
 
     def sample_ids(_: object, pages: Sequence[str], filesystem: fs.FileSystem) -> list[str]:
         return [record_id for page in pages for record_id in sample_of_page(page, filesystem)]

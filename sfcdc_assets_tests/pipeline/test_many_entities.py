@@ -72,6 +72,18 @@ def test_entities_share_a_job(entities: Entities, jobs: list[list[str]]) -> None
     assert jobs == [list(NAMES)], "where nothing is new there is no job"
 
 
+def test_what_is_too_much_for_each_task_to_read_is_shuffled_with_the_same_result(
+    spark: SparkSession, entities: Entities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply_changes, "is_small", lambda events, size, ranges: False)
+    assert errors(applied(entities, spark)) == {}
+    assert entities.differences() == []
+    monkeypatch.undo()
+    entities.land(1)
+    assert errors(applied(entities, spark)) == {}
+    assert entities.differences() == []
+
+
 def test_spark_has_as_many_jobs_for_many_entities_as_for_one(spark: SparkSession, tmp_path: Path) -> None:
     found = {}
     for count in (1, 8):

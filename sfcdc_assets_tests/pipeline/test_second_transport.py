@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +12,12 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.change_events.payload_form import BY_FIRST_BYTE
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline import org_connection as connected_org
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.patience import TICK
 from sfcdc_assets.streams.replay import ReplayPreset, ReplayStart
-from sfcdc_assets_tests.change_events.json_form import JSON
 from sfcdc_assets_tests.pipeline import lives
 from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_gives_the_same_rows
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
@@ -29,12 +26,16 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 from sfcdc_assets_tests.streams.json_transport import MOST, JsonTransport
 
 OF_THE_WIRE = ("payload", "replay_id", "received_at")
-HISTORIES = (1, 4, 11)
-
-
-@pytest.fixture(autouse=True)
-def with_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BY_FIRST_BYTE, b"{", JSON)
+HISTORIES = (1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (4, 11, 30, 31, 32, 33, 34)))
+MENDED = (
+    Fault.COMETD_UNKNOWN_CLIENT,
+    Fault.COMETD_LOST_COOKIE,
+    Fault.COMETD_UNAUTHORIZED,
+    Fault.COMETD_BUSY,
+    Fault.COMETD_RESET,
+    Fault.COMETD_CUT,
+)
+"""What a reader has nothing to say about."""
 
 
 @pytest.fixture
@@ -137,25 +138,21 @@ def test_an_event_that_names_no_schema_is_landed_and_no_schema_is_asked_for(org:
 
 
 @pytest.mark.parametrize("seed", HISTORIES)
-def test_a_simulated_org_history_over_json_gives_the_tables_that_the_org_says(
+def test_a_simulated_org_history_over_cometd_gives_the_tables_that_the_org_says(
     seed: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Snapshots, gaps, large texts, broken payloads, schema changes and read-backs included."""
-    transports: list[JsonTransport] = []
-    served: list[tuple[EmulatedOrg, EmulatorServer]] = []
+    """Snapshots, gaps, large texts, broken payloads, schema changes and read-backs included, and a session that breaks
+    in each round."""
+    monkeypatch.setenv("SFCDC_TRANSPORT", "cometd")
+    dice, step, answers = Random(f"faults:{seed}"), lives.Life.step, Counter[str]()
 
-    class Server(EmulatorServer):
-        def __init__(self, org: EmulatedOrg, **options: Any) -> None:
-            super().__init__(org, **options)
-            served.append((org, self))
+    def step_and_break(history: lives.Life, steps: int) -> None:
+        fault = dice.choice(MENDED)
+        answers[fault] += 1
+        history.server.faults.arm(fault)
+        step(history, steps)
 
-    def new_transport(*_: object) -> JsonTransport:
-        org, server = served[-1]
-        transports.append(JsonTransport(org, server.bus, breaks=(2, 3, 5, 8, 13)))
-        return transports[-1]
-
-    monkeypatch.setattr(lives, "EmulatorServer", Server)
-    monkeypatch.setattr(connected_org, "new_transport", new_transport)
+    monkeypatch.setattr(lives.Life, "step", step_and_break)
     with_roots_read_once(monkeypatch)
     without_spark(monkeypatch, Random(seed))
     memory = Path("/dev/shm")
@@ -167,6 +164,6 @@ def test_a_simulated_org_history_over_json_gives_the_tables_that_the_org_says(
             assert_rebuilding_gives_the_same_rows(history)
             first = {row["payload"][:1] for row in landed(str(folder)) if row["payload"] is not None}
             assert first == {b"{"}
-        assert sum(transport.delivered for transport in transports) > 20
+            assert answers.total() - sum(history.server.faults.armed(fault) for fault in MENDED) > 2
     finally:
         shutil.rmtree(folder, ignore_errors=True)

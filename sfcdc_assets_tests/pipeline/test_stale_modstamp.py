@@ -70,3 +70,19 @@ def test_a_new_record_of_whose_event_the_kind_is_unknown_is_not_taken_to_be_dele
     life.clock.advance(LONGEST_LAG_MS)
     life.catch_up()
     life.assert_equal()
+
+
+def test_a_deleted_record_that_rest_never_showed_is_not_taken_to_be_gone_for_good_while_rest_lags(
+    life: QuietLife,
+) -> None:
+    life.settings(modstamp_delay=0, rest_delay=60_000)
+    life.server.faults.arm(Fault.INTERNAL_ERROR)
+    with life.org.transaction() as work:
+        record_id = work.create(ENTITY, {"Name": "in the recycle bin"})
+    with life.org.transaction() as work:
+        work.delete(ENTITY, record_id)
+    life.catch_up()
+    life.clock.advance(LONGEST_LAG_MS)
+    life.catch_up()
+    life.assert_equal()
+    assert life.rows()[record_id]["_deleted_reason"] == "deleted"

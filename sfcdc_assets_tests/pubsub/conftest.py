@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.pubsub.backoff import Backoff
 from sfcdc_assets.pubsub.channel import PubSubConnection
 from sfcdc_assets.pubsub.credentials import Credentials
+from sfcdc_assets.streams.backoff import Backoff
 from sfcdc_assets_tests.pubsub.scripted_service import ScriptedServer, ScriptedService, Step
 
 TENANT = "00Dxx0000001gEREAY"

@@ -9,7 +9,6 @@ import grpc
 import pytest
 
 from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.pubsub.backoff import Backoff
 from sfcdc_assets.pubsub.channel import PubSubConnection, TopicInfo
 from sfcdc_assets.pubsub.credentials import Credentials, CredentialsMalformed
 from sfcdc_assets.pubsub.errors import (
@@ -19,6 +18,7 @@ from sfcdc_assets.pubsub.errors import (
     SchemaNotFound,
     TopicNotFound,
 )
+from sfcdc_assets.streams.backoff import Backoff
 from sfcdc_assets_tests.pubsub.conftest import TENANT, Client
 from sfcdc_assets_tests.pubsub.scripted_service import Abort
 

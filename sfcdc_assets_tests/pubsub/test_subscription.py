@@ -12,7 +12,6 @@ import grpc
 import pytest
 
 from sfcdc_assets.clock import using
-from sfcdc_assets.pubsub.backoff import Backoff
 from sfcdc_assets.pubsub.errors import (
     AuthenticationRefused,
     DeliveryLimitReached,
@@ -24,6 +23,7 @@ from sfcdc_assets.pubsub.errors import (
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.subscription import PubSubSubscription
 from sfcdc_assets.pubsub.transport import PubSubTransport
+from sfcdc_assets.streams.backoff import Backoff
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint

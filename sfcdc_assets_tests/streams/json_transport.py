@@ -39,6 +39,7 @@ class JsonTransport:
     responses after which a call breaks, over all subscriptions."""
 
     def __init__(self, org: EmulatedOrg, bus: EventBus, breaks: Sequence[int] = ()) -> None:
+        self.name = "cometd"
         self.org = org
         self.bus = bus
         self.breaks = set(breaks)

@@ -71,3 +71,21 @@ def after(stream: list[DeliveredEvent], start: ReplayStart) -> list[DeliveredEve
 def test_an_empty_replay_id_is_no_resume_point() -> None:
     with pytest.raises(ValueError, match="EARLIEST"):
         ReplayStart.after(b"")
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), max_size=8), max_size=6),
+    st.sampled_from([ReplayStart.EARLIEST, ReplayStart.LATEST]),
+    st.sets(st.integers(0, 5)),
+)
+def test_a_response_as_a_whole_leaves_what_its_events_leave_one_by_one(responses, begun, interrupted_before):
+    whole, one_by_one = StreamProgress(begun), StreamProgress(begun)
+    for number, response in enumerate(responses):
+        if number in interrupted_before:
+            assert whole.resume() == one_by_one.resume()
+        events = [
+            DeliveredEvent(f"event-{place}", "schema", b"payload", b"%d" % replay_id, 1_000 * number + place)
+            for replay_id, place in response
+        ]
+        assert list(whole.admit_all(events)) == [event for event in events if one_by_one.admit(event)]
+        assert whole.point == one_by_one.point

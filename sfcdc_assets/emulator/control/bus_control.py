@@ -42,6 +42,7 @@ def bus_routes(org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions
         bus.move(new_organization_id=is_refresh)
         if is_refresh:
             sessions.expire_all()
+            bus.wake()
             if service.open_streams:
                 service.faults.arm(Fault.STREAM_AUTH_ERROR, service.open_streams)
         return {

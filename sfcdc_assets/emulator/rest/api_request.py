@@ -28,6 +28,8 @@ class ApiRequest:
     """Scheme, host and port the client called."""
     document: Any = field(default=None, compare=False)
     """The body already parsed, where the request comes out of a composite one."""
+    api: str = "rest"
+    """By which API the changes come: `bulkapi` for jobs."""
 
     @property
     def version(self) -> str:
@@ -43,7 +45,7 @@ class ApiRequest:
     def change_origin(self) -> str:
         """What change events say of where a change came from (docs/salesforce-streams.md, "Change origin")."""
         client = _CLIENT.search(self.headers.get("sforce-call-options", ""))
-        return f"com/salesforce/api/rest/{self.version};client={client.group(1) if client else ''}"
+        return f"com/salesforce/api/{self.api}/{self.version};client={client.group(1) if client else ''}"
 
     def json_object(self) -> dict[str, Any]:
         """The body as a JSON object. Raises ApiError: UNSUPPORTED_MEDIA_TYPE, JSON_PARSER_ERROR."""
@@ -58,4 +60,13 @@ class ApiRequest:
                 raise ApiError("JSON_PARSER_ERROR", f"The HTTP entity body is not JSON: {error}") from None
         if not isinstance(document, dict):
             raise ApiError("JSON_PARSER_ERROR", "The HTTP entity body must be a JSON object")
+        return document
+
+    def echoed_json_object(self) -> dict[str, Any]:
+        """The same of a body that the answer repeats parts of: it must be writable, without half characters."""
+        document = self.json_object()
+        try:
+            json.dumps(document, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ApiError("JSON_PARSER_ERROR", "The HTTP entity body holds half of a surrogate pair") from None
         return document

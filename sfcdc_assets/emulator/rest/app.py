@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,13 +13,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from sfcdc_assets.emulator.cometd.routes import cometd_routes
+from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.rest.async_bulk import async_bulk_routes
+from sfcdc_assets.emulator.rest.bulk_ingest import add_bulk_ingest
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
 from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
+from sfcdc_assets.emulator.rest.composite_tree import add_composite_tree
 from sfcdc_assets.emulator.rest.control import control_routes
 from sfcdc_assets.emulator.rest.describe import add_describe
+from sfcdc_assets.emulator.rest.event_schemas import EventSchemas, add_event_schemas
+from sfcdc_assets.emulator.rest.header_names import HeaderNamesMiddleware
+from sfcdc_assets.emulator.rest.identity import identity_routes
+from sfcdc_assets.emulator.rest.layouts import add_layouts
 from sfcdc_assets.emulator.rest.limits import Limits, add_limits
 from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
@@ -26,8 +36,10 @@ from sfcdc_assets.emulator.rest.replication import add_replication
 from sfcdc_assets.emulator.rest.request_size import RequestSizeMiddleware
 from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, error_response
 from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
+from sfcdc_assets.emulator.rest.search import add_search
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
+from sfcdc_assets.emulator.rest.streaming_objects import STREAMING_OBJECTS, add_streaming_objects, streaming_rows
 from sfcdc_assets.emulator.rest.tooling import add_tooling
 from sfcdc_assets.emulator.rest.versions import version_routes
 from sfcdc_assets.emulator.sessions import Sessions
@@ -41,34 +53,64 @@ def build_app(
     faults: RestFaults | None = None,
     measured_limits: Callable[[], Limits] | None = None,
     control: Sequence[BaseRoute] = (),
+    schemas: EventSchemas | None = None,
+    event_usage: Callable[[], Mapping[str, int]] | None = None,
+    cometd: CometdService | None = None,
 ) -> Starlette:
     """The application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
-    of other parts into `limits`. `control`: more routes below `/emulator`.
+    of other parts into `limits`. `control`: more routes below `/emulator`. `schemas`: what `eventSchema` answers with.
+    `event_usage`: what PlatformEventUsageMetric has. `cometd`: the Streaming API, with its objects.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
+    context.event_usage = event_usage or context.event_usage
     oauth = oauth_routes(context)
     versions = version_routes(context)
+    add_layouts(context)
+    if schemas is not None:
+        add_event_schemas(context, schemas)
     add_describe(context)
     add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
+    if cometd is not None:
+        add_streaming_objects(context, cometd)
     add_sobjects(context)
-    add_query(context)
+    if cometd is None:
+        add_query(context)
+    else:
+        add_query(context, STREAMING_OBJECTS, partial(streaming_rows, context, cometd))
+    add_search(context)
     add_composite_sobjects(context)
+    add_composite_tree(context)
     add_composite(context)
     add_bulk_query(context)
+    add_bulk_ingest(context)
     add_limits(context, measured_limits)
     add_tooling(context)
-    return Starlette(
-        routes=[*oauth, *versions, *context.routes, *soap_routes(context), *control, *control_routes(context)],
+    app = Starlette(
+        routes=[
+            *oauth,
+            *identity_routes(context),
+            *versions,
+            *context.routes,
+            *soap_routes(context),
+            *async_bulk_routes(context),
+            *(cometd_routes(cometd) if cometd else ()),
+            *control,
+            *control_routes(context),
+        ],
         middleware=[
+            Middleware(HeaderNamesMiddleware),
             Middleware(RequestSizeMiddleware, org=org),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
         ],
         exception_handlers={HTTPException: _not_served, 500: _unknown_exception},
     )
+    # Salesforce redirects nobody because of a slash, and a client that is redirected sends its body no second time.
+    app.router.redirect_slashes = False
+    return app
 
 
 def _not_served(request: Request, error: Exception) -> Response:

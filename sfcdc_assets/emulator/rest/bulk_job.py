@@ -16,7 +16,7 @@ from itertools import accumulate
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.rest.csv_form import LINE_ENDINGS, cells, quoted_cell
+from sfcdc_assets.emulator.rest.csv_form import LINE_ENDINGS, cells, csv_line, quoted_cell
 from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.spoiled_records import NO_VALUE, spoiled_fields
@@ -142,7 +142,7 @@ class BulkJobs:
         compiled = self._compiled(job)
         selected = compiled.selected
         ending = LINE_ENDINGS[job.line_ending]
-        block = [job.delimiter.join(quoted_cell(".".join(item.path)) for item in selected) + ending]
+        block = [csv_line([".".join(item.path) for item in selected], job.delimiter) + ending]
         first = 0
         for rows in self._org.rest_view.stream(compiled.sql, compiled.parameters, _BLOCK):
             values = list(zip(*rows, strict=True))
@@ -176,6 +176,8 @@ class BulkJobs:
         compiled = compile_for(self._context, job.query, include_deleted=job.operation == "queryAll")
         if compiled.counts:
             raise ApiError("API_ERROR", "Aggregate queries are not supported in Bulk Query")
+        if compiled.children:
+            raise ApiError("API_ERROR", "Nested queries are not supported in Bulk Query")
         if compiled.query.offset:
             raise ApiError("API_ERROR", "OFFSET is not supported in Bulk Query")
         if any(selected.components for selected in compiled.selected):

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.bulk_choice import choice
 from sfcdc_assets.emulator.rest.bulk_job import BulkJob, BulkJobs
 from sfcdc_assets.emulator.rest.csv_form import DELIMITERS, LINE_ENDINGS
 from sfcdc_assets.emulator.rest.query import compile_for
@@ -37,11 +38,11 @@ class _BulkQueryResource:
         """The new job; a query that cannot run is refused here."""
         document = request.json_object()
         operation, query = document.get("operation"), document.get("query")
-        if operation not in {"query", "queryAll"} or not isinstance(query, str):
+        if operation not in ("query", "queryAll") or not isinstance(query, str):
             raise ApiError("API_ERROR", "operation must be query or queryAll, and query a SOQL query")
-        delimiter = _choice(document, "columnDelimiter", DELIMITERS, "COMMA")
-        ending = _choice(document, "lineEnding", LINE_ENDINGS, "LF")
-        _choice(document, "contentType", {"CSV": ""}, "CSV")
+        delimiter = choice(document, "columnDelimiter", DELIMITERS, "COMMA")
+        ending = choice(document, "lineEnding", LINE_ENDINGS, "LF")
+        choice(document, "contentType", {"CSV": ""}, "CSV")
         org, now = self._context.org, self._context.org.clock()
         if self._context.usage.used("bulk_query") >= org.settings.daily_bulk_query_jobs:
             raise ApiError("REQUEST_LIMIT_EXCEEDED", "Max query jobs per 24 hours exceeded.", status=403)
@@ -102,13 +103,6 @@ class _BulkQueryResource:
     def _page(self, job: BulkJob, done: int, count: int) -> Iterator[bytes]:
         for first, lines in ((0, 1), (done + 1, count)):
             yield from self._jobs.lines(job, first, lines)
-
-
-def _choice(document: dict[str, Any], key: str, allowed: dict[str, str], default: str) -> str:
-    value = document.get(key) or default
-    if value not in allowed:
-        raise ApiError("API_ERROR", f"{key} must be one of {', '.join(allowed)}")
-    return str(value)
 
 
 def _page_size(request: ApiRequest) -> int:

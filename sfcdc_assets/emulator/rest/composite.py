@@ -1,5 +1,5 @@
-"""Several requests in one: `composite` (ordered, later ones may use earlier results) and `composite/batch`
-(independent)."""
+"""Several requests in one: `composite` (ordered, later ones may use earlier results), `composite/graph` (several such,
+each all or nothing) and `composite/batch` (independent)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 _MAX_SUBREQUESTS = 25
+_MAX_GRAPHS = 75
+_MAX_NODES = 500
 _REFERENCE = re.compile(r"@\{([A-Za-z0-9_]+)((?:\.[A-Za-z0-9_]+|\[\d+\])*)\}")
 _STEP = re.compile(r"\.([A-Za-z0-9_]+)|\[(\d+)\]")
 
@@ -29,6 +31,7 @@ def add_composite(context: RestContext) -> None:
     resource = _CompositeResource(context)
     context.add("/composite", {"POST": resource.composite})
     context.add("/composite/batch", {"POST": resource.batch})
+    context.add("/composite/graph", {"POST": resource.graphs})
 
 
 class _CompositeResource:
@@ -37,12 +40,34 @@ class _CompositeResource:
 
     def composite(self, request: ApiRequest) -> Response:
         """Subrequests in order; `allOrNone` makes all their changes one transaction that any failure undoes."""
-        document = request.json_object()
+        document = request.echoed_json_object()
         subrequests = _subrequests(document, "compositeRequest")
+        if document.get("allOrNone", False):
+            return JSONResponse({"compositeResponse": self._all_or_none(request, subrequests)})
         results: list[dict[str, Any]] = []
-        if not document.get("allOrNone", False):
-            self._run_all(request, subrequests, results)
-            return JSONResponse({"compositeResponse": results})
+        self._run_all(request, subrequests, results)
+        return JSONResponse({"compositeResponse": results})
+
+    def graphs(self, request: ApiRequest) -> Response:
+        """Each graph is one transaction; one that fails leaves the others as they are."""
+        items = request.echoed_json_object().get("graphs")
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise ApiError("JSON_PARSER_ERROR", "graphs must be a list of objects")
+        if len(items) > _MAX_GRAPHS:
+            raise ApiError("INVALID_INPUT", f"Provided {len(items)} graphs; the most is {_MAX_GRAPHS}")
+        graphs = [(str(item.get("graphId", "")), _subrequests(item, "compositeRequest", _MAX_NODES)) for item in items]
+        if sum(len(subrequests) for _, subrequests in graphs) > _MAX_NODES:
+            raise ApiError("INVALID_INPUT", f"The graphs have more than {_MAX_NODES} nodes")
+        answers = []
+        for graph_id, subrequests in graphs:
+            results = self._all_or_none(request, subrequests)
+            good = not any(_failed(result) for result in results)
+            response = {"compositeResponse": results}
+            answers.append({"graphId": graph_id, "graphResponse": response, "isSuccessful": good})
+        return JSONResponse({"graphs": answers})
+
+    def _all_or_none(self, request: ApiRequest, subrequests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = []
         try:
             with self._context.whole_transaction(request):
                 self._run_all(request, subrequests, results)
@@ -50,11 +75,11 @@ class _CompositeResource:
                     raise _AllOrNoneFailedError
         except _AllOrNoneFailedError:
             results = [result if result["httpStatusCode"] >= 400 else _halted(result) for result in results]
-        return JSONResponse({"compositeResponse": results})
+        return results
 
     def batch(self, request: ApiRequest) -> Response:
         """Subrequests one by one, each for itself; `haltOnError` skips those after a failure."""
-        document = request.json_object()
+        document = request.echoed_json_object()
         results: list[dict[str, Any]] = []
         failed = False
         for item in _subrequests(document, "batchRequests"):
@@ -95,12 +120,12 @@ class _CompositeResource:
         return response.status_code, json.loads(content) if content else None
 
 
-def _subrequests(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
+def _subrequests(document: dict[str, Any], key: str, most: int = _MAX_SUBREQUESTS) -> list[dict[str, Any]]:
     items = document.get(key)
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise ApiError("JSON_PARSER_ERROR", f"{key} must be a list of objects")
-    if len(items) > _MAX_SUBREQUESTS:
-        raise ApiError("INVALID_INPUT", f"Provided {len(items)} subrequests; the most is {_MAX_SUBREQUESTS}")
+    if len(items) > most:
+        raise ApiError("INVALID_INPUT", f"Provided {len(items)} subrequests; the most is {most}")
     if any(
         "/composite" in str(item.get("url")) and "/composite/sobjects" not in str(item.get("url")) for item in items
     ):

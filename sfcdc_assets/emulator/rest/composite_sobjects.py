@@ -1,31 +1,24 @@
-"""Many records at once: `composite/sobjects` changes up to 200 in one transaction, `composite/sobjects/X` reads up
-to 2,000."""
+"""Many records at once: `composite/sobjects` changes up to 200 in one transaction, `composite/sobjects/X/Y` upserts as
+many by an external id, `composite/sobjects/X` reads up to 2,000."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.errors import ApiError, RecordError
+from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.record_fields import chosen_fields, read_records
+from sfcdc_assets.emulator.rest.record_operations import RecordOperations
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.rest.sobjects import record_values
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 _MAX_CHANGES = 200
 _MAX_READS = 2000  # beyond OrgSettings.most_ids_in_retrieve it is a 414 before
 _MAX_URL = 16_384
-
-Change = Callable[[UnitOfWork], str]
-"""Makes one record's change and returns its id; raises ApiError."""
-
-
-class _AllOrNoneFailedError(Exception):
-    """Leaves the transaction so that it is rolled back; the results tell why."""
 
 
 def add_composite_sobjects(context: RestContext) -> None:
@@ -33,30 +26,35 @@ def add_composite_sobjects(context: RestContext) -> None:
     resource = _CollectionResource(context)
     context.add("/composite/sobjects", {"POST": resource.create, "PATCH": resource.update, "DELETE": resource.delete})
     context.add("/composite/sobjects/{object}", {"GET": resource.read_by_url, "POST": resource.read_by_body})
+    context.add("/composite/sobjects/{object}/{field}", {"PATCH": resource.upsert})
 
 
 class _CollectionResource:
     def __init__(self, context: RestContext) -> None:
         self._context = context
+        self._operations = RecordOperations(context)
 
     def create(self, request: ApiRequest) -> Response:
         """A list of results in the order of `records`."""
-        document = request.json_object()
-        changes = [self._creation(record) for record in _records(document)]
-        return self._run(request, changes, all_or_none=bool(document.get("allOrNone", False)))
+        return self._run(request, "insert")
 
     def update(self, request: ApiRequest) -> Response:
         """A list of results in the order of `records`, each of which has an `id`."""
-        document = request.json_object()
-        changes = [self._update(record) for record in _records(document)]
-        return self._run(request, changes, all_or_none=bool(document.get("allOrNone", False)))
+        return self._run(request, "update")
+
+    def upsert(self, request: ApiRequest) -> Response:
+        """A list of results in the order of `records`, each of which says whether its record was created."""
+        definition = self._context.definition(request.path["object"])
+        field = self._operations.external_id_field(definition, request.path["field"])
+        return self._run(request, "upsert", field.name)
 
     def delete(self, request: ApiRequest) -> Response:
         """A list of results in the order of `?ids=`."""
         ids = [record_id for record_id in request.query.get("ids", "").split(",") if record_id]
         _check_number(len(ids), _MAX_CHANGES)
-        changes = [self._deletion(record_id) for record_id in ids]
-        return self._run(request, changes, all_or_none=request.query.get("allOrNone", "false").lower() == "true")
+        all_or_none = request.query.get("allOrNone", "false").lower() == "true"
+        changes = [self._operations.deletion(record_id) for record_id in ids]
+        return JSONResponse(self._operations.run(request, changes, all_or_none=all_or_none))
 
     def read_by_url(self, request: ApiRequest) -> Response:
         """Records of `?ids=` in that order, null where there is none; 414 for a list too long for a URL."""
@@ -84,75 +82,16 @@ class _CollectionResource:
         found = read_records(self._context, definition, ids, fields, request.data_path)
         return JSONResponse([found.get(to_18(record_id)) for record_id in ids])
 
-    def _creation(self, record: dict[str, Any]) -> Change:
-        return lambda unit_of_work: unit_of_work.create(self._entity(record), record_values(record))
-
-    def _update(self, record: dict[str, Any]) -> Change:
-        def change(unit_of_work: UnitOfWork) -> str:
-            record_id = next((str(value) for name, value in record.items() if name.lower() == "id"), None)
-            if record_id is None:
-                raise RecordError("MISSING_ARGUMENT", "Id not specified in an update call")
-            values = {name: value for name, value in record_values(record).items() if name.lower() != "id"}
-            unit_of_work.update(self._entity(record), record_id, values)
-            return to_18(record_id)
-
-        return change
-
-    def _deletion(self, record_id: str) -> Change:
-        def change(unit_of_work: UnitOfWork) -> str:
-            entity = next(
-                (d.name for d in self._context.org.definitions.values() if record_id.startswith(d.key_prefix)), None
+    def _run(self, request: ApiRequest, operation: str, external_id: str = "Id") -> Response:
+        document = request.json_object()
+        changes = [
+            self._operations.change(
+                operation, partial(self._operations.definition_of, record), record, external_id=external_id
             )
-            if entity is None:
-                raise RecordError("MALFORMED_ID", f"malformed id {record_id}")
-            unit_of_work.delete(self._context.definition(entity).name, record_id)
-            return to_18(record_id)
-
-        return change
-
-    def _entity(self, record: dict[str, Any]) -> str:
-        attributes = record.get("attributes")
-        name = attributes.get("type") if isinstance(attributes, dict) else None
-        if not isinstance(name, str):
-            raise RecordError("INVALID_INPUT", "attributes.type must name the object")
-        try:
-            return self._context.definition(name).name
-        except ApiError:
-            raise RecordError("INVALID_TYPE", f"sObject type '{name}' is not supported.") from None
-
-    def _run(self, request: ApiRequest, changes: Sequence[Change], *, all_or_none: bool) -> Response:
-        results: list[dict[str, Any]] = []
-        try:
-            with self._context.transaction(request) as unit_of_work:
-                for change in changes:
-                    try:
-                        results.append({"id": change(unit_of_work), "success": True, "errors": []})
-                    except ApiError as error:
-                        results.append(_failure(error))
-                if all_or_none and not all(result["success"] for result in results):
-                    raise _AllOrNoneFailedError
-        except _AllOrNoneFailedError:
-            rolled_back = RecordError(
-                "ALL_OR_NONE_OPERATION_ROLLED_BACK",
-                "Record rolled back because not all records were valid and the request was using AllOrNone header",
-            )
-            results = [_failure(rolled_back) if result["success"] else result for result in results]
-        return JSONResponse(results)
-
-
-def _failure(error: ApiError) -> dict[str, Any]:
-    # In a collection a record that is not there is a bad reference, not a missing resource.
-    not_found = error.error_code == "NOT_FOUND"
-    return {
-        "success": False,
-        "errors": [
-            {
-                "statusCode": "INVALID_CROSS_REFERENCE_KEY" if not_found else error.error_code,
-                "message": "invalid cross reference id" if not_found else error.message,
-                "fields": list(error.fields),
-            }
-        ],
-    }
+            for record in _records(document)
+        ]
+        all_or_none = bool(document.get("allOrNone", False))
+        return JSONResponse(self._operations.run(request, changes, all_or_none=all_or_none))
 
 
 def _records(document: dict[str, Any]) -> list[dict[str, Any]]:

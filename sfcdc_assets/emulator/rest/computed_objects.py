@@ -44,18 +44,31 @@ def query_computed(
         made: list[str] = []
         try:
             # Made again for each query: what they are computed from may change at any time.
-            for definition in definitions.values():
-                columns = [quoted(field.name) for field in columns_of(definition)]
-                database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(columns)})")
+            for definition in _asked_for(compiled.definition, definitions):
+                names = [field.name for field in columns_of(definition)]
+                names += ["IsDeleted"] if "IsDeleted" not in names else []  # every query looks at it
+                database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(map(quoted, names))})")
                 made.append(definition.name)
                 database.execute_many(
-                    f"INSERT INTO {quoted(definition.name)} VALUES ({', '.join('?' * len(columns))})",
-                    [tuple(row[field.name] for field in columns_of(definition)) for row in rows(definition)],
+                    f"INSERT INTO {quoted(definition.name)} VALUES ({', '.join('?' * len(names))})",
+                    [tuple(row[name] for name in names) for row in rows(definition)],
                 )
             return compiled, database.rows(compiled.sql, compiled.parameters)
         finally:
             for name in made:
                 database.execute(f"DROP TABLE {quoted(name)}")
+
+
+def _asked_for(first: ObjectDefinition, definitions: Mapping[str, ObjectDefinition]) -> list[ObjectDefinition]:
+    """The object of a query and those its fields may lead to: the others need no rows."""
+    found, waiting = {first.name: first}, [first]
+    while waiting:
+        for field in waiting.pop().fields:
+            for name in field.reference_to:
+                if name in definitions and name not in found:
+                    found[name] = definitions[name]
+                    waiting.append(definitions[name])
+    return list(found.values())
 
 
 def audit_fields(org: EmulatedOrg, record_id: str, created: int) -> dict[str, str | int]:

@@ -34,6 +34,11 @@ def quoted_cell(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
+def csv_line(values: Sequence[str], delimiter: str) -> str:
+    """One line of texts without its ending."""
+    return delimiter.join(map(quoted_cell, values))
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return '""'

@@ -10,8 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
+from sfcdc_assets.emulator.relationships import ChildRelationship, child_relationships
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.setup_objects import setup_definitions
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_sortable
 
 _SOAP_TYPES = {
@@ -26,19 +28,22 @@ def add_describe(context: RestContext) -> None:
     """`sobjects` (all objects) and `sobjects/X/describe`; both answer 304 to an If-Modified-Since that is not older."""
 
     def all_objects(request: ApiRequest) -> Response:
-        names = sorted(name for name in context.org.definitions if name not in context.org.hidden_objects)
+        known = {**setup_definitions(), **context.org.definitions}
+        names = sorted(name for name in known if name not in context.org.hidden_objects)
         body = {
             "encoding": "UTF-8",
             "maxBatchSize": 200,
-            "sobjects": [object_json(context.org.definitions[name], request.data_path) for name in names],
+            "sobjects": [object_json(known[name], request.data_path) for name in names],
         }
         return _unless_known(context, request, body)
 
     def one_object(request: ApiRequest) -> Response:
-        definition = context.definition(request.path["object"])
+        definition = _setup_definition(request.path["object"]) or context.definition(request.path["object"])
         body = object_json(definition, request.data_path) | {
             "fields": [field_json(field) for field in definition.fields],
-            "childRelationships": [],
+            "childRelationships": [
+                _child_json(each) for each in child_relationships(definition, context.org.definitions)
+            ],
             "recordTypeInfos": [
                 {
                     "active": True, "available": True, "defaultRecordTypeMapping": True, "developerName": "Master",
@@ -51,6 +56,23 @@ def add_describe(context: RestContext) -> None:
 
     context.add("/sobjects", {"GET": all_objects})
     context.add("/sobjects/{object}/describe", {"GET": one_object})
+
+
+def _setup_definition(name: str) -> ObjectDefinition | None:
+    return next((each for each in setup_definitions().values() if each.name.lower() == name.lower()), None)
+
+
+def _child_json(each: ChildRelationship) -> dict[str, Any]:
+    return {
+        "cascadeDelete": False,
+        "childSObject": each.child.name,
+        "deprecatedAndHidden": False,
+        "field": each.field.name,
+        "junctionIdListNames": [],
+        "junctionReferenceTo": [],
+        "relationshipName": each.name,
+        "restrictedDelete": False,
+    }
 
 
 def _record_types() -> list[dict[str, Any]]:
@@ -71,6 +93,7 @@ def _record_types() -> list[dict[str, Any]]:
 def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
     """The object-level part of a describe."""
     url = f"{data_path}/sobjects/{definition.name}"
+    is_written = definition.name not in setup_definitions()
     return {
         "name": definition.name,
         "label": definition.label,
@@ -79,17 +102,17 @@ def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
         "custom": definition.custom,
         "customSetting": False,
         "activateable": False,
-        "createable": True,
-        "updateable": True,
-        "deletable": definition.deletable,
-        "undeletable": definition.deletable,
+        "createable": is_written,
+        "updateable": is_written,
+        "deletable": is_written and definition.deletable,
+        "undeletable": is_written and definition.deletable,
         "mergeable": "MasterRecordId" in definition.fields_by_name,
         "queryable": True,
         "retrieveable": True,
-        "replicateable": True,
-        "searchable": True,
-        "layoutable": True,
-        "triggerable": True,
+        "replicateable": is_written,
+        "searchable": is_written,
+        "layoutable": is_written,
+        "triggerable": is_written,
         "deprecatedAndHidden": False,
         "feedEnabled": False,
         "hasSubtypes": False,

@@ -13,7 +13,6 @@ Limits = Mapping[str, tuple[int, int]]
 """Key -> most allowed, remaining (which may be negative)."""
 
 _UNUSED: Limits = {
-    "DailyBulkApiBatches": (15_000, 15_000),
     "DailyBulkV2QueryFileStorageMB": (976_562, 976_562),
     "DailyDeliveredPlatformEvents": (50_000, 50_000),
     "DailyDurableGenericStreamingApiEvents": (10_000, 10_000),
@@ -39,6 +38,10 @@ def add_limits(context: RestContext, measured: Callable[[], Limits] | None = Non
         values: dict[str, tuple[int, int]] = {
             **_UNUSED,
             "DailyApiRequests": (settings.daily_api_requests, settings.daily_api_requests - usage.used()),
+            "DailyBulkApiBatches": (
+                settings.daily_bulk_batches,
+                settings.daily_bulk_batches - usage.used("bulk_batch"),
+            ),
             "DailyBulkV2QueryJobs": (
                 settings.daily_bulk_query_jobs,
                 settings.daily_bulk_query_jobs - usage.used("bulk_query"),

@@ -1,5 +1,5 @@
-"""OAuth 2.0: tokens by client credentials, JWT bearer and password; revocation; userinfo (docs/salesforce-streams.md,
-"Logging in")."""
+"""OAuth 2.0: tokens by client credentials, JWT bearer, password, refresh token and web server flow; revocation
+(docs/salesforce-streams.md, "Logging in")."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import jwt
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import load_pem_x509_certificate
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import to_15
+from sfcdc_assets.emulator.rest.authorizations import Authorizations
 from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
 from sfcdc_assets.emulator.settings import Credentials
 from sfcdc_assets.errors import SfcdcError
@@ -38,18 +37,32 @@ class TokenError(SfcdcError):
 
 
 def oauth_routes(context: RestContext) -> list[Route]:
-    """The token, revoke and userinfo endpoints."""
+    """The authorize, token and revoke endpoints."""
     resource = _OAuth(context)
     return [
+        Route("/services/oauth2/authorize", resource.authorize, methods=["GET"]),
         Route("/services/oauth2/token", resource.token, methods=["POST"]),
         Route("/services/oauth2/revoke", resource.revoke, methods=["GET", "POST"]),
-        Route("/services/oauth2/userinfo", resource.userinfo, methods=["GET", "POST"]),
     ]
 
 
 class _OAuth:
     def __init__(self, context: RestContext) -> None:
         self._context = context
+        self._authorizations = Authorizations(context.org)
+
+    def authorize(self, request: Request) -> Response:
+        """Back to the client's `redirect_uri` with a code: the one user has approved the one app."""
+        query = request.query_params
+        redirect_uri = query.get("redirect_uri", "")
+        if not _same(query.get("client_id", ""), self._credentials.client_id) or "://" not in redirect_uri:
+            return _refused(TokenError("invalid_client_id", "client identifier invalid"))
+        if query.get("response_type") != "code":
+            return _refused(TokenError("unsupported_response_type", "response type not supported"))
+        answer = {"code": self._authorizations.new_code(redirect_uri, query.get("code_challenge"))}
+        if "state" in query:
+            answer["state"] = query["state"]
+        return RedirectResponse(f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{urlencode(answer)}", 302)
 
     async def token(self, request: Request) -> Response:
         """A token, or 400 with `error` and `error_description`."""
@@ -60,6 +73,7 @@ class _OAuth:
         intercepted = self._context.intercept(request) if self._context.intercept else None
         if intercepted is not None:
             return intercepted
+        more: dict[str, str] = {}
         try:
             match form.get("grant_type"):
                 case "client_credentials":
@@ -67,15 +81,25 @@ class _OAuth:
                 case "password":
                     self._check_client(*_client(request, form))
                     self._check_password(form)
+                case "refresh_token":
+                    self._check_client(*_client(request, form))
+                    if not self._authorizations.is_good(form.get("refresh_token", "")):
+                        raise TokenError("invalid_grant", "expired access/refresh token")
+                case "authorization_code":
+                    self._check_client(*_client(request, form))
+                    code, redirect_uri = form.get("code", ""), form.get("redirect_uri", "")
+                    if not self._authorizations.redeem(code, redirect_uri, form.get("code_verifier")):
+                        raise TokenError("invalid_grant", "invalid authorization code")
+                    more["refresh_token"] = self._authorizations.new_refresh_token()
                 case grant if grant == _JWT_BEARER:
                     self._check_assertion(form.get("assertion", ""), base_url(request))
                 case _:
                     raise TokenError("unsupported_grant_type", "grant type not supported")
         except TokenError as refused:
-            return JSONResponse({"error": refused.error, "error_description": refused.description}, status_code=400)
-        return self._issued(base_url(request))
+            return _refused(refused)
+        return self._issued(base_url(request), more)
 
-    def _issued(self, instance_url: str) -> Response:
+    def _issued(self, instance_url: str, more: Mapping[str, str]) -> Response:
         org = self._context.org
         user_id = org.users.integration
         identity = f"{instance_url}/id/{org.organization_id}/{user_id}"
@@ -86,11 +110,12 @@ class _OAuth:
             {
                 "access_token": self._context.sessions.issue(user_id),
                 "signature": signature,
-                "scope": "api",
+                "scope": "refresh_token api id" if more else "api id",
                 "instance_url": instance_url,
                 "id": identity,
                 "token_type": "Bearer",
                 "issued_at": issued_at,
+                **more,
             }
         )
 
@@ -140,38 +165,14 @@ class _OAuth:
     async def revoke(self, request: Request) -> Response:
         """200 when the token was one, 400 when not."""
         form = dict(parse_qsl((await request.body()).decode("utf-8", "replace"))) | dict(request.query_params)
-        if self._context.sessions.revoke(form.get("token", "")):
+        token = form.get("token", "")
+        if self._context.sessions.revoke(token) or self._authorizations.revoke(token):
             return Response()
         return JSONResponse({"error": "unsupported_token_type", "error_description": "invalid token"}, status_code=400)
 
-    def userinfo(self, request: Request) -> Response:
-        """Who the token belongs to and in which org."""
-        try:
-            user_id = self._context.authenticate(request)
-        except ApiError:
-            return Response("Bad_OAuth_Token", status_code=403, media_type="text/plain")
-        data_path = "/services/data/v{version}/"
-        org, url = self._context.org, base_url(request)
-        username = org.settings.credentials.username
-        return JSONResponse(
-            {
-                "sub": f"{url}/id/{org.organization_id}/{user_id}",
-                "user_id": user_id,
-                "organization_id": org.organization_id,
-                "preferred_username": username,
-                "nickname": username.split("@", maxsplit=1)[0],
-                "name": "Integration User",
-                "email": username,
-                "user_type": "STANDARD",
-                "active": True,
-                "urls": {
-                    "rest": url + data_path,
-                    "sobjects": f"{url}{data_path}sobjects/",
-                    "query": f"{url}{data_path}query/",
-                    "partner": url + "/services/Soap/u/{version}/" + to_15(org.organization_id),
-                },
-            }
-        )
+
+def _refused(error: TokenError) -> Response:
+    return JSONResponse({"error": error.error, "error_description": error.description}, status_code=400)
 
 
 def _client(request: Request, form: Mapping[str, str]) -> tuple[str, str]:

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.computed_objects import query_computed
-from sfcdc_assets.emulator.rest.organization import ORGANIZATION, organization_rows
-from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
+from sfcdc_assets.emulator.rest.child_records import add_children
+from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, query_computed
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.setup_objects import setup_definitions, setup_rows
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
 from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
 from sfcdc_assets.emulator.soql.parser import parse_query
 
 _DEFAULT_BATCH = 2000
-_COMPUTED = {ORGANIZATION.name: ORGANIZATION, **PERMISSION_OBJECTS}
-_COMPUTED_NAMES = frozenset(name.lower() for name in _COMPUTED)
 _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
 _BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
 
 
-def add_query(context: RestContext) -> None:
-    """`query`, `queryAll` and their `nextRecordsUrl`s."""
-    resource = _QueryResource(context)
+Rows = Callable[[ObjectDefinition], Sequence[ComputedRow]]
+
+
+def add_query(
+    context: RestContext, more: Mapping[str, ObjectDefinition] | None = None, rows: Rows | None = None
+) -> None:
+    """`query`, `queryAll` and their `nextRecordsUrl`s. `more`: computed objects beside those of Setup, with what
+    `rows` gives."""
+    resource = _QueryResource(context, more or {}, rows)
     for path, include_deleted in (("/query", False), ("/queryAll", True)):
         context.add(path, {"GET": resource.query_all if include_deleted else resource.query})
         context.add(path + "/{locator}", {"GET": resource.more})
@@ -47,14 +53,17 @@ def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> Co
         shared=org.view_all.condition,
     )
     context.check_readable(compiled.definition)
-    for parent in compiled.parents:
-        context.check_readable(parent.definition)
+    for other in (*(parent.definition for parent in compiled.parents), *compiled.others):
+        context.check_readable(other)
     return compiled
 
 
 class _QueryResource:
-    def __init__(self, context: RestContext) -> None:
+    def __init__(self, context: RestContext, more: Mapping[str, ObjectDefinition], rows: Rows | None) -> None:
         self._context = context
+        self._more, self._rows = more, rows
+        self._computed_objects = {**setup_definitions(), **more}
+        self._computed_names = frozenset(name.lower() for name in self._computed_objects)
         self._database = context.org.database
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS _query (number INTEGER PRIMARY KEY, locator TEXT UNIQUE, started_at INTEGER, "
@@ -92,7 +101,7 @@ class _QueryResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        if parse_query(text).entity.text.lower() in _COMPUTED_NAMES:
+        if parse_query(text).entity.text.lower() in self._computed_names:
             return self._computed(request, text)
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
@@ -107,8 +116,8 @@ class _QueryResource:
         compiled, rows = query_computed(
             org,
             text,
-            _COMPUTED,
-            lambda each: list(organization_rows(org)) if each is ORGANIZATION else permission_rows(org, each),
+            self._computed_objects,
+            self._computed_rows,
             org.hidden_objects,
         )
         self._context.check_readable(compiled.definition)
@@ -116,21 +125,30 @@ class _QueryResource:
             return JSONResponse({"totalSize": rows[0][0], "done": True, "records": []})
         return _page(request, len(rows), [record_json(compiled, row, request.data_path) for row in rows], "", None)
 
+    def _computed_rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
+        if self._rows is not None and definition.name in self._more:
+            return self._rows(definition)
+        return setup_rows(self._context.org, self._context.event_usage, definition)
+
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery) -> Response:
         size = _batch_size(request)
         blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
 
-        def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
-            record = record_json(compiled, row, request.data_path)
-            return record if compiled.counts else spoiled(self._context.org.settings, row[0], record)
+        def as_json(rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+            records = [record_json(compiled, row, request.data_path) for row in rows]
+            if compiled.counts:
+                return records
+            add_children(self._context.org, compiled, rows, records, request.data_path)
+            settings = self._context.org.settings
+            return [spoiled(settings, row[0], record) for row, record in zip(rows, records, strict=True)]
 
-        first = [as_json(row) for row in next(blocks, [])]
+        first = as_json(next(blocks, []))
         total = len(first)
         locator: str | None = None
         for block in blocks:
             if locator is None:
                 locator = self._new_locator()
-            records = [as_json(row) for row in block]
+            records = as_json(block)
             self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(records)))
             total += len(records)
         if locator is None:

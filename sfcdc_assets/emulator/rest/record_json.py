@@ -13,7 +13,11 @@ from sfcdc_assets.emulator.soql.compiler import CompiledQuery, SelectedField
 def record_json(compiled: CompiledQuery, row: Sequence[Any], data_path: str) -> dict[str, Any]:
     """One record with its attributes, parents nested, compounds as objects, nulls explicit."""
     if compiled.counts:
-        return {"attributes": {"type": "AggregateResult"}} | dict(zip(compiled.counts, row, strict=True))
+        values = [
+            value if field is None else rest_value(field, value)
+            for field, value in zip(compiled.count_fields, row, strict=True)
+        ]
+        return {"attributes": {"type": "AggregateResult"}} | dict(zip(compiled.counts, values, strict=True))
     record: dict[str, Any] = {"attributes": _attributes(compiled.definition.name, row[0], data_path)}
     places: dict[tuple[str, ...], dict[str, Any] | None] = {(): record}
     parents = {parent.path: parent for parent in compiled.parents}

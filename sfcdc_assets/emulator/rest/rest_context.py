@@ -35,6 +35,8 @@ class RestContext:
         self.sessions = sessions
         self.usage = ApiUsage(org)
         self.intercept = intercept
+        self.event_usage: Callable[[], Mapping[str, int]] = dict
+        """Events published and delivered in the last 24 hours, by the names of PlatformEventUsageMetric."""
         self.routes: list[Route] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._ambient = threading.local()
@@ -91,6 +93,13 @@ class RestContext:
         """Raises ApiError INSUFFICIENT_ACCESS if the client has no right to read the object."""
         if definition.name in self.org.unreadable_objects:
             raise ApiError("INSUFFICIENT_ACCESS", f"no read access to object {definition.name}", status=403)
+
+    def count_bulk_batch(self) -> None:
+        """Count a batch of the day's. Raises ApiError when there are none left."""
+        if self.usage.used("bulk_batch") >= self.org.settings.daily_bulk_batches:
+            message = "ApiBatchItems Limit exceeded."
+            raise ApiError("REQUEST_LIMIT_EXCEEDED", message, status=403)
+        self.usage.add("bulk_batch")
 
     async def _endpoint(self, request: Request) -> Response:
         body = await request.body()

@@ -1,9 +1,8 @@
-"""Calls of the SOAP partner API that REST has no word for: `login` without a connected app, `undelete`, `merge` and
-`convertLead`."""
+"""Calls of the SOAP partner API that REST has no word for: `login` without a connected app and what belongs to it,
+`undelete`, `merge` and `convertLead`."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -15,9 +14,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
-from sfcdc_assets.emulator.ids import to_15, to_18
+from sfcdc_assets.emulator.field_value import datetime_text
+from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS
 from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
+from sfcdc_assets.emulator.rest.soap_login import is_right_password, login_result, user_info
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 _SOAP = "{http://schemas.xmlsoap.org/soap/envelope/}"
@@ -36,8 +37,8 @@ def soap_routes(context: RestContext) -> list[Route]:
         return await run_in_threadpool(_answer, context, await request.body(), version, base_url(request))
 
     return [
-        Route("/services/Soap/u/{version}", endpoint, methods=["POST"]),
-        Route("/services/Soap/u/{version}/{organization}", endpoint, methods=["POST"]),
+        Route("/services/Soap/u/{version}" + tail, endpoint, methods=["POST"])
+        for tail in ("", "/", "/{organization}", "/{organization}/")
     ]
 
 
@@ -50,12 +51,20 @@ def _answer(context: RestContext, body: bytes, version: str, server: str) -> Res
         return _fault("INVALID_SOAP", f"the request is not XML: {error}")
     login = envelope.find(f"{_SOAP}Body/{_PARTNER}login")
     if login is not None:
-        return _login(context, login, f"{server}/services/Soap/u/{version}")
+        return _login(context, login, server, version)
     session = envelope.findtext(f"{_SOAP}Header/{_PARTNER}SessionHeader/{_PARTNER}sessionId", "").strip()
     user_id = context.sessions.user_of(session)
     if user_id is None:
         return _fault("INVALID_SESSION_ID", "Session expired or invalid")
     context.usage.add()
+    if envelope.find(f"{_SOAP}Body/{_PARTNER}getUserInfo") is not None:
+        return _answered("getUserInfo", f"<result>{user_info(context.org)}</result>")
+    if envelope.find(f"{_SOAP}Body/{_PARTNER}getServerTimestamp") is not None:
+        now = datetime_text(context.org.clock(), "Z")
+        return _answered("getServerTimestamp", f"<result><timestamp>{now}</timestamp></result>")
+    if envelope.find(f"{_SOAP}Body/{_PARTNER}logout") is not None:
+        context.sessions.revoke(session)
+        return _answered("logout", "")
     client = envelope.findtext(f"{_SOAP}Header/{_PARTNER}CallOptions/{_PARTNER}client", "").strip()
     origin = f"com/salesforce/api/soap/{version};client={client}"
     for name, read in (("undelete", _restorations), ("merge", _merges), ("convertLead", _conversions)):
@@ -67,31 +76,24 @@ def _answer(context: RestContext, body: bytes, version: str, server: str) -> Res
             return _fault("EXCEEDED_ID_LIMIT", f"at most {_MAX_RECORDS} records can be changed in one call")
         with context.org.transaction(user_id=user_id, change_origin=origin, as_client=True) as unit_of_work:
             results = "".join(_result(unit_of_work, change) for change in changes)
-        return _envelope(f'<{name}Response xmlns="urn:partner.soap.sforce.com">{results}</{name}Response>', 200)
+        return _answered(name, results)
     return _fault(
-        "UNSUPPORTED_API", "this org answers the SOAP calls login, undelete, merge and convertLead, and no other"
+        "UNSUPPORTED_API",
+        "this org answers the SOAP calls login, logout, getUserInfo, getServerTimestamp, undelete, merge and "
+        "convertLead, and no other",
     )
 
 
-def _login(context: RestContext, login: Element, server_url: str) -> Response:
+def _login(context: RestContext, login: Element, server: str, version: str) -> Response:
     """A session for the integration user; the password ends with the security token, as in every such login."""
-    org = context.org
-    credentials = org.settings.credentials
     username, password = (login.findtext(f"{_PARTNER}{name}", "").strip() for name in ("username", "password"))
-    expected = credentials.password + credentials.security_token
-    is_right_user = hmac.compare_digest(username.lower().encode(), credentials.username.lower().encode())
-    if not hmac.compare_digest(password.encode(), expected.encode()) or not is_right_user:
+    if not is_right_password(context, username, password):
         return _fault("INVALID_LOGIN", "Invalid username, password, security token; or user locked out.")
-    user_id = org.users.integration
-    return _envelope(
-        '<loginResponse xmlns="urn:partner.soap.sforce.com"><result>'
-        f"<passwordExpired>false</passwordExpired><sandbox>false</sandbox>"
-        f"<serverUrl>{escape(server_url)}/{to_15(org.organization_id)}</serverUrl>"
-        f"<sessionId>{context.sessions.issue(user_id)}</sessionId><userId>{user_id}</userId><userInfo>"
-        f"<organizationId>{org.organization_id}</organizationId><userId>{user_id}</userId>"
-        f"<userName>{escape(credentials.username)}</userName></userInfo></result></loginResponse>",
-        200,
-    )
+    return _answered("login", f"<result>{login_result(context, server, version)}</result>")
+
+
+def _answered(call: str, results: str) -> Response:
+    return _envelope(f'<{call}Response xmlns="urn:partner.soap.sforce.com">{results}</{call}Response>', 200)
 
 
 def _restorations(context: RestContext, call: Element) -> list[Change]:
@@ -183,7 +185,8 @@ def _fault(code: str, message: str) -> Response:
 def _envelope(inner: str, status: int) -> Response:
     return Response(
         '<?xml version="1.0" encoding="UTF-8"?>'
-        '<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/">'
+        '<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" '
+        'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">'
         f"<soapenv:Body>{inner}</soapenv:Body></soapenv:Envelope>",
         status_code=status,
         media_type="text/xml; charset=UTF-8",

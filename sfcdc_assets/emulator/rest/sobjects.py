@@ -1,4 +1,4 @@
-"""Single records: read, create, update, delete, and the extensions `undelete`, `merge` and `convert`.
+"""Single records: read, create, update, upsert, delete, and the extensions `undelete`, `merge` and `convert`.
 
 Salesforce's REST API can neither restore nor merge records nor convert leads (its SOAP API can);
 `POST .../sobjects/X/{id}/undelete`, `POST .../sobjects/X/{winner}/merge` and `POST .../sobjects/Lead/{id}/convert` are
@@ -7,15 +7,15 @@ this org's own additions, so that tests and demonstrations can do so with a plai
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
 from sfcdc_assets.emulator.ids import is_id, to_18
 from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.record_fields import chosen_fields, read_records
+from sfcdc_assets.emulator.rest.record_operations import MultipleChoicesError, RecordOperations, record_values
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 
@@ -28,12 +28,16 @@ def add_sobjects(context: RestContext) -> None:
     context.add(f"{record}/undelete", {"POST": resource.undelete})
     context.add(f"{record}/merge", {"POST": resource.merge})
     context.add("/sobjects/Lead/{id}/convert", {"POST": resource.convert})
-    context.add("/sobjects/{object}/{field}/{value}", {"GET": resource.read_by_external_id})
+    context.add(
+        "/sobjects/{object}/{field}/{value}",
+        {"GET": resource.read_by_external_id, "PATCH": resource.upsert, "DELETE": resource.delete_by_external_id},
+    )
 
 
 class _RecordResource:
     def __init__(self, context: RestContext) -> None:
         self._context = context
+        self._operations = RecordOperations(context)
 
     def basic(self, request: ApiRequest) -> Response:
         """The object itself and no recent items."""
@@ -67,19 +71,51 @@ class _RecordResource:
     def read_by_external_id(self, request: ApiRequest) -> Response:
         """The record that has the value in an external id field."""
         definition = self._context.definition(request.path["object"], to_read=True)
-        field = definition.field(request.path["field"])
-        if field is None or not field.external_id:
-            message = "Provided external ID field does not exist or is not accessible: " + request.path["field"]
-            raise ApiError("NOT_FOUND", message, status=404)
+        field = self._operations.external_id_field(definition, request.path["field"])
+        names = request.query.get("fields")
+        fields = chosen_fields(definition, names.split(",") if names else [each.name for each in definition.fields])
         with self._context.org.rest_view.shown():
-            record_id = self._context.org.store.holder_of(definition, field, request.path["value"])
-            if record_id is None:
-                raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
-            fields = [field.name for field in definition.fields]
+            record_id = self._holder(definition, field, request)
             found = read_records(self._context, definition, [record_id], fields, request.data_path)
         if not found:
             raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
-        return JSONResponse(found[record_id])
+        return JSONResponse(found[to_18(record_id)])
+
+    def upsert(self, request: ApiRequest) -> Response:
+        """201 if the record was created, 200 if it was updated; 300 with their addresses if several have the value."""
+        definition = self._context.definition(request.path["object"])
+        field = self._operations.external_id_field(definition, request.path["field"])
+        values = request.json_object()
+        if any(name.lower() == field.name.lower() for name in values):
+            message = f"The {field.name} field should not be specified in the sobject data."
+            raise ApiError("INVALID_FIELD", message, (field.name,))
+        record = {**values, field.name: request.path["value"]}
+        change = self._operations.change("upsert", lambda: definition, record, external_id=field.name)
+        try:
+            with self._context.transaction(request) as unit_of_work:
+                result = change(unit_of_work)
+        except MultipleChoicesError as error:
+            return self._choices(request, definition, error)
+        body = {"id": result["id"], "success": True, "errors": [], "created": result["created"]}
+        return JSONResponse(body, status_code=201 if result["created"] else 200)
+
+    def delete_by_external_id(self, request: ApiRequest) -> Response:
+        """204."""
+        definition = self._context.definition(request.path["object"])
+        field = self._operations.external_id_field(definition, request.path["field"])
+        with self._context.transaction(request) as unit_of_work:
+            unit_of_work.delete(definition.name, self._holder(definition, field, request))
+        return Response(status_code=204)
+
+    def _holder(self, definition: ObjectDefinition, field: FieldDefinition, request: ApiRequest) -> str:
+        record_id = self._operations.holder(definition, field, request.path["value"])
+        if record_id is None:
+            raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+        return record_id
+
+    def _choices(self, request: ApiRequest, definition: ObjectDefinition, error: MultipleChoicesError) -> Response:
+        prefix = f"{request.data_path}/sobjects/{definition.name}/"
+        return JSONResponse([prefix + record_id for record_id in error.record_ids], status_code=300)
 
     def update(self, request: ApiRequest) -> Response:
         """204."""
@@ -133,8 +169,3 @@ class _RecordResource:
             )
         ids = {"accountId": lead.account_id, "contactId": lead.contact_id, "opportunityId": lead.opportunity_id}
         return JSONResponse({"leadId": lead.lead_id, **ids, "success": True, "errors": []})
-
-
-def record_values(document: dict[str, Any]) -> dict[str, Any]:
-    """The field values of a record in a request: all but `attributes`."""
-    return {name: value for name, value in document.items() if name != "attributes"}

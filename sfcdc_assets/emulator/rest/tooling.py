@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,27 +19,24 @@ from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object, query_computed
+from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, query_computed
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
+from sfcdc_assets.emulator.rest.setup_objects import setup_definitions, setup_rows
+from sfcdc_assets.emulator.rest.tooling_form import CREATED, attributes, metadata, optional_text, text, tooling_object
+from sfcdc_assets.emulator.rest.tooling_managed import MANAGED, add_managed_subscriptions, managed_rows
 
-
-def _tooling_object(name: str, prefix: str, fields: Sequence[str], name_field: str | None) -> ObjectDefinition:
-    return computed_object(name, prefix, {field: {"type": "string"} for field in fields}, name_field)
-
-
-_CHANNEL = _tooling_object(
+_CHANNEL = tooling_object(
     "PlatformEventChannel", "0YL", ("DeveloperName", "MasterLabel", "ChannelType"), "DeveloperName"
 )
-_MEMBER = _tooling_object(
+_MEMBER = tooling_object(
     "PlatformEventChannelMember",
     "0v8",
     ("DeveloperName", "MasterLabel", "EventChannel", "SelectedEntity", "FilterExpression"),
     "DeveloperName",
 )
-_ENRICHED = _tooling_object("EnrichedField", "0v9", ("ChannelMemberId", "Field"), None)
-_OBJECTS = {definition.name: definition for definition in (_CHANNEL, _MEMBER, _ENRICHED)}
-_CREATED = {"success": True, "errors": [], "warnings": [], "infos": []}
+_ENRICHED = tooling_object("EnrichedField", "0v9", ("ChannelMemberId", "Field"), None)
+_OBJECTS = {definition.name: definition for definition in (_CHANNEL, _MEMBER, _ENRICHED, MANAGED)}
 
 
 def add_tooling(context: RestContext) -> None:
@@ -56,43 +54,53 @@ def add_tooling(context: RestContext) -> None:
         member + "/{id}",
         {"GET": resource.read_member, "PATCH": resource.update_member, "DELETE": resource.delete_member},
     )
+    add_managed_subscriptions(context)
 
 
 class _ToolingResource:
     def __init__(self, context: RestContext) -> None:
         self._org = context.org
+        self._event_usage = context.event_usage
 
     def query(self, request: ApiRequest) -> Response:
-        """SOQL over the three objects."""
+        """SOQL over the three objects and those of Setup."""
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        compiled, found = query_computed(self._org, text, _OBJECTS, lambda each: _rows(self._org, each))
+        compiled, found = query_computed(self._org, text, {**setup_definitions(), **_OBJECTS}, self._rows)
         definition = compiled.definition
         if compiled.query.is_count:
             return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
         records = [record_json(compiled, row, f"{request.data_path}/tooling") for row in found]
+        for record in records:
+            if isinstance(record.get("Metadata"), str):
+                record["Metadata"] = json.loads(record["Metadata"])
         body = {"size": len(records), "totalSize": len(records), "done": True, "queryLocator": None}
         return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
+
+    def _rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
+        if definition.name in _OBJECTS:
+            return _rows(self._org, definition)
+        return setup_rows(self._org, self._event_usage, definition)
 
     def create_channel(self, request: ApiRequest) -> Response:
         """201 with the id."""
         document = request.json_object()
-        metadata = _metadata(document)
-        if metadata.get("channelType") != "data":
+        given = metadata(document)
+        if given.get("channelType") != "data":
             raise ApiError("FIELD_INTEGRITY_EXCEPTION", "this org has no channels but those of channelType data")
-        channel = self._org.channels.create(_text(document, "FullName"), _optional_text(metadata, "label"))
-        return JSONResponse({"id": channel.id, **_CREATED}, status_code=201)
+        channel = self._org.channels.create(text(document, "FullName"), optional_text(given, "label"))
+        return JSONResponse({"id": channel.id, **CREATED}, status_code=201)
 
     def read_channel(self, request: ApiRequest) -> Response:
         """The channel with its metadata."""
         channel = self._org.channels.channel(request.path["id"])
         facts = {"FullName": channel.name, "Metadata": {"channelType": "data", "label": channel.label}}
-        return JSONResponse(_attributes(_CHANNEL, channel.id, request) | _channel_row(self._org, channel) | facts)
+        return JSONResponse(attributes(_CHANNEL, channel.id, request) | _channel_row(self._org, channel) | facts)
 
     def update_channel(self, request: ApiRequest) -> Response:
         """204; only the label can change."""
-        label = _optional_text(_metadata(request.json_object()), "label")
+        label = optional_text(metadata(request.json_object()), "label")
         self._org.channels.rename_label(request.path["id"], label or "")
         return Response(status_code=204)
 
@@ -104,13 +112,13 @@ class _ToolingResource:
     def create_member(self, request: ApiRequest) -> Response:
         """201 with the id."""
         document = request.json_object()
-        _text(document, "FullName")
-        metadata = _metadata(document)
-        channel, entity = _text(metadata, "eventChannel"), self._entity(_text(metadata, "selectedEntity"))
+        text(document, "FullName")
+        given = metadata(document)
+        channel, entity = text(given, "eventChannel"), self._entity(text(given, "selectedEntity"))
         member = self._org.channels.add_member(
-            channel, entity, _enriched(metadata), _optional_text(metadata, "filterExpression")
+            channel, entity, _enriched(given), optional_text(given, "filterExpression")
         )
-        return JSONResponse({"id": member.id, **_CREATED}, status_code=201)
+        return JSONResponse({"id": member.id, **CREATED}, status_code=201)
 
     def read_member(self, request: ApiRequest) -> Response:
         """The member with its metadata."""
@@ -123,18 +131,18 @@ class _ToolingResource:
             "filterExpression": member.filter_expression,
         }
         facts = {"FullName": member.developer_name, "Metadata": metadata}
-        return JSONResponse(_attributes(_MEMBER, member.id, request) | row | facts)
+        return JSONResponse(attributes(_MEMBER, member.id, request) | row | facts)
 
     def update_member(self, request: ApiRequest) -> Response:
         """204; enriched fields and filter are replaced, channel and object cannot change."""
         member = self._org.channels.member(request.path["id"])
-        metadata = _metadata(request.json_object())
+        given = metadata(request.json_object())
         names = {"eventChannel": member.channel, "selectedEntity": change_event_name(member.entity)}
         for name, known in names.items():
-            if metadata.get(name, known) != known:
+            if given.get(name, known) != known:
                 raise ApiError("FIELD_INTEGRITY_EXCEPTION", f"{name} of a member cannot be changed", (name,))
-        self._org.channels.enrich(member.id, _enriched(metadata))
-        self._org.channels.filter_events(member.id, _optional_text(metadata, "filterExpression"))
+        self._org.channels.enrich(member.id, _enriched(given))
+        self._org.channels.filter_events(member.id, optional_text(given, "filterExpression"))
         return Response(status_code=204)
 
     def delete_member(self, request: ApiRequest) -> Response:
@@ -152,6 +160,8 @@ class _ToolingResource:
 def _rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRow]:
     if definition is _CHANNEL:
         return [_channel_row(org, channel) for channel in org.channels.all()]
+    if definition is MANAGED:
+        return managed_rows(org)
     members = org.channels.members()
     if definition is _MEMBER:
         return [_member_row(org, member) for member in members]
@@ -183,31 +193,8 @@ def _enriched_row(org: EmulatedOrg, number: int, member: ChannelMember, name: st
     return audit_fields(org, new_id("0v9", instance_characters(org.seed), number), member.created) | facts
 
 
-def _attributes(definition: ObjectDefinition, record_id: str, request: ApiRequest) -> dict[str, Any]:
-    url = f"{request.data_path}/tooling/sobjects/{definition.name}/{record_id}"
-    return {"attributes": {"type": definition.name, "url": url}}
-
-
-def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    metadata = document.get("Metadata")
-    if not isinstance(metadata, dict):
-        raise ApiError("REQUIRED_FIELD_MISSING", "Required fields are missing: [Metadata]", ("Metadata",))
-    return metadata
-
-
-def _text(document: Mapping[str, Any], name: str) -> str:
-    value = document.get(name)
-    if not isinstance(value, str) or not value:
-        raise ApiError("REQUIRED_FIELD_MISSING", f"Required fields are missing: [{name}]", (name,))
-    return value
-
-
-def _optional_text(document: Mapping[str, Any], name: str) -> str | None:
-    return _text(document, name) if document.get(name) is not None else None
-
-
-def _enriched(metadata: Mapping[str, Any]) -> list[str]:
-    fields = metadata.get("enrichedFields") or []
+def _enriched(given: Mapping[str, Any]) -> list[str]:
+    fields = given.get("enrichedFields") or []
     if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
         raise ApiError("JSON_PARSER_ERROR", "enrichedFields must be a list of objects with a name")
-    return [_text(one, "name") for one in fields]
+    return [text(one, "name") for one in fields]

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
-_RESOURCES = ("composite", "jobs", "limits", "query", "queryAll", "sobjects", "tooling")
+_RESOURCES = ("composite", "jobs", "limits", "query", "queryAll", "recent", "search", "sobjects", "tooling")
 
 
 def version_routes(context: RestContext) -> list[Route]:
@@ -24,7 +24,8 @@ def version_routes(context: RestContext) -> list[Route]:
         )
 
     def resources(request: ApiRequest) -> Response:
-        return JSONResponse({name: f"{request.data_path}/{name}" for name in _RESOURCES})
+        identity = f"{request.base_url}/id/{context.org.organization_id}/{request.user_id}"
+        return JSONResponse({name: f"{request.data_path}/{name}" for name in _RESOURCES} | {"identity": identity})
 
     context.add("", {"GET": resources})
     context.add("/", {"GET": resources})

@@ -8,10 +8,21 @@ from dataclasses import dataclass, field
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.soql.condition import ConditionCompiler, Parameter, is_filterable, is_sortable
+from sfcdc_assets.emulator.relationships import child_relationship
+from sfcdc_assets.emulator.soql.aggregation import Aggregation
+from sfcdc_assets.emulator.soql.condition import ConditionCompiler, Parameter, is_sortable
 from sfcdc_assets.emulator.soql.parser import parse_query
 from sfcdc_assets.emulator.soql.refusal import no_such_column, refusal
-from sfcdc_assets.emulator.soql.syntax import CountedField, FieldGroup, Name, Ordering, Query
+from sfcdc_assets.emulator.soql.syntax import (
+    Aggregate,
+    AliasedField,
+    ChildQuery,
+    FieldGroup,
+    Membership,
+    Name,
+    Ordering,
+    Query,
+)
 
 _MAX_OFFSET = 2_000
 _MAX_FIELD_GROUP_LIMIT = 200
@@ -48,7 +59,23 @@ class CompiledQuery:
     selected: tuple[SelectedField, ...] = ()
     parents: tuple[ParentRecord, ...] = ()
     counts: tuple[str, ...] = ()
-    """Names of the counts of an aggregate query, in column order; `SELECT COUNT()` has the one name `count`."""
+    """Names of the columns of an aggregate query, in order; `SELECT COUNT()` has the one name `count`."""
+    count_fields: tuple[FieldDefinition | None, ...] = ()
+    """Whose form the values of those columns have; None for plain numbers."""
+    children: tuple[ChildRows, ...] = ()
+    others: tuple[ObjectDefinition, ...] = ()
+    """Further objects that the query reads: those of inner queries."""
+
+
+@dataclass(frozen=True)
+class ChildRows:
+    """An inner query of a record's children: `compiled` has one more parameter, the parents' ids as a JSON list, and
+    one more column, the parent's id. `limit` and `offset` count for each parent."""
+
+    name: str
+    compiled: CompiledQuery
+    limit: int | None
+    offset: int
 
 
 def compile_query(
@@ -69,19 +96,23 @@ def compile_query(
     query = parse_query(text)
     visible = {name: definition for name, definition in definitions.items() if name not in hidden}
     by_lower_name = {name.lower(): definition for name, definition in visible.items()}
-    definition = by_lower_name.get(query.entity.text.lower())
+    definition = _definition(by_lower_name, text, query.entity)
+    return _Compilation(query, definition, visible, now, include_deleted or query.all_rows, shared).compile()
+
+
+def _definition(by_lower_name: Mapping[str, ObjectDefinition], text: str, entity: Name) -> ObjectDefinition:
+    definition = by_lower_name.get(entity.text.lower())
     if definition is None:
         raise refusal(
             "INVALID_TYPE",
             text,
-            query.entity.position,
-            f"sObject type '{query.entity.text}' is not supported. If you are attempting to use a custom object, "
+            entity.position,
+            f"sObject type '{entity.text}' is not supported. If you are attempting to use a custom object, "
             f"be sure to "
             "append the '__c' after the entity name. Please reference your WSDL or the describe call for the "
             "appropriate names.",
         )
-    seen = shared(definition) if shared else None
-    return _Compilation(query, definition, visible, now, include_deleted or query.all_rows, seen).compile()
+    return definition
 
 
 @dataclass
@@ -91,26 +122,76 @@ class _Compilation:
     definitions: Mapping[str, ObjectDefinition]
     now: int
     include_deleted: bool
-    seen: str | None
+    shared: Callable[[ObjectDefinition], str | None] | None
     columns: list[str] = field(default_factory=list)
     parents: dict[tuple[str, ...], ParentRecord] = field(default_factory=dict)
+    others: list[ObjectDefinition] = field(default_factory=list)
 
-    def compile(self) -> CompiledQuery:
-        counted = [item for item in self.query.items if isinstance(item, CountedField)]
-        rows, parameters = self._rows()
+    def compile(self, parent_field: str | None = None) -> CompiledQuery:
+        """The query; with `parent_field`, that of the children of some parents."""
+        if self.query.is_aggregate:
+            return self._aggregate()
+        if self.query.having is not None:
+            raise QueryError("MALFORMED_QUERY", "HAVING needs GROUP BY")
+        rows, parameters = self._rows(parent_field)
         if self.query.is_count:
             return self._result(f"SELECT COUNT(*) FROM (SELECT 1 {rows})", parameters, counts=("count",))
-        if counted:
-            return self._aggregate(counted, rows, parameters)
         self.columns.append('r."Id"')
-        names = self._selected_names()
-        selected = tuple(self._select(name) for name in names)
+        items = self._selected_items()
+        selected = tuple(self._select(name, label) for name, label in items)
         paths = [item.path for item in selected]
-        for name, path in zip(names, paths, strict=True):
+        for (name, _), path in zip(items, paths, strict=True):
             if paths.count(path) > 1:
                 raise self._refuse("INVALID_FIELD", name, f"duplicate field selected: {'.'.join(path)}")
+        children = tuple(self._children(item) for item in self.query.items if isinstance(item, ChildQuery))
+        if parent_field is not None:
+            if children:
+                raise self._refuse("MALFORMED_QUERY", self.query.entity, "this org nests queries of children one deep")
+            self.columns.append(f"r.{quoted(parent_field)}")
         sql = f"SELECT {', '.join(self.columns)} {rows}"
-        return self._result(sql, parameters, selected=selected)
+        return self._result(sql, parameters, selected=selected, children=children)
+
+    def _children(self, item: ChildQuery) -> ChildRows:
+        query = item.query
+        relationship = child_relationship(self.definition, self.definitions, query.entity.text)
+        if relationship is None or relationship.name is None:
+            raise self._refuse(
+                "INVALID_TYPE",
+                query.entity,
+                f"Didn't understand relationship '{query.entity.text}' in FROM part of query call. If you are "
+                "attempting to use a custom relationship, be sure to append the '__r' after the custom relationship "
+                "name. Please reference your WSDL or the describe call for the appropriate names.",
+            )
+        if query.is_aggregate or query.is_count:
+            raise self._refuse("MALFORMED_QUERY", query.entity, "Aggregates are not allowed in a query of children")
+        self.others.append(relationship.child)
+        inner = self._inner(query, relationship.child)
+        return ChildRows(relationship.name, inner.compile(relationship.field.name), query.limit, query.offset)
+
+    def _inner(self, query: Query, definition: ObjectDefinition) -> _Compilation:
+        return _Compilation(
+            query, definition, self.definitions, self.now, self.include_deleted, self.shared, others=self.others
+        )
+
+    def _nested(self, membership: Membership) -> tuple[str, tuple[Parameter, ...]]:
+        """The inner query of a semi-join."""
+        query = membership.query
+        (only, *more) = query.items or (None,)
+        if more or not isinstance(only, Name) or query.order_by or query.limit is not None or query.offset:
+            raise self._refuse(
+                "MALFORMED_QUERY", query.entity, "semi join sub-selects can only query id fields, in no order or limit"
+            )
+        by_lower_name = {name.lower(): definition for name, definition in self.definitions.items()}
+        definition = _definition(by_lower_name, self.query.text, query.entity)
+        self.others.append(definition)
+        inner = self._inner(query, definition)
+        column, field_ = inner._column(only)
+        if field_.type not in {"id", "reference"}:
+            raise self._refuse(
+                "INVALID_FIELD", only, f"The inner select field '{field_.name}' of a semi join must be an ID"
+            )
+        rows, parameters = inner._from_where()
+        return f"SELECT {column} {rows}", parameters
 
     def _result(
         self,
@@ -119,68 +200,109 @@ class _Compilation:
         *,
         selected: tuple[SelectedField, ...] = (),
         counts: tuple[str, ...] = (),
+        count_fields: tuple[FieldDefinition | None, ...] = (None,),
+        children: tuple[ChildRows, ...] = (),
     ) -> CompiledQuery:
-        parents = tuple(self.parents.values())
-        return CompiledQuery(self.query, self.definition, sql, parameters, selected, parents, counts)
+        return CompiledQuery(
+            self.query,
+            self.definition,
+            sql,
+            parameters,
+            selected,
+            tuple(self.parents.values()),
+            counts,
+            count_fields,
+            children,
+            tuple(self.others),
+        )
 
-    def _aggregate(self, counted: list[CountedField], rows: str, parameters: tuple[Parameter, ...]) -> CompiledQuery:
-        if len(counted) != len(self.query.items):
-            raise QueryError("MALFORMED_QUERY", "Field must be grouped or aggregated")
-        if self.query.order_by:
-            raise self._refuse(
-                "MALFORMED_QUERY", self.query.order_by[0].field, "Ordered field must be grouped or aggregated"
-            )
-        columns = [self._column(item.field) for item in counted]
-        for item, (_, field_) in zip(counted, columns, strict=True):
-            if not is_filterable(field_):
-                raise self._refuse(
-                    "INVALID_FIELD", item.field, f"field {field_.name} does not support aggregate operator COUNT"
-                )
-        inner = ", ".join(f"{expression} AS c{n}" for n, expression in enumerate(column for column, _ in columns))
-        outer = ", ".join(f"COUNT(c{n})" for n in range(len(counted)))
-        names = tuple(item.alias or f"expr{n}" for n, item in enumerate(counted))
-        return self._result(f"SELECT {outer} FROM (SELECT {inner} {rows})", parameters, counts=names)
+    def _aggregate(self) -> CompiledQuery:
+        if not self.query.group_by and (self.query.limit is not None or self.query.offset):
+            message = "Non-grouped query that uses overall aggregate functions cannot also use LIMIT"
+            raise QueryError("MALFORMED_QUERY", message)
+        self._check_offset()
+        rows, parameters = self._from_where()
+        aggregation = Aggregation(self.query, self._column)
+        columns = aggregation.columns()
+        having = ""
+        more: tuple[Parameter, ...] = ()
+        if self.query.having is not None:
+            compiler = ConditionCompiler(self.query.text, aggregation.resolve, self.now, self._nested)
+            condition, more = compiler.compile(self.query.having)
+            having = f" HAVING {condition}"
+        order = ", ".join(self._direction(aggregation.resolve(item.field)[0], item) for item in self.query.order_by)
+        sql = (
+            f"SELECT {', '.join(column.expression for column in columns)} FROM (SELECT {aggregation.inner} {rows})"
+            f"{aggregation.grouping}{having}{' ORDER BY ' if order else ''}{order}{self._limit()}"
+        )
+        names, fields = tuple(each.name for each in columns), tuple(each.field for each in columns)
+        return self._result(sql, (*parameters, *more), counts=names, count_fields=fields)
 
-    def _rows(self) -> tuple[str, tuple[Parameter, ...]]:
+    def _rows(self, parent_field: str | None = None) -> tuple[str, tuple[Parameter, ...]]:
         """FROM and all that follows."""
-        conditions = [] if self.include_deleted else ['r."IsDeleted" = 0']
-        conditions += [self.seen] if self.seen else []
-        parameters: tuple[Parameter, ...] = ()
-        if self.query.where is not None:
-            compiler = ConditionCompiler(self.query.text, self._column, self.now)
-            where, parameters = compiler.compile(self.query.where)
-            conditions.append(where)
-        if self.query.offset > _MAX_OFFSET:
-            raise QueryError("NUMBER_OUTSIDE_VALID_RANGE", f"Maximum SOQL offset allowed is {_MAX_OFFSET}")
-        sql = f"FROM {quoted(self.definition.name)} AS r"
-        if conditions:
-            sql += f" WHERE {' AND '.join(conditions)}"
+        sql, parameters = self._from_where(parent_field)
+        self._check_offset()
         if self.query.order_by:
             # Salesforce leaves the order of equal rows open; by creation, pages are the same each time.
             sql += f" ORDER BY {', '.join(self._ordering(item) for item in self.query.order_by)}, r.rowid"
         elif not self.query.is_count:
             sql += " ORDER BY r.rowid"
-        if self.query.limit is not None or self.query.offset:
-            sql += f" LIMIT {-1 if self.query.limit is None else self.query.limit} OFFSET {self.query.offset}"
-        return sql, parameters
+        return (sql if parent_field is not None else sql + self._limit()), parameters
+
+    def _from_where(self, parent_field: str | None = None) -> tuple[str, tuple[Parameter, ...]]:
+        conditions = [] if self.include_deleted else ['r."IsDeleted" = 0']
+        seen = self.shared(self.definition) if self.shared else None
+        conditions += [seen] if seen else []
+        parameters: tuple[Parameter, ...] = ()
+        if self.query.where is not None:
+            compiler = ConditionCompiler(self.query.text, self._filtered, self.now, self._nested)
+            where, parameters = compiler.compile(self.query.where)
+            conditions.append(where)
+        if parent_field is not None:
+            conditions.append(f"r.{quoted(parent_field)} IN (SELECT value FROM json_each(?))")
+        sql = f"FROM {quoted(self.definition.name)} AS r"
+        return sql + (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
+
+    def _limit(self) -> str:
+        if self.query.limit is None and not self.query.offset:
+            return ""
+        return f" LIMIT {-1 if self.query.limit is None else self.query.limit} OFFSET {self.query.offset}"
+
+    def _check_offset(self) -> None:
+        if self.query.offset > _MAX_OFFSET:
+            raise QueryError("NUMBER_OUTSIDE_VALID_RANGE", f"Maximum SOQL offset allowed is {_MAX_OFFSET}")
 
     def _ordering(self, ordering: Ordering) -> str:
-        column, field_ = self._column(ordering.field)
-        if not is_sortable(field_):
+        column, field_ = self._filtered(ordering.field)
+        if not is_sortable(field_) and isinstance(ordering.field, Name):
             raise self._refuse(
                 "INVALID_FIELD", ordering.field, f"field '{field_.name}' can not be sorted in a query call"
             )
-        folded = column if field_.type in {"id", "reference"} else f"sf_fold({column})"
-        return f"{folded} {'DESC' if ordering.descending else 'ASC'} NULLS {'LAST' if ordering.nulls_last else 'FIRST'}"
+        return self._direction(column if field_.type in {"id", "reference"} else f"sf_fold({column})", ordering)
 
-    def _selected_names(self) -> list[Name]:
-        names: list[Name] = []
+    def _direction(self, expression: str, ordering: Ordering) -> str:
+        direction, nulls = ("DESC" if ordering.descending else "ASC"), ("LAST" if ordering.nulls_last else "FIRST")
+        return f"{expression} {direction} NULLS {nulls}"
+
+    def _filtered(self, operand: Name | Aggregate) -> tuple[str, FieldDefinition]:
+        """For WHERE and ORDER BY, which know no aggregates where nothing is grouped."""
+        if isinstance(operand, Aggregate):
+            raise self._refuse("MALFORMED_QUERY", operand.field, f"unexpected token: '{operand.function}'")
+        return self._column(operand)
+
+    def _selected_items(self) -> list[tuple[Name, str | None]]:
+        """Each selected field, and the name it has in the result if that is another."""
+        items: list[tuple[Name, str | None]] = []
         for item in self.query.items:
             if isinstance(item, Name):
-                names.append(item)
+                items.append((item, None))
+            elif isinstance(item, AliasedField):
+                if not item.is_label:
+                    raise self._refuse("MALFORMED_QUERY", item.field, "only aggregate expressions use field aliasing")
+                items.append((item.field, item.alias if item.alias != item.field.text else None))
             elif isinstance(item, FieldGroup):
-                names.extend(self._group(item.group))
-        return names
+                items.extend((name, None) for name in self._group(item.group))
+        return items
 
     def _group(self, group: Name) -> list[Name]:
         kind = group.text.upper()
@@ -198,7 +320,7 @@ class _Compilation:
             if kind == "ALL" or item.custom == (kind == "CUSTOM")
         ]
 
-    def _select(self, name: Name) -> SelectedField:
+    def _select(self, name: Name, label: str | None = None) -> SelectedField:
         path = self._path(name)
         expression, field_ = self._expression(name, path, self.definition)
         relationships = self._parents(name, path[:-1])
@@ -211,7 +333,7 @@ class _Compilation:
             self.columns.extend(f"r.{quoted(part.name)}" for part in components)
         else:
             self.columns.append(expression)
-        return SelectedField((*relationships, field_.name), field_, first, components)
+        return SelectedField((*relationships, label or field_.name), field_, first, components)
 
     def _parents(self, name: Name, path: tuple[str, ...]) -> tuple[str, ...]:
         """Note the parent records on the way to a field; returns the relationship names as they are defined."""
@@ -231,7 +353,8 @@ class _Compilation:
 
     def _path(self, name: Name) -> tuple[str, ...]:
         path = tuple(name.text.split("."))
-        if len(path) > 1 and path[0].lower() == self.query.entity.text.lower():
+        own = {self.query.entity.text.lower(), self.definition.name.lower(), (self.query.alias or "").lower()}
+        if len(path) > 1 and path[0].lower() in own:
             path = path[1:]
         if len(path) > _MAX_PARENT_LEVELS + 1:
             raise self._refuse("MALFORMED_QUERY", name, f"a field path has at most {_MAX_PARENT_LEVELS} relationships")

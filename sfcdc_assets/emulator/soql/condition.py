@@ -18,13 +18,25 @@ from sfcdc_assets.emulator.object_definition import FieldDefinition
 from sfcdc_assets.emulator.soql.date_literal import date_span, midnight
 from sfcdc_assets.emulator.soql.refusal import refusal
 from sfcdc_assets.emulator.soql.string_literal import like_pattern, string_value
-from sfcdc_assets.emulator.soql.syntax import Chain, Comparison, Condition, Literal, LiteralKind, Name, Negation
+from sfcdc_assets.emulator.soql.syntax import (
+    Aggregate,
+    Chain,
+    Comparison,
+    Condition,
+    Literal,
+    LiteralKind,
+    Membership,
+    Name,
+    Negation,
+)
 
 Parameter = str | int | float | None
 Sql = tuple[str, tuple[Parameter, ...]]
 """An SQL expression and its bound parameters."""
-Resolve = Callable[[Name], tuple[str, FieldDefinition]]
-"""A field path to its SQL expression and definition; raises QueryError for unknown ones."""
+Resolve = Callable[[Name | Aggregate], tuple[str, FieldDefinition]]
+"""A field path or an aggregate to its SQL expression and definition; raises QueryError for what may not stand there."""
+Nested = Callable[[Membership], Sql]
+"""The SQL query of a semi-join's inner query, which gives ids; raises QueryError."""
 
 _ID_TYPES = {"id", "reference"}
 _KINDS = {
@@ -59,6 +71,7 @@ class ConditionCompiler:
     text: str
     resolve: Resolve
     now: int
+    nested: Nested
 
     def compile(self, condition: Condition) -> Sql:
         """The condition as an SQL expression; NULL counts as false, wherever it may stand. Raises QueryError.
@@ -67,6 +80,8 @@ class ConditionCompiler:
         """
         if isinstance(condition, Comparison):
             return self._comparison(condition)
+        if isinstance(condition, Membership):
+            return self._membership(condition)
         if isinstance(condition, Negation):
             sql, parameters = self.compile(condition.condition)
             return _negated(sql), parameters
@@ -97,6 +112,19 @@ class ConditionCompiler:
             sql, parameters = self._equals(column, field, literals[0])
             return _negated(sql), parameters
         return self._inequality(column, field, comparison)
+
+    def _membership(self, membership: Membership) -> Sql:
+        column, field = self.resolve(membership.field)
+        if field.type not in _ID_TYPES:
+            raise refusal(
+                "INVALID_FIELD",
+                self.text,
+                membership.field.position,
+                f"The left operand '{field.name}' of a semi join must be an ID or a reference",
+            )
+        inner, parameters = self.nested(membership)
+        sql = f"{column} IN ({inner})"
+        return (_negated(sql) if membership.negated else sql), parameters
 
     def _is_in(self, column: str, field: FieldDefinition, literals: Sequence[Literal]) -> Sql:
         plain = [literal for literal in literals if literal.kind is not LiteralKind.DATE_LITERAL]
@@ -225,7 +253,7 @@ class ConditionCompiler:
         return self._refuse(comparison, "INVALID_QUERY_FILTER_OPERATOR", f"invalid operator on {field.type} field")
 
     def _refuse(self, comparison: Comparison, error_code: str, reason: str) -> QueryError:
-        return refusal(error_code, self.text, comparison.field.position, reason)
+        return refusal(error_code, self.text, comparison.position, reason)
 
 
 def _comparable(column: str, field: FieldDefinition) -> str:

@@ -13,13 +13,17 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.soql.refusal import refusal
 from sfcdc_assets.emulator.soql.syntax import (
+    Aggregate,
+    AggregatedField,
+    AliasedField,
     Chain,
+    ChildQuery,
     Comparison,
     Condition,
-    CountedField,
     FieldGroup,
     Literal,
     LiteralKind,
+    Membership,
     Name,
     Negation,
     Ordering,
@@ -64,6 +68,10 @@ def _name(token: Token) -> Name:
     return Name(str(token), token.start_pos or 0)
 
 
+def _operand(part: Token | Aggregate) -> Name | Aggregate:
+    return part if isinstance(part, Aggregate) else _name(part)
+
+
 class _ToSyntax(Transformer[Token, Query]):
     """One method a grammar rule."""
 
@@ -72,36 +80,82 @@ class _ToSyntax(Transformer[Token, Query]):
         self._text = text
 
     def query(self, parts: list[Any]) -> Query:
-        items, entity, *rest = parts
+        items, (entity, alias), *rest = parts
         clauses = dict(rest)
         return Query(
             text=self._text,
             items=items,
-            entity=_name(entity),
+            entity=entity,
+            alias=alias,
             where=clauses.get("where"),
             order_by=clauses.get("order_by", ()),
             limit=clauses.get("limit"),
             offset=clauses.get("offset", 0),
             all_rows="all_rows" in clauses,
+            group_by=clauses.get("group_by", ()),
+            having=clauses.get("having"),
         )
 
-    def count_all(self, parts: list[Any]) -> tuple[()]:
+    def entity(self, parts: list[Token]) -> tuple[Name, str | None]:
+        return _name(parts[0]), str(parts[1]) if len(parts) > 1 else None
+
+    def scope(self, parts: list[Token]) -> tuple[str, bool]:
+        return self._word("scope", parts, {"EVERYTHING", "MINE", "TEAM"})
+
+    def security(self, parts: list[Token]) -> tuple[str, bool]:
+        return self._word("security", parts, {"SECURITY_ENFORCED", "USER_MODE", "SYSTEM_MODE"})
+
+    def purpose(self, parts: list[Token]) -> tuple[str, bool]:
+        return self._word("purpose", parts, {"VIEW", "REFERENCE", "UPDATE"})
+
+    def _word(self, clause: str, parts: list[Token], allowed: set[str]) -> tuple[str, bool]:
+        for token in parts:
+            if token.upper() not in allowed:
+                raise refusal("MALFORMED_QUERY", self._text, token.start_pos or 0, f"unexpected token: '{token}'")
+        return clause, True
+
+    def count_all(self, parts: list[Token]) -> tuple[()]:
+        if parts[0].upper() != "COUNT":
+            raise refusal("MALFORMED_QUERY", self._text, parts[0].start_pos or 0, "unexpected token: ')'")
         return ()
 
     def select_items(self, parts: list[Any]) -> tuple[Any, ...]:
         return tuple(parts)
 
-    def selected_field(self, parts: list[Token]) -> Name:
-        return _name(parts[0])
+    def selected_field(self, parts: list[Token]) -> Name | AliasedField:
+        name = _name(parts[0])
+        return AliasedField(name, str(parts[1])) if len(parts) > 1 else name
 
-    def counted_field(self, parts: list[Token]) -> CountedField:
-        return CountedField(_name(parts[0]), str(parts[1]) if len(parts) > 1 else None)
+    def aggregate(self, parts: list[Token]) -> Aggregate:
+        return Aggregate(parts[0].upper(), _name(parts[1]))
+
+    def aggregated_field(self, parts: list[Any]) -> AggregatedField:
+        return AggregatedField(parts[0], str(parts[1]) if len(parts) > 1 else None)
+
+    def labelled_field(self, parts: list[Token]) -> AliasedField:
+        name = _name(parts[0])
+        return AliasedField(name, str(parts[1]) if len(parts) > 1 else name.text, is_label=True)
+
+    def child_query(self, parts: list[Query]) -> ChildQuery:
+        return ChildQuery(parts[0])
 
     def field_group(self, parts: list[Token]) -> FieldGroup:
         return FieldGroup(_name(parts[0]))
 
     def where(self, parts: list[Condition]) -> tuple[str, Condition]:
         return "where", parts[0]
+
+    def group_by(self, parts: list[Token]) -> tuple[str, tuple[Name, ...]]:
+        return "group_by", tuple(_name(part) for part in parts)
+
+    def having(self, parts: list[Condition]) -> tuple[str, Condition]:
+        return "having", parts[0]
+
+    def in_query(self, parts: list[Any]) -> Membership:
+        return Membership(_name(parts[0]), parts[1], negated=False)
+
+    def not_in_query(self, parts: list[Any]) -> Membership:
+        return Membership(_name(parts[0]), parts[1], negated=True)
 
     def negation(self, parts: list[Condition]) -> Negation:
         return Negation(parts[0])
@@ -114,22 +168,22 @@ class _ToSyntax(Transformer[Token, Query]):
 
     def compare(self, parts: list[Any]) -> Comparison:
         operator = "!=" if parts[1] == "<>" else str(parts[1])
-        return Comparison(_name(parts[0]), operator, (parts[2],))
+        return Comparison(_operand(parts[0]), operator, (parts[2],))
 
     def like(self, parts: list[Any]) -> Comparison:
-        return Comparison(_name(parts[0]), "LIKE", (parts[1],))
+        return Comparison(_operand(parts[0]), "LIKE", (parts[1],))
 
     def is_in(self, parts: list[Any]) -> Comparison:
-        return Comparison(_name(parts[0]), "IN", parts[1])
+        return Comparison(_operand(parts[0]), "IN", parts[1])
 
     def not_in(self, parts: list[Any]) -> Comparison:
-        return Comparison(_name(parts[0]), "NOT IN", parts[1])
+        return Comparison(_operand(parts[0]), "NOT IN", parts[1])
 
     def includes(self, parts: list[Any]) -> Comparison:
-        return Comparison(_name(parts[0]), "INCLUDES", parts[1])
+        return Comparison(_operand(parts[0]), "INCLUDES", parts[1])
 
     def excludes(self, parts: list[Any]) -> Comparison:
-        return Comparison(_name(parts[0]), "EXCLUDES", parts[1])
+        return Comparison(_operand(parts[0]), "EXCLUDES", parts[1])
 
     def literals(self, parts: list[Literal]) -> tuple[Literal, ...]:
         return tuple(parts)
@@ -144,7 +198,7 @@ class _ToSyntax(Transformer[Token, Query]):
 
     def ordering(self, parts: list[Any]) -> Ordering:
         words = [str(part).upper() for part in parts[1:]]
-        return Ordering(_name(parts[0]), descending="DESC" in words, nulls_last="LAST" in words)
+        return Ordering(_operand(parts[0]), descending="DESC" in words, nulls_last="LAST" in words)
 
     def nulls(self, parts: list[Token]) -> str:
         return str(parts[0])

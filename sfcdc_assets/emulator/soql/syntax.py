@@ -38,12 +38,35 @@ class Literal:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """`field operator literals`: operators are = != < <= > >= LIKE IN NOT IN INCLUDES EXCLUDES."""
+class Aggregate:
+    """`COUNT(field)`, `SUM(field)` and so on; the function is in capitals."""
 
+    function: str
     field: Name
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`field operator literals`: operators are = != < <= > >= LIKE IN NOT IN INCLUDES EXCLUDES. Only HAVING compares
+    aggregates."""
+
+    field: Name | Aggregate
     operator: str
     literals: tuple[Literal, ...]
+
+    @property
+    def position(self) -> int:
+        """Where the left side stands."""
+        return self.field.position if isinstance(self.field, Name) else self.field.field.position
+
+
+@dataclass(frozen=True)
+class Membership:
+    """`field IN (SELECT ...)`, or NOT IN."""
+
+    field: Name
+    query: Query
+    negated: bool
 
 
 @dataclass(frozen=True)
@@ -61,15 +84,31 @@ class Chain:
     conditions: tuple[Condition, ...]
 
 
-Condition = Comparison | Negation | Chain
+Condition = Comparison | Membership | Negation | Chain
 
 
 @dataclass(frozen=True)
-class CountedField:
-    """`COUNT(field) alias`."""
+class AggregatedField:
+    """An aggregate among the selected fields."""
+
+    aggregate: Aggregate
+    alias: str | None
+
+
+@dataclass(frozen=True)
+class AliasedField:
+    """`Name n`, which only grouped fields may have, and `toLabel(Status) label`."""
 
     field: Name
-    alias: str | None
+    alias: str
+    is_label: bool = False
+
+
+@dataclass(frozen=True)
+class ChildQuery:
+    """`(SELECT ... FROM Contacts)` among the selected fields: its entity is the relationship's name."""
+
+    query: Query
 
 
 @dataclass(frozen=True)
@@ -79,14 +118,14 @@ class FieldGroup:
     group: Name
 
 
-SelectItem = Name | CountedField | FieldGroup
+SelectItem = Name | AggregatedField | AliasedField | ChildQuery | FieldGroup
 
 
 @dataclass(frozen=True)
 class Ordering:
     """One field of ORDER BY; nulls come first unless NULLS LAST is said."""
 
-    field: Name
+    field: Name | Aggregate
     descending: bool
     nulls_last: bool
 
@@ -103,6 +142,14 @@ class Query:
     limit: int | None
     offset: int
     all_rows: bool
+    alias: str | None = None
+    group_by: tuple[Name, ...] = ()
+    having: Condition | None = None
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether its rows are groups and not records."""
+        return bool(self.group_by) or any(isinstance(item, AggregatedField) for item in self.items)
 
     @property
     def is_count(self) -> bool:

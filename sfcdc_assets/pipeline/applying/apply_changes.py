@@ -32,8 +32,9 @@ from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
 from sfcdc_assets.state.apply import Outcome, apply_events
-from sfcdc_assets.state.entity_batch import EntityBatch, EventRange
+from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
+from sfcdc_assets.state.key_ranges import ranges_of_ids
 
 __all__ = ["ApplyReport", "Applying", "ToApply", "apply_entities", "apply_entity"]
 
@@ -220,4 +221,6 @@ def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | N
     )
     pages = [file for snapshot in planned.snapshots for file in snapshot.files]
     size = sum(file.size for file in (*event_files, *pages))
-    return EntityBatch(tables.entity, events, task, planned.visit), size
+    ranges = planned.visit | ranges_of_ids(planned.key_ranges, batch.record_ids)
+    small = is_small(batch.events, sum(file.size for file in event_files), len(ranges))
+    return EntityBatch(tables.entity, events, task, planned.visit, ranges if small else None), size

@@ -8,7 +8,7 @@ overlap the batch's: copies of an event have the same header.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -33,7 +33,7 @@ class EntityDoubt:
 class Batch:
     """Events with after < position <= read_to, of which those up to `up_to` are applied and the others wait: how many
     there are, the positions of second copies, the events that put the entity in doubt, and every `SAMPLED`th id of the
-    records they create; both in order."""
+    records they create; both in order. `record_ids`: those that the events name, each once."""
 
     after: int
     up_to: int
@@ -42,6 +42,7 @@ class Batch:
     duplicates: frozenset[int]
     entity_doubts: tuple[EntityDoubt, ...]
     created: tuple[str, ...] = ()
+    record_ids: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.String), repr=False, compare=False)
 
 
 def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int, read_to: int) -> Batch:
@@ -60,7 +61,8 @@ def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_
     )
     duplicates = frozenset(frame.join(fresh, on="position", how="anti")["position"].to_list())
     doubts = tuple(_entity_doubts(fresh.filter(pl.col("position") <= up_to)))
-    return Batch(after, up_to, read_to, frame.height, duplicates, doubts, _created(fresh))
+    record_ids = fresh["record_ids"].explode().drop_nulls().unique()
+    return Batch(after, up_to, read_to, frame.height, duplicates, doubts, _created(fresh), record_ids)
 
 
 def _keyed(headers: pl.DataFrame) -> pl.DataFrame:

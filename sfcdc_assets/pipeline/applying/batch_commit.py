@@ -26,9 +26,9 @@ from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
 from sfcdc_assets.pipeline.applying.implied_doubts import compare_snapshots, doubt_others
 from sfcdc_assets.pipeline.applying.plan import BatchPlan
 from sfcdc_assets.state.applied import Applied
+from sfcdc_assets.state.data_file import WrittenKeyRange
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.state.doubt_behaviour import UNMARKED
-from sfcdc_assets.state.key_ranges import WrittenKeyRange
 
 
 @dataclass(frozen=True)

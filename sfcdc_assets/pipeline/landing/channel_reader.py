@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.errors import HeaderError
@@ -20,6 +21,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.landing.background_commit import BackgroundCommit
 from sfcdc_assets.pipeline.landing.land import Landing, LandingReport, is_enough
 from sfcdc_assets.pipeline.landing.lost_checkpoint import lose_checkpoint
 from sfcdc_assets.pipeline.landing.patience import ANSWER_SECONDS, Patience
@@ -68,7 +70,10 @@ class ChannelReader:
         self._looked_at = 0.0
         self._lost_checkpoint: str | None = None
         """Why the checkpoint was lost, until a report has told it: what follows a loss may fail and be tried again."""
+        self._background = BackgroundCommit(f"land {channel}")
         self._lock = threading.Lock()
+        self.on_events: Callable[[], object] = _nothing
+        """Called when events have come, before they are landed."""
 
     def land(self, patience: Patience) -> LandingReport:
         """Land what the stream brings, and note what is complete.
@@ -148,11 +153,13 @@ class ChannelReader:
                 if left > 0 and self._wait(subscription, patience) > 0:
                     continue  # the call broke and was begun again, and has not answered yet
                 break
+            if received.events:
+                self.on_events()
             waiting.extend(received.events)
             payload_bytes += sum(len(event.payload) for event in received.events)
             if received.nothing_more:
-                report.complete_through_ms = max(report.complete_through_ms, received.at_ms)
                 self._commit(waiting, True, report)
+                report.complete_through_ms = max(report.complete_through_ms, received.at_ms)
                 waiting, payload_bytes = [], 0
                 if not patience.goes_on:
                     return
@@ -160,18 +167,20 @@ class ChannelReader:
             if not patience.goes_on and _is_committed_after(received.events, began):
                 break
             subscription.top_up(sparingly=True)
+            if self._background.is_over:
+                self._join()
             if is_enough(waiting, payload_bytes):
-                self._commit(waiting, False, report)
+                self._commit_meanwhile(waiting, report)
                 waiting, payload_bytes = [], 0
             if left <= 0:
                 break
         quiet = subscription.quiet_for()
         is_settled = quiet is not None and quiet >= self._settle_seconds
-        if is_settled:
-            # Something committed within the settling time may still be on its way.
-            settled_ms = clock.now_ms() - int(self._settle_seconds * 1000)
-            report.complete_through_ms = max(report.complete_through_ms, settled_ms)
+        # Something committed within the settling time may still be on its way.
+        settled_ms = clock.now_ms() - int(self._settle_seconds * 1000)
         self._commit(waiting, is_settled, report)
+        if is_settled:
+            report.complete_through_ms = max(report.complete_through_ms, settled_ms)
         subscription.top_up()
 
     def _follow_others(self, patience: Patience) -> None:
@@ -203,6 +212,7 @@ class ChannelReader:
 
     def _commit(self, events: Sequence[DeliveredEvent], complete: bool, report: LandingReport) -> None:
         """Commit what is new: events, a transaction's end, or a resume point that has not been noted for long."""
+        self._join()
         assert self._subscription is not None
         checkpoint, resume = self._checkpoint, self._subscription.resume_point
         is_completed = complete and checkpoint.complete_position < checkpoint.position
@@ -218,6 +228,23 @@ class ChannelReader:
                 raise
             self._committed_ms = clock.now_ms()
 
+    def _commit_meanwhile(self, events: Sequence[DeliveredEvent], report: LandingReport) -> None:
+        """Commit while the next events are read; whatever is done with the checkpoint waits for it (`_join`)."""
+        self._join()
+        assert self._subscription is not None
+        resume = self._subscription.resume_point
+        self._background.begin(partial(self._landing.commit, self._checkpoint, events, resume, False, report))
+
+    def _join(self) -> None:
+        """Wait for a commit that is under way. Where it failed, what was read meanwhile must come again, too."""
+        try:
+            checkpoint = self._background.outcome()
+        except BaseException:
+            self._close()
+            raise
+        if checkpoint is not None:
+            self._checkpoint, self._committed_ms = checkpoint, clock.now_ms()
+
     def _open(self) -> Subscription:
         # Whoever gives the warehouse to another organization breaks the channel's order, so that no commit of a reader
         # that is open succeeds: it comes back here.
@@ -231,8 +258,13 @@ class ChannelReader:
             and clock.now_ms() - checkpoint.begun_at_ms > RETENTION_MS
         ):
             self._lose_checkpoint("the channel was begun longer ago than events are kept, and no replay id is known")
+        if checkpoint.transport != self._transport.name and (checkpoint.is_known or checkpoint.begun is not None):
+            self._lose_checkpoint(
+                f"the channel was read over {checkpoint.transport} and is read over {self._transport.name} now, whose "
+                "replay ids are others"
+            )
         if self._checkpoint.resume.replay_id is None and self._checkpoint.begun is None:
-            self._checkpoint = self._landing.begin(self._checkpoint, self._first_start())
+            self._checkpoint = self._landing.begin(self._checkpoint, self._first_start(), self._transport.name)
         begun = ReplayStart.LATEST if self._checkpoint.begun == LATEST else ReplayStart.EARLIEST
         self._looked_at = clock.current().monotonic()
         self._subscription = self._transport.subscribe(self._channel, begun, self._checkpoint.resume)
@@ -265,8 +297,10 @@ class ChannelReader:
 
     def _first_start(self) -> str:
         """Where a channel without a checkpoint is begun: at EARLIEST, so that nothing retained is missed, unless the
-        org's allowance of delivered events is nearly used up; then at LATEST, and what lies before it is read from the
-        org by the snapshots, which have their watermark after it."""
+        settings say otherwise or the org's allowance of delivered events is nearly used up; then at LATEST, and what
+        lies before it is read from the org by the snapshots, which have their watermark after it."""
+        if not self._org.from_earliest:
+            return LATEST
         allowance = self._org.delivery_allowance()
         if allowance is not None and allowance.remaining < allowance.maximum * LEAST_ALLOWANCE:
             return LATEST
@@ -291,9 +325,14 @@ class ChannelReader:
             self._commit(taken, False, LandingReport(self._channel))
 
     def _close(self) -> None:
+        self._background.wait()  # the next reading begins with what is durable then
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             subscription.close()
+
+
+def _nothing() -> None:
+    """Nobody waits for events."""
 
 
 def _is_committed_after(events: Sequence[DeliveredEvent], moment_ms: int) -> bool:

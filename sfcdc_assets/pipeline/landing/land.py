@@ -27,6 +27,7 @@ from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
+from sfcdc_assets.pipeline.landing.read_again import not_landed_before
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.channel_members import entity_of_change_event
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
@@ -36,8 +37,8 @@ from sfcdc_assets.streams.resume import ResumePoint
 
 COMMIT_EVENTS = 10_000
 COMMIT_BYTES = 16 * 1024 * 1024
-"""Events, and bytes of their payloads, gathered before a commit while more are coming: what a transaction of any size
-costs in memory. An event may have up to 1 MB."""
+"""Events, and bytes of their payloads, gathered before a commit while more are coming, and once more while that commit
+is made: what a transaction of any size costs in memory. An event may have up to 1 MB."""
 
 CLOCKS_DIFFER_MS = 10_000
 """How far the org's clock may be from ours, at most."""
@@ -114,6 +115,7 @@ class Landing:
         # Another reader may have seen the end of the last transaction already.
         seen = raw_events.complete_position(self._channel)
         before = replace(before, complete_position=max(before.complete_position, seen))
+        events = not_landed_before(raw_events, before, events)
         self._know([event.schema_id for event in events])
         parsed: dict[str, Mapping[str, Any] | None] = {}
 
@@ -136,13 +138,13 @@ class Landing:
             report.complete_through_ms = max(report.complete_through_ms, through)
         return landed.checkpoint
 
-    def begin(self, checkpoint: StreamCheckpoint, begun: str) -> StreamCheckpoint:
+    def begin(self, checkpoint: StreamCheckpoint, begun: str, transport: str) -> StreamCheckpoint:
         """Note where a channel without a checkpoint is begun, before anything is read: a read of the org may have its
         watermark to an empty channel that is read from its earliest event on."""
         raw_events = RawEvents.open(self._warehouse)
         if raw_events.checkpoint(self._channel) != checkpoint:
             raise ConcurrentCommit(NAME, f"{self._channel} was begun by another process")
-        noted = replace(checkpoint, begun=begun, begun_at_ms=clock.now_ms())
+        noted = replace(checkpoint, begun=begun, begun_at_ms=clock.now_ms(), transport=transport)
         raw_events.commit(RAW_EVENTS.empty_table(), noted)
         return noted
 

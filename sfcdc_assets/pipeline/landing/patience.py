@@ -29,8 +29,9 @@ TICK = Patience(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
 ANSWER_SECONDS = SILENCE_SECONDS + 10
 """A stream that has not answered after so long is dead."""
 
-POLL = Patience(first_answer=ANSWER_SECONDS, quiet=2.0, budget=600.0)
-"""One reading of what there is. The first response of a quiet channel may take 270 s."""
+POLL = Patience(first_answer=ANSWER_SECONDS, quiet=1.0, budget=600.0)
+"""One reading of what there is: a stream that has answered sends what it has within a round trip. The first response of
+a quiet channel may take 270 s."""
 
 WATERMARK = Patience(first_answer=5.0, quiet=0.5, budget=600.0)
 """For the watermark of a read of the org: any position that is landed will do, a higher one spares work."""

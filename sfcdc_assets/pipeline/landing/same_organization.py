@@ -38,12 +38,19 @@ def claim_warehouse(warehouse: Warehouse, organization_id: str, now_ms: int) -> 
     """Bind a warehouse that belongs to nobody; raise `WrongOrganization` where it is another organization's."""
     if organization_of(warehouse) == organization_id:
         return
+    check_owner(warehouse, organization_id)
     log = OrganizationLog(warehouse)
-    owner = log.organization_id or organization_of_landed_events(warehouse)
-    if owner not in (None, organization_id):
-        raise WrongOrganization(warehouse.root, str(owner), organization_id)
     if log.organization_id is None:
         log.bind(organization_id, now_ms, {})
+
+
+def check_owner(warehouse: Warehouse, organization_id: str) -> str | None:
+    """The warehouse's organization, None when it belongs to nobody yet; raises `WrongOrganization` where it is another
+    one's. Writes nothing."""
+    owner = owner_of(warehouse)
+    if owner not in (None, organization_id):
+        raise WrongOrganization(warehouse.root, str(owner), organization_id)
+    return owner
 
 
 def owner_of(warehouse: Warehouse) -> str | None:

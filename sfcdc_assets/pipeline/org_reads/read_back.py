@@ -28,6 +28,7 @@ from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.org_reads.stale_reads import (
     events_of_records,
     longest_lag_ms,
+    may_be_new,
     older_than_events,
     said_alive,
     settled,
@@ -201,10 +202,11 @@ def _events(
 
 def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collection[str], since_ms: int) -> set[str]:
     """Ids of rows, with a watermark at `position`, that show an older state than the events, or no record where there
-    should be one. A `repeated` read of a record whose last event was received by `since_ms` is the truth, whatever the
-    row's SystemModstamp."""
+    should be one: a deleted one too, if it is so new that the org may not show it yet, is in the recycle bin. A
+    `repeated` read of a record whose last event was received by `since_ms` is the truth, whatever the row's
+    SystemModstamp."""
     read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
     missing = set(read.filter(pl.col("_system_modstamp").is_null())["Id"].to_list())
     contained = events.filter(pl.col("position") <= position)
     older = older_than_events(read, contained) - settled(repeated, contained, since_ms)
-    return older | (missing & said_alive(events)) - settled(repeated, events, since_ms)
+    return older | (missing & (said_alive(events) | may_be_new(events))) - settled(repeated, events, since_ms)

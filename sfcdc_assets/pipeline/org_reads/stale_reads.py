@@ -31,6 +31,8 @@ USUAL_LAGS = 60
 
 _EVENT = ["record_ids", "position", "change_type", "commit_timestamp", "received_at", "transaction_key"]
 
+TELL_OF_OLD_RECORDS = (*TELL_OF_DELETES, "UPDATE", "GAP_UPDATE", "UNDELETE", "GAP_UNDELETE")
+
 
 def events_of_records(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int) -> pl.DataFrame:
     """`record_id`, `position`, `change_type`, `commit_timestamp`, `received_at`, `transaction_key` of each record's
@@ -69,6 +71,11 @@ def said_alive(events: pl.DataFrame) -> set[str]:
     """Ids of the records that may be there, by their last event; it may be of a kind that is not known."""
     last = events.unique("record_id", keep="last", maintain_order=True)
     return set(last.filter(~pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
+
+
+def may_be_new(events: pl.DataFrame) -> set[str]:
+    """Ids of the records that may have been created by one of the events; its kind may be one that is not known."""
+    return set(events.filter(~pl.col("change_type").is_in(TELL_OF_OLD_RECORDS))["record_id"].to_list())
 
 
 def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) -> set[str]:

@@ -53,7 +53,7 @@ class PrivacyChanged(SfcdcError):
 
 def retired_columns(schemas: Schemas, entity: str, table: Sequence[Column]) -> frozenset[str]:
     """Names of table columns that the object, as it was last described, no longer has (or hides from the user)."""
-    describe = _newest_describe(schemas.of_entity(entity))
+    describe = newest_describe(schemas.of_entity(entity))
     if describe is None:
         return frozenset()
     fields = describe.field_names
@@ -70,7 +70,7 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
     known = schemas.of_entity(entity)
     if not known:
         raise SchemaMissing(entity)
-    describe = _newest_describe(known)
+    describe = newest_describe(known)
     found = {column.name: column for schema in known for column in columns(json.loads(schema.schema_json), describe)}
     if describe is not None:
         order = {field.name: number for number, field in enumerate(describe.fields)}
@@ -165,5 +165,6 @@ def _compounds(known: Sequence[EventSchema]) -> Compounds:
     return found
 
 
-def _newest_describe(known: Sequence[EventSchema]) -> ObjectDescription | None:
+def newest_describe(known: Sequence[EventSchema]) -> ObjectDescription | None:
+    """The object as it was last described, by the schemas of an entity; None where it never was."""
     return next((schema.describe for schema in reversed(known) if schema.describe_json), None)

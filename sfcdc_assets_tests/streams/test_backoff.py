@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.pubsub.backoff import Backoff
+from sfcdc_assets.streams.backoff import Backoff
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))

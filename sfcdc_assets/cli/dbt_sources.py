@@ -1,0 +1,31 @@
+"""`sfcdc dbt-sources`: the views as a source of dbt."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.open_cut import newest_open_cuts
+from sfcdc_assets.lake.warehouse import Warehouse
+
+
+def dbt_sources(
+    source: Annotated[str, typer.Option("--name", help="Name of the source in dbt.")] = "salesforce",
+    schema: Annotated[str, typer.Option(help="Schema of the views in dbt's database.")] = "main",
+    database: Annotated[
+        str | None, typer.Option(help="Database of the views, if it is not the one of the dbt profile.")
+    ] = None,
+) -> None:
+    """Print a dbt `sources.yml` of the views that `sfcdc views` writes, with descriptions of every column.
+
+    Descriptions are the labels of the fields in Salesforce, and what docs/tables.md says of the columns beside them.
+    """
+    from sfcdc_assets.sql.catalogue import described_views  # noqa: PLC0415 - imported when it is used
+    from sfcdc_assets.sql.dbt_sources import sources_yml  # noqa: PLC0415
+    from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts  # noqa: PLC0415
+
+    root = load_settings().warehouse
+    tables = TablesOfCuts(Warehouse(root), newest_open_cuts(root))
+    typer.echo(sources_yml(described_views(tables), source=source, schema=schema, database=database), nl=False)

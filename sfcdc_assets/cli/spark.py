@@ -1,0 +1,45 @@
+"""`sfcdc spark`: a Spark that stays, for the commands and runs of this machine to share."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Annotated
+
+import typer
+
+from sfcdc_assets.cli.stopping import before_stopping, stops_at_once
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.errors import SettingsError
+
+
+@stops_at_once
+def spark(
+    until_parent_ends: Annotated[bool, typer.Option("--until-parent-ends", hidden=True)] = False,
+) -> None:
+    """Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.
+
+    It saves each of them the start of a Java process: seconds. They find it by the file SFCDC_SPARK_STANDING, and
+    do without when it is not there, or has other code or options than they. It listens on the loopback interface only,
+    and asks for a token that stands in the file. Exit code 1 when Spark ends by itself, or when the code has changed:
+    for a service that is started again then. `sfcdc dev` has one of its own.
+    """
+    settings = load_settings()
+    if settings.spark_remote:
+        raise SettingsError("SFCDC_SPARK_REMOTE", "names a server already", "Unset it, or do without `sfcdc spark`")
+    from sfcdc_assets.spark import standing  # noqa: PLC0415 - PySpark takes a second to load
+    from sfcdc_assets.spark.server import listening, watch  # noqa: PLC0415
+
+    path = settings.spark_standing
+    found = standing.read(path)
+    if found is not None and found.pid != os.getpid() and found.is_alive():
+        raise SettingsError("SFCDC_SPARK_STANDING", f"{path} is that of process {found.pid}", "End it, or name another")
+    with before_stopping(lambda: standing.forget(path, os.getpid())), listening(settings) as session:
+        typer.echo(f"Spark is ready and noted in {path} (Ctrl-C ends it).", err=True)
+        parent = os.getppid()
+
+        def is_left_alone(seconds: float) -> bool:
+            threading.Event().wait(seconds)
+            return until_parent_ends and os.getppid() != parent
+
+        watch(session, settings, is_left_alone)

@@ -1,0 +1,46 @@
+"""From a message of a channel to an event as landing knows it.
+
+Salesforce promises no order of a message's fields, and an event that is delivered again has to be known by its bytes:
+so the payload is kept with its names in order. A number keeps its value, not its spelling.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+from sfcdc_assets.cometd.errors import EventWithoutReplayId
+from sfcdc_assets.cometd.refusal import Refusal
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+
+
+def delivered_event(message: Mapping[str, Any], at_ms: int) -> DeliveredEvent:
+    """The event of a data message that arrived at `at_ms`. Raises `EventWithoutReplayId`."""
+    data = message["data"]
+    fields = data if isinstance(data, Mapping) else {}
+    about = fields.get("event")
+    replay_id = about.get("replayId") if isinstance(about, Mapping) else None
+    if isinstance(replay_id, bool) or not isinstance(replay_id, int | str) or replay_id == "":
+        raise EventWithoutReplayId(Refusal("message", str(message["channel"]), 0, "its event has no replayId"))
+    payload = _in_order(fields.get("payload"))
+    told = about.get("EventUuid") if isinstance(about, Mapping) else None
+    return DeliveredEvent(
+        told if isinstance(told, str) and told else _derived_id(payload),
+        str(fields.get("schema") or ""),
+        payload,
+        str(replay_id).encode(),
+        at_ms,
+    )
+
+
+def _in_order(payload: object) -> bytes:
+    return json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
+
+
+def _derived_id(payload: bytes) -> str:
+    """An id for an event whose service gives none: its header has the transaction, the place in it and the records, so
+    that no two events have the same contents unless one is a copy of the other."""
+    return str(uuid.UUID(bytes=blake2b(payload, digest_size=16).digest()))

@@ -1,0 +1,85 @@
+"""The way into the org: TLS, the login, My Domain, the clocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+from sfcdc_assets.config import Settings
+from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.pipeline.landing.land import CLOCKS_DIFFER_MS
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.salesforce.login import Grant
+from sfcdc_assets.salesforce.reach import is_this_machine, reach
+
+TLS, CLOCK, LOGIN, MY_DOMAIN = "TLS", "clock", "login", "My Domain"
+_HALF_A_SECOND_MS = 500
+_MY_DOMAIN = re.compile(
+    r"[\w-]+(?:--[\w-]+)?(?:\.sandbox|\.develop|\.scratch|\.demo|\.trailblaze|\.patch|\.free)?\.my\."
+)
+
+
+def hosts(settings: Settings, grant: Grant) -> dict[str, str]:
+    """URL -> the setting that named it, of the hosts that a run would ask."""
+    found = {settings.instance_url: "SFCDC_INSTANCE_URL"} if settings.instance_url else {}
+    login = getattr(grant, "login_url", None)
+    return {**found, **({login: "SFCDC_LOGIN_URL"} if login and login not in found else {})}
+
+
+def way_in(settings: Settings, grant: Grant, now_ms: Callable[[], int]) -> Iterator[Finding]:
+    """Each host over TLS, then the clock, by the first that tells the time."""
+    skew: int | None = None
+    for url, setting in hosts(settings, grant).items():
+        asked_at = now_ms()
+        try:
+            answered = reach(url, setting, settings.ca_file)
+        except SfcdcError as error:
+            yield of_error(TLS, error)
+            continue
+        yield ok(TLS, f"{url} answers, and its certificate is trusted")
+        if skew is None and answered.date_ms is not None:
+            skew = (asked_at + now_ms()) // 2 - answered.date_ms - _HALF_A_SECOND_MS
+    if skew is not None:
+        yield clock_skew(skew)
+
+
+def clock_skew(skew_ms: int) -> Finding:
+    """`skew_ms`: how far the clock here is before the org's. Landing allows for so much and no more; a JWT that seems
+    to be of another time is refused."""
+    seconds = abs(skew_ms) / 1000
+    found = f"the clock here is {seconds:.0f} s {'ahead of' if skew_ms > 0 else 'behind'} the org's"
+    if seconds * 1000 > CLOCKS_DIFFER_MS:
+        return failed(CLOCK, f"T{found[1:]}.", "Synchronize it: timedatectl set-ntp true, or the host's time service.")
+    return ok(CLOCK, found)
+
+
+def login(org: OrgConnection, grant: Grant) -> Finding:
+    """A token, by the way that the settings choose."""
+    try:
+        org.session.token()
+    except SfcdcError as error:
+        return of_error(LOGIN, error)
+    return ok(LOGIN, f"by {grant.name}")
+
+
+def my_domain(configured: str | None, told: str | None) -> Finding:
+    """`configured`: SFCDC_INSTANCE_URL; `told`: what the login says. An address that names an instance ends with it."""
+    url = configured or told or ""
+    host = urlsplit(url).hostname or ""
+    if configured and told and urlsplit(told).hostname != host:
+        return warning(
+            MY_DOMAIN,
+            f"SFCDC_INSTANCE_URL is {configured}, and the login says that the org is at {told}.",
+            f"Set SFCDC_INSTANCE_URL={told}, or leave it out.",
+        )
+    if is_this_machine(url):
+        return ok(MY_DOMAIN, f"{host} is on this machine")
+    if not _MY_DOMAIN.match(host):
+        return warning(
+            MY_DOMAIN,
+            f"{url} is not a My Domain address: it changes when the org moves to another instance.",
+            "Use the address in Setup, My Domain, such as https://mycompany.my.salesforce.com.",
+        )
+    return ok(MY_DOMAIN, url)

@@ -1,0 +1,146 @@
+"""All checks in an order in which each stands on those before it. What depends on a failed one is not checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfcdc_assets.config import DOTENV, Settings, dotenv_settings, load_settings
+from sfcdc_assets.doctor import allowances, connection, machine, organization, rights, setting_sources, streams
+from sfcdc_assets.doctor.checkpoints import checkpoint
+from sfcdc_assets.doctor.finding import Finding, Outcome, not_checked, of_error, warning
+from sfcdc_assets.doctor.storage import storage
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.outcome import outcome_of
+from sfcdc_assets.pipeline.first_start import first_start, never_copied
+from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.pipeline.wanted_entities import entities_to_copy
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.limits import limits
+from sfcdc_assets.salesforce.login import Grant
+from sfcdc_assets.salesforce.login_choice import chosen_grant
+
+RIGHTS = "rights on objects"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What of this machine is looked at: its environment, the port of the Dagster UI and who listens, the time."""
+
+    environment: Mapping[str, str]
+    port: int
+    listen: Callable[[int], int]
+    now_ms: Callable[[], int]
+
+
+def examine(here: Machine) -> Iterator[Finding]:
+    """Every finding, as it is found."""
+    settings = outcome_of(load_settings)
+    dotenv, file = dotenv_settings(), Path(DOTENV)
+    if isinstance(settings, SfcdcError):
+        yield machine.java(None)
+        yield of_error(setting_sources.SETTINGS, settings)
+        for check in (connection.LOGIN, *_AFTER_THE_LOGIN, "warehouse", "checkpoints"):
+            yield not_checked(check, setting_sources.SETTINGS)
+    elif isinstance(settings, Exception):
+        raise settings
+    else:
+        yield machine.java(settings)
+        if settings.spark_remote:
+            yield machine.spark_server(settings.spark_remote)
+        yield setting_sources.sources(here.environment, dotenv, file)
+        yield from setting_sources.secret_files(settings, dotenv, file)
+        yield from _org(settings, here)
+        yield from storage(Warehouse(settings.warehouse))
+        for channel in settings.channels:
+            yield checkpoint(Warehouse(settings.warehouse), channel, here.now_ms())
+    yield machine.dagster_home(here.environment.get("DAGSTER_HOME"))
+    yield machine.ui_port(here.port, here.listen)
+
+
+_AFTER_THE_LOGIN = (
+    connection.MY_DOMAIN,
+    organization.ORGANIZATION,
+    rights.API,
+    "streams",
+    RIGHTS,
+    allowances.ALLOWANCES,
+)
+
+
+def _org(settings: Settings, here: Machine) -> Iterator[Finding]:
+    try:
+        grant = chosen_grant(settings, lambda: here.now_ms() / 1000)
+    except SfcdcError as error:
+        yield of_error(connection.LOGIN, error)
+        yield from (not_checked(check, connection.LOGIN) for check in _AFTER_THE_LOGIN)
+        return
+    ways = list(connection.way_in(settings, grant, here.now_ms))
+    yield from ways
+    if any(each.check == connection.TLS and each.outcome is Outcome.FAILED for each in ways):
+        yield from (not_checked(check, connection.TLS) for check in (connection.LOGIN, *_AFTER_THE_LOGIN))
+        return
+    try:
+        with connect(settings) as org:
+            yield from _logged_in(settings, grant, org, here)
+    except SfcdcError as error:
+        yield of_error(connection.LOGIN, error)
+
+
+def _logged_in(settings: Settings, grant: Grant, org: OrgConnection, here: Machine) -> Iterator[Finding]:
+    found = connection.login(org, grant)
+    yield found
+    if found.outcome is Outcome.FAILED:
+        yield from (not_checked(check, connection.LOGIN) for check in _AFTER_THE_LOGIN)
+        return
+    yield connection.my_domain(settings.instance_url, org.session.instance_url_of_login)
+    api = rights.api(org)
+    if api.outcome is Outcome.FAILED:
+        yield api
+        yield from (not_checked(check, rights.API) for check in _AFTER_THE_LOGIN if check not in _BEFORE_THE_API)
+        return
+    warehouse = Warehouse(settings.warehouse)
+    yield organization.organization(warehouse, org)
+    yield api
+    yield from _objects(settings, warehouse, org, here)
+
+
+_BEFORE_THE_API = (connection.MY_DOMAIN, rights.API)
+
+
+def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here: Machine) -> Iterator[Finding]:
+    listed: dict[str, ChannelMembers | None] = {}
+    for channel in settings.channels:
+        try:
+            listed[channel] = org.members(channel)
+            yield streams.selection(channel, listed[channel])
+        except (SfcdcError, ValueError) as error:
+            broken = error if isinstance(error, SfcdcError) else SfcdcError(f"{error}.")
+            yield of_error(streams.SELECTION.format(channel), broken)
+    yield streams.wanted(warehouse, settings, org)
+    reached = list(streams.reachable(settings, org))
+    yield from reached
+    in_streams = not any(each.outcome is Outcome.FAILED for each in reached)
+    entities = entities_to_copy(settings, warehouse, listed)
+    new = never_copied(warehouse, entities)
+    for entity in entities:
+        yield from rights.rights_of(org, entity, try_bulk=entity in new, streams=in_streams)
+    if not entities:
+        yield not_checked(RIGHTS, "the objects of the channels, which are not known")
+    yield from _allowances(org, new, here)
+
+
+def _allowances(org: OrgConnection, new: tuple[str, ...], here: Machine) -> Iterator[Finding]:
+    try:
+        allowed = limits(org.session)
+        yield from allowances.allowances(
+            allowed, first_start(org.session, new, here.now_ms(), from_earliest=org.from_earliest)
+        )
+    except RequestRefused:
+        fix = "Give the user View Setup and Configuration."
+        yield warning(allowances.ALLOWANCES, "The org does not tell them to this user.", fix)
+    except SfcdcError as error:
+        yield of_error(allowances.ALLOWANCES, error)

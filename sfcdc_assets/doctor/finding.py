@@ -1,0 +1,78 @@
+"""What a check found, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sfcdc_assets.errors import SettingsError, SfcdcError
+
+_SENTENCE = re.compile(r"\.\s+(?=[A-Z`])")
+
+
+class Outcome(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """It works; something is lost, or will fail one day."""
+    FAILED = "failed"
+    """Something would fail."""
+    NOT_CHECKED = "not checked"
+    """What it depends on failed."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor: the check, how it ended, what was found, and what to do (empty when nothing is)."""
+
+    check: str
+    outcome: Outcome
+    found: str
+    fix: str = ""
+
+
+def ok(check: str, found: str) -> Finding:
+    """Nothing is to be done."""
+    return Finding(check, Outcome.OK, found)
+
+
+def warning(check: str, found: str, fix: str) -> Finding:
+    """It works, and should be looked at."""
+    return Finding(check, Outcome.WARNING, found, fix)
+
+
+def failed(check: str, found: str, fix: str) -> Finding:
+    """Something would fail."""
+    return Finding(check, Outcome.FAILED, found, fix)
+
+
+def not_checked(check: str, because: str) -> Finding:
+    """It depends on what failed."""
+    return Finding(check, Outcome.NOT_CHECKED, f"depends on {because}")
+
+
+def of_error(check: str, error: SfcdcError) -> Finding:
+    """What the project raises would be raised by a run too. Its first sentence says what is wrong, the others what to
+    do."""
+    if isinstance(error, SettingsError):
+        return failed(check, f"{error.setting}: {error.problem}.", _ended(error.remedy))
+    text = " ".join(str(error).split())
+    ends = (each for each in _SENTENCE.finditer(text) if _is_outside(text, each.start()))
+    end = next((each.end() for each in ends), len(text))
+    return failed(check, text[:end].rstrip(), text[end:])
+
+
+def would_fail(findings: list[Finding]) -> bool:
+    """Whether a run with this set-up would fail."""
+    return any(finding.outcome is Outcome.FAILED for finding in findings)
+
+
+def _is_outside(text: str, place: int) -> bool:
+    """Not in parentheses, where messages quote what others said."""
+    return text.count("(", 0, place) == text.count(")", 0, place)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."

@@ -1,0 +1,77 @@
+"""The machine: Java, Dagster's home, the port of its UI."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sfcdc_assets.config import Settings
+from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok
+from sfcdc_assets.errors import PortInUseError
+from sfcdc_assets.spark.java import JavaMissing, check_java
+
+JAVA, SPARK, HOME, PORT = "Java", "Spark Connect", "Dagster's home", "port of the Dagster UI"
+SPARK_CONNECT_PORT = 15002
+_ANSWER_SECONDS = 2.0
+
+
+def java(settings: Settings | None) -> Finding:
+    """The Java that Spark would start; with Spark Connect none is needed here."""
+    if settings is not None and settings.spark_remote:
+        return ok(JAVA, f"not needed: Spark runs at {settings.spark_remote}")
+    try:
+        return ok(JAVA, f"version {check_java()}")
+    except JavaMissing as error:
+        return of_error(JAVA, error)
+
+
+def spark_server(url: str) -> Finding:
+    """Whether something listens at the address of a Spark Connect server."""
+    at = urlsplit(url)
+    try:
+        with socket.create_connection((at.hostname or "", at.port or SPARK_CONNECT_PORT), _ANSWER_SECONDS):
+            return ok(SPARK, f"{url} takes connections")
+    except (OSError, ValueError) as error:
+        fix = "Start the Spark Connect server, or correct SFCDC_SPARK_REMOTE (sc://host:15002)."
+        return failed(SPARK, f"{url} takes no connection ({error}).", fix)
+
+
+def dagster_home(value: str | None) -> Finding:
+    """DAGSTER_HOME as Dagster wants it: an absolute path of a folder that can be written."""
+    if not value:
+        return ok(HOME, "DAGSTER_HOME is not set: `sfcdc sync` keeps no record of its runs, `sfcdc dev` has its own")
+    home = Path(value).expanduser()
+    if not home.is_absolute():
+        return failed(HOME, f"DAGSTER_HOME={value} is a relative path.", f"Set it to {home.absolute()}.")
+    if not home.is_dir():
+        return failed(HOME, f"DAGSTER_HOME={value} is not a folder.", f"Create it: mkdir -p {value}")
+    if not os.access(home, os.W_OK | os.X_OK):
+        return failed(HOME, f"DAGSTER_HOME={value} cannot be written.", "Give this user the right to write there.")
+    if not (home / "dagster.yaml").exists():
+        return ok(HOME, f"{value}, without a dagster.yaml: Dagster's defaults hold")
+    return ok(HOME, value)
+
+
+def ui_port(port: int, listen: Callable[[int], int]) -> Finding:
+    """Whether `sfcdc dev` could listen, or does. `listen` raises `PortInUseError`."""
+    try:
+        listen(port)
+        return ok(PORT, f"{port} is free")
+    except PortInUseError:
+        if _is_dagster(port):
+            return ok(PORT, f"a Dagster UI is on {port}")
+        return failed(PORT, f"Another program listens on {port}.", f"Run `sfcdc dev --port {port + 1}`, or stop it.")
+
+
+def _is_dagster(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=_ANSWER_SECONDS) as answer:
+            return "dagster_version" in json.loads(answer.read(10_000))
+    except (urllib.error.URLError, OSError, ValueError, TypeError):
+        return False

@@ -1,0 +1,131 @@
+"""Where the messages of a channel come from: change events from the bus, notifications from their log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from sfcdc_assets.emulator.cometd.event_json import message as event_message
+from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
+from sfcdc_assets.emulator.event_store import StoredEvent
+from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.replay_id import replay_id
+from sfcdc_assets.emulator.streaming.notifications import Notification, NotificationLog
+from sfcdc_assets.emulator.streaming.subscription_filter import EVERYTHING, SubscriptionFilter
+from sfcdc_assets.emulator.topic import Topic
+from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
+
+MOST_EVENTS = 200
+"""Of one channel in one answer."""
+MOST_BYTES = 3_000_000
+"""Payload bytes of one channel in one answer, unless a single event is larger."""
+NEW, ALL = -1, -2
+
+
+@dataclass(frozen=True)
+class Found:
+    """Messages, each with what puts it in order; the number to read on after; numbers of events that are metered."""
+
+    messages: Sequence[tuple[int, dict[str, Any]]]
+    through: int
+    metered: Sequence[int] = ()
+
+
+class ChannelSource(Protocol):
+    """One channel. A number says how far it was read, and means nothing to another source."""
+
+    @property
+    def last_number(self) -> int:
+        """Of the newest message of any channel of the kind: a hint when to read."""
+
+    def start(self, place: int) -> int:
+        """The number to read on after, for -1, -2 or a replay id. Raises ReplayIdCorruptedError."""
+
+    def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
+        """At most `most` messages for a user, oldest first; `channel` is what its subscription is called."""
+
+
+@dataclass(frozen=True)
+class ChangeEvents:
+    """A channel of change events."""
+
+    org: EmulatedOrg
+    bus: EventBus
+    topic: Topic
+    dice: Random
+
+    @property
+    def last_number(self) -> int:
+        return self.bus.last_number
+
+    def start(self, place: int) -> int:
+        if place == NEW:
+            return self.bus.start(ReplayPreset.LATEST)
+        if place == ALL:
+            return self.bus.start(ReplayPreset.EARLIEST)
+        try:
+            return self.bus.start(ReplayPreset.CUSTOM, replay_id(place))
+        except OverflowError:
+            raise ReplayIdCorruptedError(str(place).encode()) from None
+
+    def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
+        batch = self.bus.read(
+            readable(self.org, self.topic),
+            after=after,
+            max_events=most,
+            max_bytes=MOST_BYTES,
+            channels=self.topic.channels,
+        )
+        ids = {each.schema_id for each in batch.events}
+        schemas = {schema_id: self.bus.schema_json(schema_id) or "{}" for schema_id in ids}
+        has_uuid = self.org.settings.cometd_event_uuids
+
+        def message(each: StoredEvent) -> dict[str, Any]:
+            return event_message(each, schemas[each.schema_id], channel, has_uuid=has_uuid, dice=self.dice)
+
+        messages = [(each.number, message(each)) for each in batch.events]
+        return Found(messages, batch.through, [each.number for each in batch.events])
+
+
+@dataclass(frozen=True)
+class Notifications:
+    """A PushTopic or a generic channel, by the id of its record: another name changes nothing for who is subscribed."""
+
+    org: EmulatedOrg
+    log: NotificationLog
+    source: str
+    filter: SubscriptionFilter = EVERYTHING
+
+    @property
+    def last_number(self) -> int:
+        return self.log.last_number
+
+    def start(self, place: int) -> int:
+        return self.log.start(place)
+
+    def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
+        found, through = self.log.read(self.source, after, most)
+        shown = ((each, self._data(each, user_id)) for each in found)
+        return Found([(each.number, {"data": data, "channel": channel}) for each, data in shown if data], through)
+
+    def _data(self, each: Notification, user_id: str) -> dict[str, Any] | None:
+        """What the user is sent; None for what is not for this user, or not let through."""
+        event = {**each.body["event"], "replayId": each.replay_id}
+        if "payload" in each.body:
+            users = each.body["users"]
+            return {"event": event, "payload": each.body["payload"]} if not users or user_id in users else None
+        entity, values = each.body["entity"], each.body["sobject"]
+        hidden = self.org.field_security.hidden(entity)
+        is_hidden = entity in self.org.hidden_objects | self.org.unreadable_objects or hidden & set(each.body["where"])
+        if is_hidden or not self.filter.lets_through(values):
+            return None
+        return {"event": event, "sobject": {name: value for name, value in values.items() if name not in hidden}}
+
+
+def readable(org: EmulatedOrg, topic: Topic) -> frozenset[str]:
+    """What the client may read now: permissions that change take effect on open sessions too."""
+    entities = frozenset(org.definitions) - org.hidden_objects - org.unreadable_objects
+    return entities if topic.entity is None else entities & {topic.entity}

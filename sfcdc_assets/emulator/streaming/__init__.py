@@ -1,0 +1,1 @@
+"""Streams beside change events: PushTopics and generic channels (Streaming API Developer Guide)."""

@@ -1,0 +1,105 @@
+"""The server of a standing Spark: an ordinary session of this process, with Spark Connect's plugin in its JVM.
+
+Spark listens on a free port of the loopback interface and asks for a token that only its file holds. The JVM ends with
+this process, whatever ends that.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.config import Settings
+from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.spark import standing
+from sfcdc_assets.spark.identity import identity
+from sfcdc_assets.spark.session import own_session, spark_options
+from sfcdc_assets.spark.warm_up import warm_up
+
+_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+LOOK_SECONDS = 2.0
+_CONNECT = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": standing.ADDRESS,
+    "spark.connect.grpc.binding.port": "0",
+    # Runs that share the server share its cores.
+    "spark.scheduler.mode": "FAIR",
+}
+
+
+class SparkEnded(SfcdcError):
+    """The JVM of a standing Spark is gone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"The standing Spark of {path} has ended by itself. Runs use one of their own until `sfcdc spark` is "
+            "started again, which a service does by itself."
+        )
+
+
+class SparkOutdated(SfcdcError):
+    """The package was changed since the server was started."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"The code has changed since the standing Spark of {path} was started, so runs do not use it any more. "
+            "Start `sfcdc spark` again, as a service does by itself."
+        )
+
+
+@contextmanager
+def listening(settings: Settings) -> Iterator[SparkSession]:
+    """A Spark that listens and is known by the settings' file; ended, and its file removed, at the end."""
+    path = settings.spark_standing.absolute()
+    options = spark_options(settings)
+    made_of = identity(options)  # before the first worker imports anything
+    token = secrets.token_urlsafe(32)
+    os.environ[_TOKEN] = token
+    try:
+        session = own_session({**options, **_CONNECT})
+    finally:
+        del os.environ[_TOKEN]
+    try:
+        warm_up(session)
+        standing.write(path, standing.StandingSpark(_port(session), token, os.getpid(), made_of))
+        try:
+            yield session
+        finally:
+            standing.forget(path, os.getpid())
+    finally:
+        session.stop()
+
+
+def watch(session: SparkSession, settings: Settings, is_stopped: Callable[[float], bool]) -> None:
+    """Return when `is_stopped`, which is given how many seconds it may wait, says so.
+
+    Raises `SparkEnded`, and `SparkOutdated` when no run has anything to do in it.
+    """
+    path = settings.spark_standing.absolute()
+    options = spark_options(settings)
+    made_of = identity(options)
+    jvm = session.sparkContext._gateway.proc
+    while not is_stopped(LOOK_SECONDS):
+        if jvm.poll() is not None:
+            raise SparkEnded(path)
+        if identity(options) != made_of and not _service(session).listActiveExecutions().isRight():
+            raise SparkOutdated(path)
+
+
+def _port(session: SparkSession) -> int:
+    """The port that Spark took."""
+    return int(_service(session).localPort())
+
+
+def _service(session: SparkSession) -> Any:
+    """The Scala object of the service. PySpark has no calls for what it knows."""
+    loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return loader.loadClass("org.apache.spark.sql.connect.service.SparkConnectService$").getField("MODULE$").get(None)

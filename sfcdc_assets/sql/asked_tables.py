@@ -1,0 +1,154 @@
+"""A DuckDB connection in which the tables of one consistent cut have their views.
+
+To open a table at a version takes milliseconds, and a warehouse may have hundreds. So views are made for the names that
+a statement has; where DuckDB then misses one, all are made and the statement is tried again. What is asked is never
+answered differently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property, partial
+from types import TracebackType
+
+import duckdb
+
+from sfcdc_assets.lake import quarantine, raw_events
+from sfcdc_assets.lake.audits import NAME as AUDITS
+from sfcdc_assets.lake.channel_filters import NAME as CHANNEL_FILTERS
+from sfcdc_assets.lake.consistent_cuts import NAME as CONSISTENT_CUTS
+from sfcdc_assets.lake.consistent_cuts import Cut
+from sfcdc_assets.lake.lost_checkpoints import NAME as LOST_CHECKPOINTS
+from sfcdc_assets.lake.organization import NAME as ORGANIZATION
+from sfcdc_assets.lake.readable_table import readable_now
+from sfcdc_assets.lake.schemas import NAME as SCHEMAS
+from sfcdc_assets.sql.entity_views import USERS, View, entity_views, names_of_entity, users_view, view
+from sfcdc_assets.sql.relation import Location, relation
+from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
+from sfcdc_assets.sql.text import value
+from sfcdc_assets.sql.users import USER, name_of_user
+from sfcdc_assets.sql.warehouse_files import WarehouseFiles, location
+
+CUT = "sfcdc_cut"
+OF_EVENTS = (raw_events.NAME, quarantine.NAME)
+"""Tables of which the rows up to the cut are shown."""
+OF_THE_WAREHOUSE = (*OF_EVENTS, CONSISTENT_CUTS, LOST_CHECKPOINTS, SCHEMAS, AUDITS, CHANNEL_FILTERS, ORGANIZATION)
+"""Tables that no cut names."""
+_OF_THE_CATALOGUE = frozenset({"show", "information_schema", "pragma", "sqlite_master", "pg_catalog"})
+
+
+class AskedTables:
+    """Views over the tables of cuts; a context manager. `at`: the time that they are to show."""
+
+    def __init__(
+        self,
+        tables: TablesOfCuts,
+        *,
+        at: datetime | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        find: Location | None = None,
+    ) -> None:
+        self.tables = tables
+        self._at = at
+        self._find = find or partial(location, tables.warehouse)
+        self._made: set[str] = set()
+        self.connection = connection or duckdb.connect(":memory:")
+        self.connection.execute("SET TimeZone = 'UTC'")
+        if find is None and not tables.warehouse.is_local:
+            self.connection.register_filesystem(WarehouseFiles(tables.warehouse))
+
+    def __enter__(self) -> AskedTables:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.connection.close()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What can be asked for."""
+        of_entities = (each for entity in self.tables.entities for each in self._names_of(entity))
+        there = (each for each in OF_THE_WAREHOUSE if readable_now(self.tables.warehouse, each) is not None)
+        return (*of_entities, *there, CUT)
+
+    def asked_for(self, statement: str) -> tuple[str, ...]:
+        """The entities whose views a statement names."""
+        words = _words(statement)
+        return tuple(each for each in self.tables.entities if not words.isdisjoint(self._names_of(each)))
+
+    def run(self, statement: duckdb.Statement) -> duckdb.DuckDBPyConnection:
+        """Run it; the connection has its result. Raises `duckdb.Error`, `CutGone`, `TableDamaged`."""
+        words = _words(statement.query)
+        if not words.isdisjoint(_OF_THE_CATALOGUE) or any(word.startswith("duckdb_") for word in words):
+            self.make_all()
+        self._make(words)
+        try:
+            return self.connection.execute(statement)
+        except duckdb.CatalogException:
+            if self._made.issuperset(self.names):
+                raise
+        self.make_all()
+        return self.connection.execute(statement)
+
+    def make_all(self) -> None:
+        """Create every view that is not there yet."""
+        self._make(frozenset(self.names))
+
+    def _make(self, wanted: frozenset[str]) -> None:
+        of_entities = {each: self._names_of(each) for each in self.tables.entities}
+        entities = [
+            entity
+            for entity, names in of_entities.items()
+            if not wanted.isdisjoint(names) and not self._made.issuperset(names)
+        ]
+        if entities and USERS not in self._made:
+            self._create([self._users()])
+        for entity in entities:
+            self._create(entity_views(self.tables.of(entity), self._find, self._at))
+        for table in OF_THE_WAREHOUSE:
+            if table in wanted and table not in self._made:
+                self._create(self._of_the_warehouse(table))
+        if CUT in wanted and CUT not in self._made:
+            self._create([view(CUT, _rows_of(self.tables.cuts))])
+
+    def _create(self, views: Iterable[View]) -> None:
+        for each in views:
+            self.connection.execute(each.create)
+            self._made.add(each.name)
+
+    def _users(self) -> View:
+        user = self.tables.rows_of(USER)
+        return users_view(user, name_of_user(user.schema) if user else None, self._find)
+
+    def _of_the_warehouse(self, table: str) -> list[View]:
+        condition = _up_to(self.tables.cuts) if table in OF_EVENTS else None
+        if table == raw_events.NAME and self._at is not None:
+            condition = f"({condition}) and commit_timestamp <= TIMESTAMPTZ {value(self._at.isoformat())}"
+        found = readable_now(self.tables.warehouse, table, condition)
+        return [view(table, relation(found, self._find))] if found is not None else []
+
+    def _names_of(self, entity: str) -> tuple[str, ...]:
+        return names_of_entity(entity, self.tables.layers(entity))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text.lower()))
+
+
+def _up_to(cuts: Sequence[Cut]) -> str:
+    return " or ".join(f"(channel = {value(cut.channel)} and position <= {cut.position})" for cut in cuts) or "false"
+
+
+def _rows_of(cuts: Sequence[Cut]) -> str:
+    def time(moment: datetime | None) -> str:
+        return f"CAST({value(moment.isoformat() if moment else None)} AS TIMESTAMPTZ)"
+
+    rows = (
+        f"SELECT {value(cut.channel)} AS channel, CAST({cut.position} AS BIGINT) AS position, "
+        f"{time(cut.commit_timestamp)} AS commit_timestamp, {time(cut.applied_at)} AS applied_at"
+        for cut in cuts
+    )
+    return " UNION ALL ".join(rows)

@@ -1,0 +1,121 @@
+"""The views of one entity: what analysts ask for, over its tables at a cut.
+
+`account` has the live rows, `account_history` every version, `account_as_of(moment)` the rows that were valid at a
+time. Views that are to show a time have in the first what was valid then, and in the second the versions that had begun
+by then, without an end that came later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+
+from sfcdc_assets.lake import current_state, gap_reconciliation, history, text_fields
+from sfcdc_assets.lake.readable_table import ReadableTable
+from sfcdc_assets.sql.relation import Location, relation
+from sfcdc_assets.sql.text import name
+from sfcdc_assets.sql.users import joins
+from sfcdc_assets.state.version_columns import OF_THE_ROW
+
+USERS = "user_names"
+_AS_THEY_ARE = (text_fields.LAYER, gap_reconciliation.LAYER)
+_VALID_AT = "_valid_from <= {moment} AND (_valid_to > {moment} OR _valid_to IS NULL) AND NOT _is_deleted"
+_NO_END = "CAST(NULL AS TIMESTAMPTZ) AS _valid_to, CAST(NULL AS BIGINT) AS _superseded_at"
+
+
+@dataclass(frozen=True)
+class View:
+    """A name and what creates it."""
+
+    name: str
+    create: str
+
+
+@dataclass(frozen=True)
+class EntityTables:
+    """The entity's tables at a cut, by layer, and its columns that have a user's name beside them."""
+
+    entity: str
+    tables: Mapping[str, ReadableTable]
+    users: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def view_name(self) -> str:
+        """The entity in lower case."""
+        return self.entity.lower()
+
+    def schema(self, layer: str) -> pa.Schema:
+        """Of one of its tables."""
+        return self.tables[layer].schema
+
+
+def names_of_entity(entity: str, layers: Collection[str]) -> tuple[str, ...]:
+    """The names that its views have, if it has tables in these layers."""
+    rows = entity.lower()
+    of_rows = (rows, f"{rows}_history", f"{rows}_as_of") if current_state.LAYER in layers else ()
+    return (*of_rows, *(f"{rows}_{layer}" for layer in _AS_THEY_ARE if layer in layers))
+
+
+def entity_views(of: EntityTables, location: Location, at: datetime | None = None) -> Iterator[View]:
+    """In the order in which they are to be created, after `users_view`."""
+    if current_state.LAYER in of.tables:
+        yield _history(of, location, at)
+        yield _as_of(of)
+        yield _rows(of, location) if at is None else _rows_at(of, at)
+    for layer in _AS_THEY_ARE:
+        if layer in of.tables:
+            yield view(f"{of.view_name}_{layer}", relation(of.tables[layer], location))
+
+
+def users_view(user: ReadableTable | None, expression: str | None, location: Location) -> View:
+    """`USERS`: each user's id and name, one row each; empty where the warehouse has none."""
+    if user is None or expression is None:
+        return view(USERS, "SELECT CAST(NULL AS VARCHAR) AS id, CAST(NULL AS VARCHAR) AS name WHERE false")
+    rows = relation(user, location)
+    return view(USERS, f'SELECT "Id" AS id, any_value({expression}) AS name FROM ({rows}) GROUP BY "Id"')
+
+
+def view(called: str, query: str) -> View:
+    """A view of this name."""
+    return View(called, f"CREATE OR REPLACE VIEW {name(called)} AS {query}")
+
+
+def _rows(of: EntityTables, location: Location) -> View:
+    selected, joined = joins(of.users, USERS)
+    rows = relation(of.tables[current_state.LAYER], location)
+    return view(of.view_name, f"SELECT v.*{selected} FROM ({rows}) AS v{joined} WHERE NOT v._is_deleted")
+
+
+def _rows_at(of: EntityTables, at: datetime) -> View:
+    versions, valid = name(f"{of.view_name}_history"), _VALID_AT.format(moment=_literal(at))
+    return view(of.view_name, f"SELECT * EXCLUDE (_valid_to, _superseded_at) FROM {versions} WHERE {valid}")
+
+
+def _as_of(of: EntityTables) -> View:
+    """A time without a zone is in the session's, which is UTC in `sfcdc sql`."""
+    macro, versions = f"{of.view_name}_as_of", name(f"{of.view_name}_history")
+    valid = _VALID_AT.format(moment="CAST(moment AS TIMESTAMPTZ)")
+    create = f"CREATE OR REPLACE MACRO {name(macro)}(moment) AS TABLE SELECT * FROM {versions} WHERE {valid}"
+    return View(macro, create)
+
+
+def _history(of: EntityTables, location: Location, at: datetime | None) -> View:
+    """Every version, `_valid_to` null for the current ones. A record of which only the Id is known has none."""
+    rows = relation(of.tables[current_state.LAYER], location)
+    columns = ", ".join(name(each) for each in of.schema(current_state.LAYER).names if each not in OF_THE_ROW)
+    versions = f"SELECT {columns}, _in_doubt, {_NO_END} FROM ({rows}) WHERE _change_type IS NOT NULL"
+    if history.LAYER in of.tables:
+        past = relation(of.tables[history.LAYER], location)
+        versions += f" UNION ALL BY NAME SELECT *, _certain_fields IS NOT NULL AS _in_doubt FROM ({past})"
+    if at is not None:
+        ended = f"CASE WHEN _valid_to <= {_literal(at)} THEN _valid_to END AS _valid_to"
+        versions = f"SELECT * REPLACE ({ended}) FROM ({versions}) WHERE _valid_from <= {_literal(at)}"
+    selected, joined = joins(of.users, USERS)
+    return view(f"{of.view_name}_history", f"SELECT v.*{selected} FROM ({versions}) AS v{joined}")
+
+
+def _literal(moment: datetime) -> str:
+    return f"TIMESTAMPTZ '{moment.isoformat()}'"

@@ -1,0 +1,58 @@
+"""Names of users beside their ids: which columns refer to users, and what a user is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
+from sfcdc_assets.sql.text import name
+
+USER = "User"
+COMMIT_USER = "_commit_user"
+_HASHED = b"salesforce.hashed"
+
+
+def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict[str, str]:
+    """Column with a user's id -> column with the user's name beside it: `OwnerId` -> `owner_name`.
+
+    A name that the table has already is not taken. An id that is hashed leads nowhere.
+    """
+    taken = {each.lower() for each in schema.names}
+    found: dict[str, str] = {}
+    for field in described.fields if described else ():
+        if USER in field.reference_to and _is_readable(schema, field.name):
+            found[field.name] = _name_beside(field)
+    if COMMIT_USER in schema.names:
+        found[COMMIT_USER] = f"{COMMIT_USER}_name"
+    return {column: beside for column, beside in found.items() if beside not in taken}
+
+
+def name_of_user(schema: pa.Schema) -> str | None:
+    """The expression for a user's name over the columns of User's table; None where the copy has none of it."""
+    if _is_readable(schema, "Name"):
+        return name("Name")
+    parts = [name(each) for each in ("FirstName", "LastName") if _is_readable(schema, each)]
+    return f"concat_ws(' ', {', '.join(parts)})" if parts else None
+
+
+def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
+    """What to select beside a relation `v`, and what to join to it; `users`: a relation with `id` and `name`."""
+    selected, joined = "", ""
+    for number, (column, beside) in enumerate(columns.items()):
+        selected += f", u{number}.name AS {name(beside)}"
+        joined += f" LEFT JOIN {users} AS u{number} ON u{number}.id = v.{name(column)}"
+    return selected, joined
+
+
+def _is_readable(schema: pa.Schema, column: str) -> bool:
+    return column in schema.names and _HASHED not in (schema.field(column).metadata or {})
+
+
+def _name_beside(field: FieldDescription) -> str:
+    """`LastModifiedBy` -> `last_modified_by_name`, `Approver__r` -> `approver_name`."""
+    relationship = field.relationship_name or field.name.removesuffix("Id")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", relationship.removesuffix("__r").removesuffix("__c"))
+    return f"{words.lower()}_name"

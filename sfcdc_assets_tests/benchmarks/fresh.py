@@ -1,0 +1,186 @@
+"""How fresh the tables are under `sfcdc dev`: from a commit in the org until a reader of the table sees it."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sfcdc_assets.emulator.first_change import make_first_change
+from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets_tests.benchmarks.org_process import SEED, compare, environment, running, served_org, sfcdc
+from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
+from sfcdc_assets_tests.documentation import ROOT
+
+RATE = 10.0
+LOOK_SECONDS = 0.1
+READY_SECONDS = 240.0
+CAUGHT_UP_SECONDS = 120.0
+
+
+@dataclass
+class Seen:
+    """What a reader saw of one table: at which moments (epoch s) it was applied up to which positions."""
+
+    version: int = -1
+    positions: list[int] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
+
+    def look(self, path: Path) -> None:
+        """Open the table as any reader does; a new version is read, and counts from when it has been."""
+        try:
+            table = DeltaTable(str(path))
+        except Exception:  # noqa: BLE001 - it is not there yet
+            return
+        if table.version() == self.version:
+            return
+        column = pa.table(table.scan(columns=["_position"]))["_position"]
+        self.version = table.version()
+        self.positions.append(pc.max(column).as_py() or 0)
+        self.moments.append(time.time())
+
+    def shown_at(self, position: int) -> float | None:
+        """When the change of this position could be seen; None if it never was."""
+        index = bisect_left(self.positions, position)
+        return self.moments[index] if index < len(self.moments) else None
+
+
+class Reader:
+    """Looks at the tables of a warehouse in a thread."""
+
+    def __init__(self, warehouse: Path, entities: Sequence[str]) -> None:
+        self._warehouse = warehouse
+        self.seen = {entity: Seen() for entity in entities}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While entered."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stopping.set()
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_SECONDS):
+            for entity, seen in self.seen.items():
+                seen.look(self._warehouse / "current_state" / entity)
+
+
+class Traffic:
+    """Transactions at a rate, in a thread, and when each was begun: the moment its delay counts from."""
+
+    def __init__(self, org: EmulatedOrg, server: EmulatorServer) -> None:
+        self._generator = TrafficGenerator(org, SEED, bus=server.bus)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.begun: dict[str, float] = {}
+        """Transaction key -> epoch seconds."""
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """While entered."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stopping.set()
+            self._thread.join()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stopping.wait(max(0.0, due - time.monotonic())):
+            due += 1 / RATE
+            now = time.time()
+            self.begun[self._generator.step().transaction_key] = now
+
+
+def measure(quick: bool) -> Sequence[Figure]:
+    """Ten transactions a second for five minutes: the delay of each until its last change can be seen."""
+    window, warm = (10.0, 5.0) if quick else (300.0, 60.0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with served_org(folder, 50 if quick else 500) as (org, server):
+            env = environment(server, folder)
+            arguments = ("dev", "--dir", str(folder / "dev"), "--port", "0")
+            reader = Reader(folder / "warehouse", org.selected_entities)
+            with running(*arguments, env=env, cwd=ROOT, log=folder / "dev.log") as process, reader.reading():
+
+                def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+                    deadline = time.monotonic() + seconds
+                    while not condition():
+                        if process.poll() is not None or time.monotonic() > deadline:
+                            raise WrongAnswer(f"{what} did not come: {(folder / 'dev.log').read_text()[-2000:]}")
+                        time.sleep(0.5)
+
+                # An org that never had a transaction has a stream without a replay id, to which nothing is pinned.
+                make_first_change(org, server.bus)
+                until(lambda: all(seen.moments for seen in reader.seen.values()), READY_SECONDS, "every table")
+                traffic = Traffic(org, server)
+                with traffic.flowing():
+                    time.sleep(warm)
+                    begun = time.time()
+                    time.sleep(window)
+                    ended = time.time()
+                    time.sleep(2.0)
+                wanted = {key: at for key, at in traffic.begun.items() if begun <= at < ended}
+                delays: list[float] = []
+
+                def all_seen() -> bool:
+                    delays[:] = _delays(wanted, folder, reader)
+                    return len(delays) >= len(wanted)
+
+                until(all_seen, CAUGHT_UP_SECONDS, "every transaction")
+            sfcdc("sync", "--until-caught-up", env=env, cwd=folder)
+            compare(org, folder)
+    percentiles = quantiles(delays, n=100)
+    return [
+        Figure("10 transactions a second, p50", "s", [percentiles[49]], goal=Goal(8)),
+        Figure("10 transactions a second, p95", "s", [percentiles[94]], goal=Goal(15)),
+        Figure("10 transactions a second, the slowest", "s", [max(delays)]),
+    ]
+
+
+def _delays(begun: Mapping[str, float], folder: Path, reader: Reader) -> list[float]:
+    """Of each transaction all of whose changes could be seen, how long after it was begun that was.
+
+    Its places in the stream are known from what was landed; a table shows a change when it is applied that far.
+    """
+    columns = ["transaction_key", "entity_name", "position"]
+    events = pa.table(DeltaTable(str(folder / "warehouse" / "raw_events")).scan(columns=columns))
+    shown: dict[str, float] = {}
+    lacking = set()
+    for row in events.to_pylist():
+        key, seen = row["transaction_key"], reader.seen.get(row["entity_name"])
+        if key not in begun:
+            continue
+        at = None if seen is None else seen.shown_at(row["position"])
+        if at is None:
+            lacking.add(key)
+        else:
+            shown[key] = max(at, shown.get(key, 0.0))
+    return [at - begun[key] for key, at in shown.items() if key not in lacking]
+
+
+STAGE = Stage(
+    title="fresh, 10 transactions a second",
+    measure=measure,
+    compared="Afterwards every row of every table is compared with the org's log, field by field.",
+    limit="Dagster's daemon asks its sensors every five seconds, and what was landed waits for the batch that is at "
+    "work; about every two minutes a run ends and the next one is started.",
+)

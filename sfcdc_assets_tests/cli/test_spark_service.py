@@ -1,0 +1,69 @@
+"""Whoever keeps a standing Spark running: the documented service, and `sfcdc dev` with its child process."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from configparser import ConfigParser
+from pathlib import Path
+
+from sfcdc_assets.cli.main import COMMANDS
+from sfcdc_assets.cli.spark_process import PAUSE_SECONDS, StandingSparkProcess
+from sfcdc_assets_tests.documentation import ROOT, code_blocks
+
+NOTES_ITS_START = "import pathlib, time; pathlib.Path('started').open('a').write('x'); time.sleep({seconds})"
+
+
+def test_the_documented_service_starts_the_command_again_whenever_it_ends() -> None:
+    (block,) = [block for block in code_blocks(ROOT / "docs" / "operating.md") if block.language == "ini"]
+    unit = ConfigParser()
+    unit.optionxform = str  # type: ignore[assignment]
+    unit.read_string(block.text)
+    service = unit["Service"]
+    program, command = shlex.split(service["ExecStart"])
+    assert Path(program).is_absolute()
+    assert (Path(program).name, command in COMMANDS) == ("sfcdc", True)
+    assert program.startswith(service["WorkingDirectory"] + "/"), "its .env and its file are of the folder it works in"
+    assert service["Restart"] == "always"
+    assert "WantedBy" in unit["Install"]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def child(folder: Path, seconds: int, moments: list[float]) -> StandingSparkProcess:
+    command = ("-c", NOTES_ITS_START.format(seconds=seconds))
+    return StandingSparkProcess(os.environ, folder, monotonic=lambda: moments[-1], command=command)
+
+
+def test_a_child_that_ended_is_started_again_after_a_pause(tmp_path: Path) -> None:
+    moments, started = [0.0], tmp_path / "started"
+    with child(tmp_path, 0, moments) as spark:
+        assert spark.process is not None
+        first = spark.process
+        first.wait(30)
+        spark.look()
+        assert spark.process is first
+        moments.append(PAUSE_SECONDS)
+        spark.look()
+        assert spark.process is not first
+        spark.process.wait(30)
+    assert started.read_text() == "xx"
+
+
+def test_a_child_that_lives_is_left_alone_and_ends_with_its_parent(tmp_path: Path) -> None:
+    moments = [0.0]
+    with child(tmp_path, 600, moments) as spark:
+        until((tmp_path / "started").exists)
+        process = spark.process
+        moments.append(10 * PAUSE_SECONDS)
+        spark.look()
+        assert spark.process is process
+        assert process is not None
+    assert process.poll() is not None

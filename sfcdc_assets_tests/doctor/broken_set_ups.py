@@ -1,0 +1,292 @@
+"""Set-ups that would fail, each with what the doctor says of it.
+
+`python -m sfcdc_assets_tests.doctor.broken_set_ups` prints the table, after that of a healthy one.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets import clock
+from sfcdc_assets.change_events.raw_event_rows import EARLIEST, RAW_EVENTS, StreamCheckpoint
+from sfcdc_assets.cli.dagster_ui import free_port
+from sfcdc_assets.doctor import storage
+from sfcdc_assets.doctor.examination import Machine, examine
+from sfcdc_assets.doctor.finding import Finding, Outcome
+from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.rest.rest_faults import RestFault
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake.organization import OrganizationLog
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.salesforce import reach
+from sfcdc_assets_tests.environment import without_settings
+from sfcdc_assets_tests.trusted_authority import _authority, trust_only_the_org
+
+ENTITIES = ["Account", "Contact"]
+HOUR = 3_600_000
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """What one may break: an org, the environment, and a folder of one's own."""
+
+    org: EmulatedOrg
+    server: EmulatorServer
+    patch: pytest.MonkeyPatch
+    folder: Path
+    undo: ExitStack
+
+    @property
+    def warehouse(self) -> Warehouse:
+        """That of the settings."""
+        return Warehouse(str(self.folder / "warehouse"))
+
+    def findings(self, now_ms: Callable[[], int] = clock.now_ms) -> list[Finding]:
+        """What the doctor finds."""
+        import os  # noqa: PLC0415 - the environment of this moment
+
+        return list(examine(Machine(os.environ, 0, free_port, now_ms)))
+
+
+@contextmanager
+def served_org() -> Iterator[tuple[EmulatedOrg, EmulatorServer]]:
+    """An org of two objects for all set-ups."""
+    with tempfile.TemporaryDirectory() as folder:
+        org = EmulatedOrg(seed=3)
+        org.populate({"User": 3, "Account": 4, "Contact": 4})
+        org.selected_entities = list(ENTITIES)
+        try:
+            with EmulatorServer(org, directory=Path(folder)) as server:
+                yield org, server
+        finally:
+            org.close()
+
+
+@contextmanager
+def set_up(org: EmulatedOrg, server: EmulatorServer, folder: Path) -> Iterator[SetUp]:
+    """A healthy one, which is healthy again at the end."""
+    before = org.settings
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as undo:
+        without_settings(patch)
+        trust_only_the_org(patch)
+        patch.setattr(reach, "trusted_roots", _authority)
+        for number in ("WRITERS", "ROUNDS"):
+            patch.setattr(storage, number, 1)  # that commits meet is tested by itself, and is the dearest check
+        for name, value in server.client_environment().items():
+            patch.setenv(name, value)
+        patch.setenv("SFCDC_WAREHOUSE", str(folder / "warehouse"))
+        patch.chdir(folder)
+        try:
+            yield SetUp(org, server, patch, folder, undo)
+        finally:
+            org.settings = before
+            org.view_all.give_back()
+            org.selected_entities = list(ENTITIES)
+            server.rest_faults.disarm()
+
+
+@dataclass(frozen=True)
+class Broken:
+    """How it is broken, and the check that fails, with words of what was found and of the fix."""
+
+    what: str
+    breaks: Callable[[SetUp], None]
+    check: str
+    found: str
+    fix: str
+    outcome: Outcome = Outcome.FAILED
+
+
+def _no_java(one: SetUp) -> None:
+    one.patch.setenv("PATH", str(one.folder))
+    one.patch.delenv("JAVA_HOME", raising=False)
+
+
+def _old_java(one: SetUp) -> None:
+    java = one.folder / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    one.patch.setenv("JAVA_HOME", str(one.folder / "jdk"))
+
+
+def _no_spark(one: SetUp) -> None:
+    one.patch.setenv("SFCDC_SPARK_REMOTE", f"sc://localhost:{_closed_port()}")
+
+
+def _misspelt(one: SetUp) -> None:
+    one.patch.setenv("SFCDC_ENTITES", "Account")
+
+
+def _no_login(one: SetUp) -> None:
+    one.patch.delenv("SFCDC_CLIENT_SECRET")
+
+
+def _wrong_secret(one: SetUp) -> None:
+    one.patch.setenv("SFCDC_CLIENT_SECRET", "wr0ng-s3cret")
+
+
+def _no_certificate(one: SetUp) -> None:
+    one.patch.delenv("SFCDC_CA_FILE")
+
+
+def _nobody_there(one: SetUp) -> None:
+    for name in ("SFCDC_INSTANCE_URL", "SFCDC_LOGIN_URL"):
+        one.patch.setenv(name, f"https://localhost:{_closed_port()}")
+
+
+def _expired_token(one: SetUp) -> None:
+    for name in ("SFCDC_CLIENT_ID", "SFCDC_CLIENT_SECRET"):
+        one.patch.delenv(name)
+    one.patch.setenv("SFCDC_ACCESS_TOKEN", "00Dexpired!token")
+
+
+def _other_org(one: SetUp) -> None:
+    OrganizationLog(one.warehouse).bind("00D000000000001EAA", clock.now_ms(), {})
+
+
+def _no_view_all(one: SetUp) -> None:
+    one.org.view_all.withdraw("Contact")
+
+
+def _hidden_field(one: SetUp) -> None:
+    one.org.field_security.hide("Account", "Phone")
+    one.undo.callback(one.org.field_security.show, "Account", "Phone")
+
+
+def _wrong_entity(one: SetUp) -> None:
+    one.patch.setenv("SFCDC_ENTITIES", "Account,Contcat")
+
+
+def _nothing_selected(one: SetUp) -> None:
+    one.org.selected_entities = []
+
+
+def _unknown_channel(one: SetUp) -> None:
+    one.patch.setenv("SFCDC_CHANNELS", "/data/AccuontChangeEvent")
+
+
+def _no_pubsub(one: SetUp) -> None:
+    one.patch.setenv("SFCDC_PUBSUB_ENDPOINT", f"localhost:{_closed_port()}")
+
+
+def _no_bulk(one: SetUp) -> None:
+    one.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 1, path="/jobs/query", method="POST")
+
+
+def _garbage(one: SetUp) -> None:
+    one.server.rest_faults.arm(RestFault.GARBAGE, 9, path="/sobjects")
+
+
+def _no_deliveries(one: SetUp) -> None:
+    one.org.settings = replace(one.org.settings, daily_event_deliveries=0)
+
+
+def _file_for_a_warehouse(one: SetUp) -> None:
+    (one.folder / "warehouse").write_text("not a folder")
+
+
+def _old_checkpoint(one: SetUp) -> None:
+    long_ago = clock.now_ms() - 80 * HOUR
+    checkpoint = StreamCheckpoint("/data/ChangeEvents", begun=EARLIEST, begun_at_ms=long_ago)
+    with _time(long_ago):
+        RawEvents.open(one.warehouse).commit(RAW_EVENTS.empty_table(), checkpoint)
+
+
+def _relative_home(one: SetUp) -> None:
+    one.patch.setenv("DAGSTER_HOME", "dagster_home")
+
+
+def _no_home(one: SetUp) -> None:
+    one.patch.setenv("DAGSTER_HOME", str(one.folder / "no_home"))
+
+
+def _secret_for_all(one: SetUp) -> None:
+    file = one.folder / ".env"
+    file.write_text("SFCDC_CLIENT_SECRET=s3cret-in-a-file\n")
+    file.chmod(0o644)
+
+
+@contextmanager
+def _time(now_ms: int) -> Iterator[None]:
+    class Then(clock.Clock):
+        def now_ms(self) -> int:
+            return now_ms
+
+    with clock.using(Then()):
+        yield
+
+
+def _closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+SET_UPS = (
+    Broken("no Java", _no_java, "Java", "no java is on PATH", "apt-get install"),
+    Broken("a Java of 2019", _old_java, "Java", "is version 11", "Install one"),
+    Broken("no Spark Connect", _no_spark, "Spark Connect", "takes no connection", "SFCDC_SPARK_REMOTE"),
+    Broken("a misspelt setting", _misspelt, "settings", "SFCDC_ENTITES: is not a setting", "SFCDC_ENTITIES?"),
+    Broken("half a login", _no_login, "login", "SFCDC_CLIENT_SECRET: needed to log in", "Set it in the environment"),
+    Broken(
+        "a wrong secret", _wrong_secret, "login", "refused the login by client credentials", "Check SFCDC_CLIENT_ID"
+    ),
+    Broken("an expired token", _expired_token, "API", "expired or invalid", "SFCDC_ACCESS_TOKEN"),
+    Broken("an unknown certificate", _no_certificate, "TLS", "is not trusted", "SFCDC_CA_FILE"),
+    Broken("no org at the address", _nobody_there, "TLS", "cannot be reached", "Check SFCDC_INSTANCE_URL"),
+    Broken("a proxy that answers", _garbage, "API", "unexpected answer", "no proxy answers in its place"),
+    Broken("another org's warehouse", _other_org, "organization", "00D000000000001EAA", "Set SFCDC_WAREHOUSE"),
+    Broken("no View All", _no_view_all, "rights on Contact", "neither View All Data", "View All Records on Contact"),
+    Broken("no Bulk job", _no_bulk, "rights on Account", "takes no more API requests", "24 hours"),
+    Broken("a hidden field", _hidden_field, "rights on Account", ": Phone.", "field-level security", Outcome.WARNING),
+    Broken("a wrong entity", _wrong_entity, "SFCDC_ENTITIES", "carries Contcat", "Did you mean Contact?"),
+    Broken("no object selected", _nothing_selected, "objects of /data/ChangeEvents", "No object", "Select objects"),
+    Broken(
+        "no such channel",
+        _unknown_channel,
+        "stream of /data/AccuontChangeEvent",
+        "no channel",
+        "Correct SFCDC_CHANNELS",
+    ),
+    Broken("no Pub/Sub API", _no_pubsub, "stream of /data/ChangeEvents", "did not answer", "SFCDC_PUBSUB_ENDPOINT"),
+    Broken("no deliveries left", _no_deliveries, "DailyDeliveredPlatformEvents", "0 of 0 are left", "24 hours"),
+    Broken(
+        "a file as warehouse", _file_for_a_warehouse, "warehouse", "cannot be written", "a folder or an object store"
+    ),
+    Broken("an old checkpoint", _old_checkpoint, "checkpoint of /data/ChangeEvents", "80.0 hours old", "sfcdc sync"),
+    Broken("a relative DAGSTER_HOME", _relative_home, "Dagster's home", "is a relative path", "Set it to /"),
+    Broken("a DAGSTER_HOME that is gone", _no_home, "Dagster's home", "is not a folder", "mkdir -p"),
+    Broken("a secret for all", _secret_for_all, "files with secrets", "mode 644", "chmod 600", Outcome.WARNING),
+)
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _print_tables() -> None:
+    with served_org() as (org, server):
+        with tempfile.TemporaryDirectory() as folder, set_up(org, server, Path(folder)) as one:
+            print(_row(["check", "", "found"]), "|---|---|---|", sep="\n")
+            for each in one.findings():
+                print(_row([each.check, each.outcome, each.found]))
+        print("\n" + _row(["set-up", "check", "", "found", "fix"]), "|---|---|---|---|---|", sep="\n")
+        for broken in SET_UPS:
+            with tempfile.TemporaryDirectory() as folder, set_up(org, server, Path(folder)) as one:
+                broken.breaks(one)
+                for each in one.findings():
+                    if each.outcome in (Outcome.FAILED, Outcome.WARNING):
+                        print(_row([broken.what, each.check, each.outcome, each.found, each.fix]))
+
+
+if __name__ == "__main__":
+    _print_tables()

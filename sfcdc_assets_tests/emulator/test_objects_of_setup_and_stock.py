@@ -1,0 +1,122 @@
+"""Objects that stock connectors read: those of Setup, whose rows tell of the org, and more of the vendor's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from sfcdc_assets.cli.emulated_org import open_org
+from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+
+
+@pytest.fixture(scope="module")
+def org() -> EmulatedOrg:
+    org = EmulatedOrg(
+        seed=5, objects=[*built_in_definitions(), *stock_definitions()], settings=OrgSettings(is_sandbox=True)
+    )
+    org.populate(5)
+    return org
+
+
+@pytest.fixture(scope="module")
+def client(org: EmulatedOrg) -> Iterator[RestClient]:
+    with rest_client(org) as client:
+        yield client
+
+
+def rows(client: RestClient, soql: str, resource: str = "/query") -> list[dict[str, Any]]:
+    answer = client.get(resource, params={"q": soql})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["records"]
+
+
+def test_organization_says_which_org_it_is(org: EmulatedOrg, client: RestClient) -> None:
+    soql = "SELECT Id, Name, IsSandbox, OrganizationType, NamespacePrefix, InstanceName FROM Organization LIMIT 1"
+    (row,) = rows(client, soql)
+    assert (row["Id"], row["IsSandbox"], row["InstanceName"]) == (org.organization_id, True, "EMU1")
+
+
+@pytest.mark.parametrize("resource", ["/query", "/tooling/query"])
+def test_objects_and_fields_are_told_as_rows(org: EmulatedOrg, client: RestClient, resource: str) -> None:
+    soql = "SELECT QualifiedApiName, KeyPrefix, Label FROM EntityDefinition WHERE IsCustomizable = true"
+    assert {row["QualifiedApiName"]: row["KeyPrefix"] for row in rows(client, soql, resource)} == {
+        name: definition.key_prefix for name, definition in org.definitions.items()
+    }
+    soql = (
+        "SELECT QualifiedApiName, DataType, EntityDefinition.QualifiedApiName FROM FieldDefinition "
+        "WHERE EntityDefinition.QualifiedApiName = 'Account'"
+    )
+    fields = {row["QualifiedApiName"]: row["DataType"] for row in rows(client, soql, resource)}
+    assert list(fields) == [field.name for field in org.definitions["Account"].fields]
+    assert (fields["ParentId"], fields["Name"], fields["Credit_Limit__c"]) == (
+        "Lookup(Account)", "Text(255)", "Currency(16, 2)",
+    )  # fmt: skip
+
+
+def test_setup_is_described_and_cannot_be_written(client: RestClient) -> None:
+    listed = {each["name"]: each for each in client.get("/sobjects").json()["sobjects"]}
+    for name in ("Organization", "RecordType", "Profile", "EntityDefinition", "FieldDefinition", "PermissionSet"):
+        assert listed[name]["queryable"]
+        assert not listed[name]["createable"]
+        fields = client.get(f"/sobjects/{name}/describe").json()["fields"]
+        names = [field["name"] for field in fields if field["type"] != "address"]
+        rows(client, f"SELECT {', '.join(names)} FROM {name} LIMIT 3")
+    assert client.post("/sobjects/Organization", {"Name": "x"}).status_code == 404
+
+
+def test_record_types_are_those_of_person_accounts() -> None:
+    org = EmulatedOrg(seed=2)
+    org.setup.enable_person_accounts()
+    with rest_client(org) as client:
+        assert [row["DeveloperName"] for row in rows(client, "SELECT DeveloperName FROM RecordType")] == [
+            "Business_Account",
+            "PersonAccount",
+        ]
+
+
+@pytest.mark.parametrize("definition", stock_definitions(), ids=lambda each: each.name)
+def test_a_stock_object_is_filled_and_can_be_read_whole(client: RestClient, definition: Any) -> None:
+    fields = client.get(f"/sobjects/{definition.name}/describe").json()["fields"]
+    names = [field["name"] for field in fields if field["type"] != "address"]
+    found = rows(client, f"SELECT {', '.join(names)} FROM {definition.name}")
+    assert len(found) == 5
+    required = [field["name"] for field in fields if not field["nillable"] and field["createable"]]
+    assert all(row[name] is not None for row in found for name in required)
+
+
+def test_a_new_org_of_the_command_has_them_and_captures_the_others(tmp_path: Path) -> None:
+    org = open_org(tmp_path, seed=1, records=120, with_stock=True)
+    try:
+        assert (org.count("Account"), org.count("Product2")) == (120, 100)
+        assert set(org.selected_entities) == {definition.name for definition in built_in_definitions()}
+    finally:
+        org.close()
+
+
+def test_usage_of_events_is_what_was_published_and_delivered(tmp_path: Path) -> None:
+    org = EmulatedOrg(seed=1)
+    with EmulatorServer(org, directory=tmp_path) as server:
+        for name in "abc":
+            with org.transaction() as work:
+                work.create("Account", {"Name": name})
+        server.meter.delivered([1, 2])
+        headers = {"Authorization": f"Bearer {server.sessions.issue(org.users.integration)}"}
+        soql = "SELECT Name, StartDate, EndDate, Value FROM PlatformEventUsageMetric"
+        url = f"{server.rest_url}/services/data/v59.0/query"
+        answer = requests.get(url, params={"q": soql}, headers=headers, verify=str(server.ca_file), timeout=20).json()
+        assert {row["Name"]: row["Value"] for row in answer["records"]} == {
+            "CHANGE_EVENTS_PUBLISHED": 3,
+            "CHANGE_EVENTS_DELIVERED": 2,
+        }
+        params = {"q": "SELECT Topic FROM EventBusSubscriber"}
+        answer = requests.get(url, params=params, headers=headers, verify=str(server.ca_file), timeout=20).json()
+        assert answer["totalSize"] == 0
+    org.close()

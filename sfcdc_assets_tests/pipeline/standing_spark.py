@@ -1,0 +1,60 @@
+"""A standing Spark of a test: `sfcdc spark` as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfcdc_assets.spark import standing
+from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
+from sfcdc_assets_tests.pipeline.killed_sync import GIVE_UP_SECONDS, LOOK_EVERY_SECONDS
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class StandingProcess:
+    """The process, which leads a group with its JVM, and its file."""
+
+    path: Path
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        """SIGKILL to the process and its JVM."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(GIVE_UP_SECONDS)
+
+
+@contextmanager
+def standing_spark(path: Path, options: Mapping[str, str] = SPARK_OF_TESTS) -> Iterator[StandingProcess]:
+    """Started with these settings, and ready; killed at the end if it has not ended."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
+    log = path.with_suffix(".log")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sfcdc_assets.cli", "spark"],
+            env={**kept, **options, "PYTHONPATH": str(ROOT), "SFCDC_SPARK_STANDING": str(path)},
+            cwd=path.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    started = StandingProcess(path, process)
+    try:
+        deadline = time.monotonic() + GIVE_UP_SECONDS
+        while (found := standing.read(path)) is None or found.pid != process.pid:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(LOOK_EVERY_SECONDS)
+        yield started
+    finally:
+        started.kill()

@@ -1,0 +1,101 @@
+"""The file of a standing Spark: who may read it, and when it counts as none."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sfcdc_assets
+from sfcdc_assets.spark import identity as identities
+from sfcdc_assets.spark import standing
+from sfcdc_assets.spark.identity import identity
+from sfcdc_assets.spark.standing import StandingSpark
+
+OPTIONS = {"spark.master": "local[2]"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "below" / "spark.json"
+
+
+@pytest.fixture
+def alive() -> Iterator[StandingSpark]:
+    """A server of this process that takes connections."""
+    with socket.create_server((standing.ADDRESS, 0)) as server:
+        yield StandingSpark(server.getsockname()[1], "secret", os.getpid(), identity(OPTIONS))
+
+
+def test_a_living_server_with_the_same_code_and_options_is_found(path: Path, alive: StandingSpark) -> None:
+    standing.write(path, alive)
+    assert standing.find(path, OPTIONS) == alive
+
+
+def test_its_token_is_for_its_owner_alone_and_in_no_message(path: Path, alive: StandingSpark) -> None:
+    path.parent.mkdir()
+    path.touch(mode=0o644)
+    standing.write(path, alive)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "secret" not in repr(alive)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"port": 1}', '{"port": 1, "pid": 1, "token": "", "more": 2}'])
+def test_a_file_that_says_nothing_counts_as_none(path: Path, text: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
+    assert standing.find(path, OPTIONS) is None
+
+
+def test_without_a_file_there_is_none(path: Path) -> None:
+    assert standing.find(path, OPTIONS) is None
+
+
+def test_the_file_of_a_process_that_has_ended_counts_as_none(path: Path, alive: StandingSpark) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    standing.write(path, replace(alive, pid=ended.pid))
+    assert standing.find(path, OPTIONS) is None
+
+
+def test_a_port_that_nobody_listens_on_counts_as_none(path: Path, alive: StandingSpark) -> None:
+    with socket.create_server((standing.ADDRESS, 0)) as closed:
+        port = closed.getsockname()[1]
+    standing.write(path, replace(alive, port=port))
+    assert standing.find(path, OPTIONS) is None
+
+
+def test_other_options_are_another_spark(path: Path, alive: StandingSpark, caplog: pytest.LogCaptureFixture) -> None:
+    standing.write(path, alive)
+    assert standing.find(path, {**OPTIONS, "spark.driver.memory": "2g"}) is None
+    assert "is not used" in caplog.text
+
+
+def test_a_file_of_the_package_that_changed_makes_another_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep").mkdir()
+    module = tmp_path / "deep" / "module.py"
+    module.write_text("VALUE = 1")
+    monkeypatch.setattr(sfcdc_assets, "__file__", str(tmp_path / "__init__.py"))
+    before = identities.identity(OPTIONS)
+    os.utime(module, ns=(1, 1))
+    touched = identities.identity(OPTIONS)
+    (tmp_path / "new.py").touch()
+    assert len({before, touched, identities.identity(OPTIONS)}) == 3
+
+
+def test_only_its_own_process_forgets_a_server(path: Path, alive: StandingSpark) -> None:
+    standing.write(path, alive)
+    standing.forget(path, alive.pid + 1)
+    assert standing.read(path) == alive
+    standing.forget(path, alive.pid)
+    assert not path.exists()
