@@ -35,13 +35,13 @@ def measure(quick: bool) -> Sequence[Figure]:
             warehouse = life.warehouse
         age(warehouse, YOUNG, YOUNG)
         shutil.copytree(warehouse.root, young)
-        done, applied = YOUNG, YOUNG
+        done = YOUNG
         while done < commits:
             count = min(night_every, commits - done)
-            of_entity = min(batches - applied, max(1, count * batches // commits))
+            of_entity = max(1, count * batches // commits)  # the last one applies all
             a_day_passes(warehouse)
             age(warehouse, count, of_entity)
-            done, applied = done + count, applied + of_entity
+            done += count
             if done >= commits:
                 shutil.copytree(warehouse.root, evening)
             night(warehouse, LOG_HOURS)
