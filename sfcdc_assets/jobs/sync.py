@@ -68,7 +68,7 @@ def land(
     org: OrgResource,
     spark: SparkResource,
     run_scope: RunScope,
-) -> Iterator[Event | dg.Output[Landed]]:
+) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[Landed]]:
     """Land what the channels bring, and find out which entities have work."""
     warehouse, settings = lake.warehouse(), load_settings()
     connected = run_scope.keep(org.connect(warehouse))
@@ -83,6 +83,10 @@ def land(
     reports.log = context.log
     states = catch_up.land()
     yield from reports.take()
+    if states:
+        # Dagster takes an evaluation of a run for that of all its materializations: a run may go on for minutes, and
+        # the checks would read "not evaluated" until its last step.
+        yield from evaluations(warehouse, settings)
     context.log.info(f"Entities with work: {', '.join(state.entity for state in states) or 'none'}.")
     following = _following(context, config, warehouse, connected, landing, entities, known)
     yield dg.Output(Landed(catch_up, reports, warehouse, connected, known, states, following))
