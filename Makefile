@@ -23,10 +23,10 @@ soak: java .venv/installed
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.long_run
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.large_transaction
 
-bench: java .venv/peers
+bench: java .venv/installed
 	$(BIN)/python -m sfcdc_assets_tests.benchmarks --write
 
-bench-quick: java .venv/peers
+bench-quick: java .venv/installed
 	$(BIN)/python -m sfcdc_assets_tests.benchmarks --quick
 
 dev: java .venv/installed
@@ -40,9 +40,5 @@ java:
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,emulator,sql]'
-	touch $@
-
-.venv/peers: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,emulator,sql,bench,peers]'
 	touch $@

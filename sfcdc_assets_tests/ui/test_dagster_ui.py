@@ -142,7 +142,7 @@ def test_the_checks_are_evaluated_for_the_newest_materialization(synced: Dagster
 def test_the_steps_of_a_run_are_its_entities(synced: DagsterServer) -> None:
     (run, *_) = [each for each in synced.run_ids("sync", "SUCCESS") if "apply[Account]" in synced.steps(each)]
     steps = synced.steps(run)
-    assert (steps[:2], steps[-2:]) == (["land", "prepare"], ["cut", "check"])
+    assert (steps[:2], steps[-2:]) == (["land", "prepare"], ["follow", "check"])
 
 
 @without_browser
