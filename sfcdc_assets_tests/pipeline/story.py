@@ -120,9 +120,11 @@ def make_channel(name: str, members: Mapping[str, Sequence[str]]) -> None:
 
 
 class Requests:
-    """The REST requests that reach an org, as `POST /composite/sobjects/Account`, from now on."""
+    """The REST requests that reach an org, as `POST /composite/sobjects/Account`, from now on, without those of the
+    rolling audit, which is off."""
 
     def __init__(self, server: EmulatorServer, patch: pytest.MonkeyPatch) -> None:
+        patch.setenv("SFCDC_AUDIT_PERCENT", "0")
         self.seen: list[str] = []
         take = server.rest_faults.take
 

@@ -7,9 +7,11 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,7 +20,18 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying import apply_changes
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.state import apply
-from sfcdc_assets.state.apply import RESULTS, Outcome, PackedBatches, apply_range, inputs_of, outcomes, read_changes
+from sfcdc_assets.state.apply import (
+    CHANGES_OF_ENTITIES,
+    RESULTS,
+    Outcome,
+    PackedBatches,
+    apply_range,
+    apply_ranges,
+    inputs_of,
+    outcomes,
+    ranges_of,
+    read_changes,
+)
 from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, object_store
 from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
@@ -54,7 +67,8 @@ def applied(entities: Entities, spark: SparkSession | None) -> None:
 
 def in_another_process(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
     """What tasks do, in a process that has nothing of this one's environment, and credentials that open nothing."""
-    job = pickle.dumps((PackedBatches.of(batches), inputs_of(batches)))
+    batches = [replace(batches[0], ranges=None), *batches[1:]]  # the first one with a shuffle, others without
+    job = pickle.dumps((PackedBatches.of(batches), inputs_of(batches), ranges_of(batches)))
     root = Path(apply.__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name], input=job, stdout=subprocess.PIPE, check=True, env=ANOTHERS, cwd=root
@@ -63,12 +77,13 @@ def in_another_process(_: object, batches: Sequence[EntityBatch]) -> list[Outcom
 
 
 def tasks() -> None:
-    """The other process's part: one key range of each entity."""
-    packed, inputs = pickle.loads(sys.stdin.buffer.read())
-    changes = pa.Table.from_batches(read_changes(packed, iter([inputs])))
+    """The other process's part: the key ranges of each entity."""
+    packed, inputs, ranges = pickle.loads(sys.stdin.buffer.read())
+    changes = pa.Table.from_batches(read_changes(packed, iter([inputs])), CHANGES_OF_ENTITIES)
     numbers = sorted(set(changes["entity"].to_pylist()))
-    results = [apply_range(packed, changes.filter(pa.compute.field("entity") == number)) for number in numbers]
-    sys.stdout.buffer.write(pickle.dumps(pa.concat_tables([RESULTS.empty_table(), *results])))
+    shuffled = [apply_range(packed, changes.filter(pc.field("entity") == number)) for number in numbers]
+    whole = pa.Table.from_batches(apply_ranges(packed, iter([ranges])), RESULTS)
+    sys.stdout.buffer.write(pickle.dumps(pa.concat_tables([whole, *shuffled])))
 
 
 def test_tasks_read_and_write_by_the_credentials_they_bring_and_not_by_those_of_their_process(

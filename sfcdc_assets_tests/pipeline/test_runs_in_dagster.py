@@ -193,7 +193,7 @@ def test_columns_are_described_by_what_the_org_calls_its_fields(synced: Emulated
     synced.settled_tick()
     columns = metadata(synced, CURRENT_STATE_KEY, "Account")["dagster/column_schema"].columns
     described = {column.name: column.description for column in columns}
-    assert described["BillingCity"] == "Billing City"
+    assert described["BillingCity"] == "Billing City."
     assert described["_in_doubt"]
     assert [name for name, description in described.items() if not description] == []
 
