@@ -53,7 +53,7 @@ def workers_of_spark(mark: str) -> int:
     found = 0
     for process in Path("/proc").iterdir():
         try:
-            if process.name.isdigit() and b"pyspark.daemon" in (process / "cmdline").read_bytes():
+            if process.name.isdigit() and b"sfcdc_assets.spark.worker_daemon" in (process / "cmdline").read_bytes():
                 found += mark.encode() in (process / "environ").read_bytes()
         except OSError:
             continue  # it ended while we looked
