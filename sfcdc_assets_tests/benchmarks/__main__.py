@@ -16,7 +16,7 @@ from rich.table import Table
 
 from sfcdc_assets_tests.benchmarks.page import HEAD, figure_rows, with_figures
 from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json, machine, read
-from sfcdc_assets_tests.benchmarks.stages import STAGES, stage_named
+from sfcdc_assets_tests.benchmarks.stages import STAGES, WITH_PROCESSES, stage_named
 from sfcdc_assets_tests.documentation import ROOT
 
 KEPT = ROOT / "docs" / "benchmarks.json"
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console()
     found: dict[str, Result] = {}
     failed: list[str] = []
-    for name in asked.stages or STAGES:
+    short = tuple(name for name in STAGES if name not in WITH_PROCESSES)
+    for name in asked.stages or (short if asked.quick else STAGES):
         console.print(f"[bold]{name}[/bold] ...", highlight=False)
         result = measured(name, asked.quick) if asked.in_process else _in_its_own_process(name, asked.quick)
         if result is None:

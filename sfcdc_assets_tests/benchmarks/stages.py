@@ -24,6 +24,10 @@ STAGES: tuple[str, ...] = (
     "start",
 )
 
+WITH_PROCESSES = ("fresh", "sync", "demo")
+"""Those that start whole commands, for minutes at any size. `--quick` runs them when they are named; that their
+results are right, other tests show all the time."""
+
 
 def stage_named(name: str) -> Stage:
     """The stage of the module `name`."""
