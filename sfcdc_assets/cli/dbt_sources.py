@@ -9,6 +9,9 @@ import typer
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.open_cut import newest_open_cuts
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.sql.catalogue import described_views
+from sfcdc_assets.sql.dbt_sources import sources_yml
+from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 
 
 def dbt_sources(
@@ -22,10 +25,6 @@ def dbt_sources(
 
     Descriptions are the labels of the fields in Salesforce, and what docs/tables.md says of the columns beside them.
     """
-    from sfcdc_assets.sql.catalogue import described_views  # noqa: PLC0415 - imported when it is used
-    from sfcdc_assets.sql.dbt_sources import sources_yml  # noqa: PLC0415
-    from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts  # noqa: PLC0415
-
     root = load_settings().warehouse
     tables = TablesOfCuts(Warehouse(root), newest_open_cuts(root))
     typer.echo(sources_yml(described_views(tables), source=source, schema=schema, database=database), nl=False)

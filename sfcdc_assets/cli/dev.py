@@ -15,6 +15,7 @@ from dotenv import dotenv_values
 from sfcdc_assets import clock
 from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
 from sfcdc_assets.cli.emulator_extra import require_emulator
+from sfcdc_assets.cli.first_start import agree_to_first_start
 from sfcdc_assets.cli.folder_lock import only_user_of
 from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.cli.lost_runs import fail_lost_runs
@@ -69,8 +70,6 @@ def dev(
         stack.enter_context(only_user_of(directory))
         environment = _environment(settings)
         if not emulated:
-            from sfcdc_assets.cli.first_start import agree_to_first_start  # noqa: PLC0415 - imported when it is used
-
             agree_to_first_start(settings, yes=yes)
             organization_id = _enriched(settings)
             home = (directory / f"dagster_home_{organization_id}").absolute()

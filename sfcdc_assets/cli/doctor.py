@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,9 +15,8 @@ from rich.text import Text
 from sfcdc_assets import clock
 from sfcdc_assets.cli.dagster_ui import free_port
 from sfcdc_assets.cli.stopping import stops_at_once
-
-if TYPE_CHECKING:
-    from sfcdc_assets.doctor.finding import Finding
+from sfcdc_assets.doctor.examination import Machine, examine
+from sfcdc_assets.doctor.finding import Finding, would_fail
 
 
 @stops_at_once
@@ -33,9 +32,6 @@ def doctor(
     event is delivered; it takes some API requests for each object, and a Bulk job of one row for each that was never
     copied. Exit code 0 when all would work, 1 when something would fail. Values of secrets are never shown.
     """
-    from sfcdc_assets.doctor.examination import Machine, examine  # noqa: PLC0415 - imported when it is used
-    from sfcdc_assets.doctor.finding import would_fail  # noqa: PLC0415
-
     findings = list(examine(Machine(os.environ, port, free_port, clock.now_ms)))
     if as_json:
         typer.echo(json.dumps({"healthy": not would_fail(findings), "findings": [asdict(each) for each in findings]}))

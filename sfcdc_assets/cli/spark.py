@@ -11,6 +11,8 @@ import typer
 from sfcdc_assets.cli.stopping import before_stopping, stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.spark import standing
+from sfcdc_assets.spark.server import listening, watch
 
 
 @stops_at_once
@@ -27,9 +29,6 @@ def spark(
     settings = load_settings()
     if settings.spark_remote:
         raise SettingsError("SFCDC_SPARK_REMOTE", "names a server already", "Unset it, or do without `sfcdc spark`")
-    from sfcdc_assets.spark import standing  # noqa: PLC0415 - PySpark takes a second to load
-    from sfcdc_assets.spark.server import listening, watch  # noqa: PLC0415
-
     path = settings.spark_standing
     found = standing.read(path)
     if found is not None and found.pid != os.getpid() and found.is_alive():

@@ -12,6 +12,7 @@ import typer
 from sfcdc_assets.cli.sql_extra import require_duckdb
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.sql.conversation import HELP, converse
 from sfcdc_assets.sql.moment import moment_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ def _answer(tables: AskedTables, text: str, form: Format, moment: datetime | Non
 
 def _converse(tables: AskedTables, form: Format, moment: datetime | None) -> None:
     from sfcdc_assets.sql.ask import ask, described  # noqa: PLC0415
-    from sfcdc_assets.sql.conversation import HELP, converse  # noqa: PLC0415
 
     def answer(statement: str) -> None:
         for remark in ask(tables, statement, form, sys.stdout, _width(), moment):

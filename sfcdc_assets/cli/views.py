@@ -12,6 +12,7 @@ from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.open_cut import newest_open_cuts
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 
 
 @stops_at_once
@@ -24,8 +25,7 @@ def views(
     expires (SFCDC_CUT_RETENTION_DAYS), so write the file again after a sync. Other things in the file stay.
     """
     require_duckdb("`sfcdc views`")
-    from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts  # noqa: PLC0415 - only with the extra
-    from sfcdc_assets.sql.views_file import write_views  # noqa: PLC0415
+    from sfcdc_assets.sql.views_file import write_views  # noqa: PLC0415 - only with the extra
 
     settings = load_settings()
     tables = TablesOfCuts(Warehouse(settings.warehouse), newest_open_cuts(settings.warehouse))
