@@ -26,9 +26,9 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.org_reads.stale_reads import (
+    created,
     events_of_records,
     longest_lag_ms,
-    may_be_new,
     older_than_events,
     said_alive,
     settled,
@@ -209,4 +209,4 @@ def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collec
     missing = set(read.filter(pl.col("_system_modstamp").is_null())["Id"].to_list())
     contained = events.filter(pl.col("position") <= position)
     older = older_than_events(read, contained) - settled(repeated, contained, since_ms)
-    return older | (missing & (said_alive(events) | may_be_new(events))) - settled(repeated, events, since_ms)
+    return older | (missing & (said_alive(events) | created(events))) - settled(repeated, events, since_ms)

@@ -31,7 +31,7 @@ USUAL_LAGS = 60
 
 _EVENT = ["record_ids", "position", "change_type", "commit_timestamp", "received_at", "transaction_key"]
 
-TELL_OF_OLD_RECORDS = (*TELL_OF_DELETES, "UPDATE", "GAP_UPDATE", "UNDELETE", "GAP_UNDELETE")
+TELL_OF_CREATES = ("CREATE", "GAP_CREATE")
 
 
 def events_of_records(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int) -> pl.DataFrame:
@@ -73,9 +73,9 @@ def said_alive(events: pl.DataFrame) -> set[str]:
     return set(last.filter(~pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
 
 
-def may_be_new(events: pl.DataFrame) -> set[str]:
-    """Ids of the records that may have been created by one of the events; its kind may be one that is not known."""
-    return set(events.filter(~pl.col("change_type").is_in(TELL_OF_OLD_RECORDS))["record_id"].to_list())
+def created(events: pl.DataFrame) -> set[str]:
+    """Ids of the records that one of the events created."""
+    return set(events.filter(pl.col("change_type").is_in(TELL_OF_CREATES))["record_id"].to_list())
 
 
 def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) -> set[str]:
