@@ -86,3 +86,15 @@ def test_a_deleted_record_that_rest_never_showed_is_not_taken_to_be_gone_for_goo
     life.catch_up()
     life.assert_equal()
     assert life.rows()[record_id]["_deleted_reason"] == "deleted"
+
+
+def test_a_record_that_was_known_and_is_gone_for_good_heals_at_once_whatever_came_before(life: QuietLife) -> None:
+    life.settings(modstamp_delay=0)
+    record_id = life.ids()[0]
+    life.server.faults.arm(Fault.UNKNOWN_CHANGE_TYPE)
+    life.update(record_id, Name="of a kind that is not known")
+    with life.org.transaction() as work:
+        work.hard_delete(ENTITY, record_id)
+    life.catch_up()
+    assert life.open_doubts() == {}
+    assert life.rows()[record_id]["_deleted_reason"] == "hard_deleted"
