@@ -4,7 +4,7 @@ BIN = .venv/bin
 LIVES ?= 2000
 CRASHES ?= 200
 
-.PHONY: demo test test-slow soak bench bench-quick dev check java
+.PHONY: demo test test-slow soak bench bench-quick dev check docs reference java
 
 demo: java .venv/installed
 	$(BIN)/sfcdc demo
@@ -35,10 +35,16 @@ dev: java .venv/installed
 check: .venv/installed
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
 
+docs: .venv/installed
+	$(BIN)/python -m sfcdc_assets_tests.docs.site
+
+reference: .venv/installed
+	$(BIN)/python -m sfcdc_assets_tests.docs.reference
+
 java:
 	@$(PYTHON) -m sfcdc_assets.spark.java
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,emulator,sql,bench,peers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs,emulator,sql,bench,peers]'
 	touch $@

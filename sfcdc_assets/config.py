@@ -29,84 +29,101 @@ KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 
 
 class Settings(BaseSettings):
-    """One org, one warehouse, one Spark. Every field is the environment variable `SFCDC_<NAME>`; see the README."""
+    """One org, one warehouse, one Spark. Every field is the environment variable `SFCDC_<NAME>`.
+
+    The text below a field is what docs/settings.md and the README say of it, the first sentence alone in the README:
+    `make reference` writes them.
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=DOTENV, extra="ignore", env_ignore_empty=True)
 
     warehouse: str = "./warehouse"
-    """Root URI of the tables: a folder, or an object store URI that deltalake understands."""
+    """Root of one org's tables: a folder, or a URI such as `s3://bucket/prefix`."""
     channels: Annotated[tuple[str, ...], NoDecode] = ("/data/ChangeEvents",)
-    """Channels to subscribe to, comma-separated. Where two carry one entity, the first one's events are applied."""
+    """Channels, comma-separated, such as `/data/ChangeEvents`, `/data/Name__chn` or `/data/AccountChangeEvent`. An
+    entity is fed by the first channel that carries it."""
     entities: Annotated[tuple[str, ...], NoDecode] = ()
-    """Only these entities; empty means every entity the channels carry."""
+    """Only these entities, comma-separated. A name that no channel carries is refused, unless it was copied before."""
 
     exclude: Annotated[tuple[str, ...], NoDecode] = ()
-    """Columns that reach no table but `raw_events`: `Entity.Field`, comma-separated, with `*` in either part."""
+    """Columns that are kept out of every table except `raw_events`: `Contact.Email,*.Phone,Lead.*`. Takes precedence
+    over `SFCDC_HASH`."""
     hash: Annotated[tuple[str, ...], NoDecode] = ()
-    """Columns of which the tables hold a keyed hash only; written as in `exclude`, which wins over this."""
+    """Columns stored as a keyed hash (HMAC-SHA-256, hex), in the notation of `SFCDC_EXCLUDE`."""
     hash_key: SecretStr | None = Field(default=None, validate_default=True)
-    """Key of the hashes; needed as soon as `hash` names columns."""
+    """The key of the hashes, a long random text. Required with `SFCDC_HASH`."""
     payload_retention_days: int | None = Field(default=None, ge=3)
-    """After so many days `raw_events` gives up the payloads of events that a newer snapshot stands for; None: never.
+    """Payloads in `raw_events` expire after this many days, as soon as a newer snapshot stands for them. At least 3:
     Salesforce itself keeps events for three days."""
 
     cut_retention_days: int = Field(default=7, ge=1, le=28)
-    """How long a consistent cut can be opened. The tables' logs are kept for 30 days, so no cut can be for longer."""
+    """How many days a consistent cut can be opened, 1 to 28. The files that it needs are kept as long, and the logs of
+    the tables are kept for 30 days."""
 
     instance_url: str | None = None
-    """`https://<My Domain>.my.salesforce.com`; taken from the token response when not given."""
+    """`https://<My Domain>.my.salesforce.com`, without a path."""
     login_url: str = "https://login.salesforce.com"
-    """Where tokens are asked for; for client credentials this must be the My Domain host."""
+    """Where tokens are requested. For client credentials, the My Domain; for a sandbox, its My Domain or
+    `https://test.salesforce.com`."""
     org_id: str | None = None
-    """Organization id (15 or 18 characters); asked from userinfo when not given."""
+    """Organization id, 15 or 18 characters."""
     access_token: SecretStr | None = None
+    """Login 1: a token from elsewhere. It cannot be refreshed."""
     client_id: str | None = None
+    """Login 2 and 3: the consumer key of the external client app or connected app."""
     client_secret: SecretStr | None = None
+    """Login 2, client credentials: the consumer secret."""
     username: str | None = None
+    """Login 3 and 4: the integration user."""
     password: SecretStr | None = None
+    """Login 4: the integration user's password."""
     security_token: SecretStr | None = None
+    """Login 4: the token that Salesforce e-mails, for networks that the org does not trust."""
     private_key_file: Path | None = None
+    """Login 3: PEM file of the key that signs JWT bearer assertions."""
     transport: Literal["pubsub", "cometd"] = "pubsub"
-    """The protocol that events are read by: the Pub/Sub API, or the Streaming API where only HTTPS to the org is open.
-    When it is changed, every entity is read again once."""
+    """How events are read: `pubsub`, or `cometd` where only HTTPS to the org gets out. When it is changed, every entity
+    is snapshotted once more."""
     pubsub_endpoint: str = "api.pubsub.salesforce.com:7443"
-    """`host:port` of the Pub/Sub API; always TLS."""
+    """`host:port` of the Pub/Sub API, always TLS. Also `api.deu.pubsub.salesforce.com` for processing in the EU, and
+    port 443."""
     ca_file: Path | None = None
-    """An extra root certificate (PEM), for an emulated org or a TLS-inspecting proxy."""
+    """PEM file of an additional root certificate, for an emulated org or a proxy that inspects TLS."""
 
     replay_preset: Literal["EARLIEST", "LATEST"] = "EARLIEST"
-    """Where a channel without a checkpoint is begun: with the events that the org still has, or with those that come
-    from then on. What lies before is read by snapshots either way."""
+    """Where a channel without a checkpoint begins: `EARLIEST`, with the events of the last 72 hours, or `LATEST`, which
+    saves their deliveries. Snapshots read what was before either way."""
     settle_seconds: float = Field(default=10.0, gt=0)
-    """How old the last event must be, on a stream that stayed open and had answered, before its transaction counts as
-    complete without a following one."""
+    """How long a stream that has answered must stay quiet before its last transaction counts as complete."""
     visibility_seconds: float = Field(default=VISIBILITY_SECONDS, ge=0)
-    """How late the org's REST side usually shows a commit that the stream has brought; watermarks of reads lie that
-    far back. For sixty times as long a read that contradicts an event is not believed."""
+    """How late REST usually shows a commit that the stream has already delivered. Watermarks lie that far back, and for
+    sixty times as long a read that contradicts an event is not trusted."""
 
     describe_seconds: float = Field(default=900.0, ge=0)
-    """How often an object with changes is described again: some changes of fields show nowhere else. Each costs one API
-    request."""
+    """How often an object with changes is described again, to detect changed fields. Each costs one API request."""
 
     vanish_percent: float = Field(default=10.0, ge=0, le=100)
+    """A read of the org that would remove more than this percentage of an entity's live rows, and more than
+    `SFCDC_VANISH_ROWS` of them, waits for `sfcdc accept`."""
     vanish_rows: int = Field(default=20, ge=0)
-    """A read of the org after which more than this share and this number of an entity's living rows would be gone is
-    not applied until a person accepts it."""
+    """The number of rows that goes with `SFCDC_VANISH_PERCENT`."""
 
     freshness_minutes: float = Field(default=15.0, gt=0)
-    """How long after its commit in the org an event may be without being in the tables before that is reported."""
+    """How long after its commit in the org an event may wait to be applied before the check `is_fresh` fails."""
     audit_percent: float = Field(default=1.0, ge=0, le=50)
-    """The share of the org's daily API requests that the rolling audit may use; 0 switches it off."""
+    """The share of the org's daily API requests that the rolling audit may use, 0 to 50. `0` switches it off."""
     alert_webhook: SecretStr | None = None
-    """Address to which failed runs and late entities are posted as JSON, as Slack's incoming webhooks take it."""
+    """A webhook to which failed runs and late entities are posted, as JSON that Slack takes."""
     owners: Annotated[tuple[str, ...], NoDecode] = ("team:data-platform",)
     """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
 
     spark_master: str = "local[*]"
+    """The Spark master."""
     spark_remote: str | None = None
-    """URL of a Spark Connect server (`sc://host:15002`); replaces `spark_master`."""
+    """A Spark Connect URL, `sc://host:15002`. Replaces the master and needs no local Java."""
     spark_standing: Path = Path(".sfcdc/spark.json")
-    """Where `sfcdc spark` notes how its Spark is reached; commands and runs use that one while it is there."""
+    """The file in which `sfcdc spark` notes how its Spark is reached. Commands and runs use that Spark while it is
+    there."""
 
     @field_validator("channels", "entities", "exclude", "hash", "owners", mode="before")
     @classmethod

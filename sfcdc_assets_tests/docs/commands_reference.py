@@ -1,0 +1,56 @@
+"""docs/commands.md from the command line itself: each command's help text, arguments and options."""
+
+from __future__ import annotations
+
+import inspect
+
+import typer
+
+from sfcdc_assets.cli.main import COMMANDS, function_of
+
+_PAGE = """\
+# Commands
+
+Use this page to look a command up; `sfcdc COMMAND --help` shows the same. All read their [settings](settings.md) from
+the environment and from `.env`. An error is one sentence on standard error, which [Troubleshooting](troubleshooting.md)
+explains. Ctrl-C ends any command within seconds with exit code 130, and the tables are consistent whenever that
+happens.
+
+<!-- Written by `make reference` from sfcdc_assets/cli. -->
+"""
+
+
+def commands_page() -> str:
+    """The text of docs/commands.md."""
+    return _PAGE + "".join(_section(name) for name in COMMANDS)
+
+
+def _section(name: str) -> str:
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(function_of(name))
+    command = typer.main.get_command(alone)
+    context = command.make_context(f"sfcdc {name}", [], resilient_parsing=True)
+    parts = [
+        f"\n## sfcdc {name}\n",
+        f"```text\n{' '.join(command.get_usage(context).split()).removeprefix('Usage: ')}\n```\n",
+        _paragraphs(command.help or ""),
+    ]
+    for kind in ("argument", "option"):
+        # By what they call themselves: Typer may bring a copy of click, whose classes are not click's.
+        records = [each.get_help_record(context) for each in command.params if each.param_type_name == kind]
+        if any(records):
+            parts.append(_table(kind, [record for record in records if record is not None]))
+    return "\n".join(parts)
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(text).split("\n\n")) + "\n"
+
+
+def _table(kind: str, records: list[tuple[str, str]]) -> str:
+    rows = (f"| `{_cell(form)}` | {_cell(text)} |" for form, text in records)
+    return "\n".join([f"| {kind} | meaning |", "|---|---|", *rows]) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,34 @@
+"""Pages that are written from code say what the code is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.config import SECRETS
+from sfcdc_assets_tests.docs.reference import written_pages
+from sfcdc_assets_tests.docs.settings_reference import GROUPS, described
+from sfcdc_assets_tests.documentation import ROOT
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[Path, str]:
+    """What would be written."""
+    return written_pages()
+
+
+@pytest.mark.parametrize("name", ["docs/settings.md", "docs/commands.md", "README.md"])
+def test_a_page_that_is_written_from_code_is_current(name: str, pages: dict[Path, str]) -> None:
+    assert (ROOT / name).read_text() == pages[ROOT / name], "run `make reference` and commit what it writes"
+
+
+def test_every_setting_has_a_text_and_one_heading() -> None:
+    listed = [name for names in GROUPS.values() for name in names]
+    assert sorted(listed) == sorted(described())
+
+
+def test_secrets_are_marked_in_the_reference(pages: dict[Path, str]) -> None:
+    lines = pages[ROOT / "docs" / "settings.md"].splitlines()
+    marked = {line.split("`")[1] for line in lines if line.startswith("| `SFCDC_") and "Secret." in line}
+    assert marked == SECRETS
