@@ -44,7 +44,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 _INTRODUCTIONS = MappingProxyType(
     {
-        "Logging in": "One of four ways is needed. [Connecting an org](real-org.md#other-ways-to-log-in) compares them.",
+        "Logging in": "One way of four is enough. [Connecting an org](real-org.md#other-ways-to-log-in) has them.",
         "Privacy and retention": "[When columns must not be copied](operating.md#when-columns-must-not-be-copied) has "
         "the rules.",
         "Spark": "[Spark on a cluster, or shared](operating.md#spark-on-a-cluster-or-shared) says what workers need.",

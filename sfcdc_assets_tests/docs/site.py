@@ -1,0 +1,66 @@
+"""The documentation's site: `python -m sfcdc_assets_tests.docs.site` (`make docs`) builds it in build/site.
+
+Links and anchors are checked by the builder, which fails on any that leads nowhere. Nothing is fetched, neither by the
+build nor by a reader's browser: pictures are drawn here, and a page that would load something from another host is an
+error.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from sfcdc_assets_tests.docs.pages import site_pages
+from sfcdc_assets_tests.documentation import ROOT
+
+PAGES, SITE = ROOT / "build" / "docs", ROOT / "build" / "site"
+_LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(https?:|//)[^>]*>")
+_LINKED = re.compile(r"<link\b(?![^>]*rel=\"?canonical)[^>]*\bhref=\"?(https?:|//)[^>]*>")
+
+
+class NotSelfContained(Exception):
+    """A page would load a file from another host, which a reader without a network does not get."""
+
+    def __init__(self, page: Path, element: str) -> None:
+        self.page, self.element = page, element
+        super().__init__(f"{page} loads something from another host: {element}. Ship the file with the site.")
+
+
+def lay_out(folder: Path) -> None:
+    """Write the pages, their pictures and the images into a folder, which is emptied first."""
+    import mermaidx  # noqa: PLC0415 - of the extra `docs`, which the tests of this module do without
+
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs" / "images", folder / "images")
+    shutil.copy(ROOT / "LICENSE", folder)
+    for page in site_pages(lambda text: mermaidx.render(text).svg()):
+        (folder / page.name).write_text(page.text)
+        for name, picture in page.pictures.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(picture)
+
+
+def check_self_contained(site: Path) -> None:
+    """Raise `NotSelfContained` for a page that loads something from elsewhere. Links that a reader follows are none."""
+    for page in sorted(site.rglob("*.html")):
+        text = page.read_text()
+        found = _LOADED.search(text) or _LINKED.search(text)
+        if found:
+            raise NotSelfContained(page, found[0])
+
+
+def build() -> int:
+    """Lay out, build, check. Returns the builder's exit code."""
+    lay_out(PAGES)
+    built = subprocess.run([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=False)
+    if built.returncode == 0:
+        check_self_contained(SITE)
+        print(f"The site is in {SITE}: open {SITE / 'index.html'}.")
+    return built.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(build())
