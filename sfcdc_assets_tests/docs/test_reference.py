@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from sfcdc_assets.config import SECRETS
 from sfcdc_assets_tests.docs.reference import written_pages
 from sfcdc_assets_tests.docs.settings_reference import GROUPS, described
-from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.documentation import PAGES, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +33,10 @@ def test_secrets_are_marked_in_the_reference(pages: dict[Path, str]) -> None:
     lines = pages[ROOT / "docs" / "settings.md"].splitlines()
     marked = {line.split("`")[1] for line in lines if line.startswith("| `SFCDC_") and "Secret." in line}
     assert marked == SECRETS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_target_that_a_page_names_is_in_the_makefile(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE))
+    assert named <= targets

@@ -73,7 +73,7 @@ def texts(source: str) -> frozenset[str]:
 
 
 def sources_of(error: type[SfcdcError]) -> list[str]:
-    """The modules that build its message: its own and those of what it derives from; a setting's is built everywhere."""
+    """The modules that build its message: its own and those of its bases; a setting's is built in many."""
     if error is SettingsError:
         every = (path.read_text() for path in Path(sfcdc_assets.__path__[0]).rglob("*.py"))
         return [source for source in every if "SettingsError" in source]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -25,7 +26,8 @@ QUICK = {
 @pytest.mark.slow
 def test_the_tutorial_runs_from_its_own_text(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(Path(sys.executable).parent.parent)
-    environment = {**clean_environment(), **QUICK, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "DO_NOT_TRACK": "1"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**clean_environment(), **QUICK, "PATH": path, "PYTHONPATH": str(ROOT)}
     after_the_demo = [block for block in blocks() if "make demo" not in block.text]
     assert len(after_the_demo) == len(blocks()) - 1
     steps = {step.block.line: step for step in walk_through(after_the_demo, tmp_path, environment)}

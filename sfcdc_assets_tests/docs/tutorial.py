@@ -74,7 +74,8 @@ def _shell(folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.
 
 
 def _run(shell: subprocess.Popen[str], block: CodeBlock) -> str:
-    assert shell.stdin and shell.stdout
+    assert shell.stdin is not None
+    assert shell.stdout is not None
     lines: list[str] = []
     timer = threading.Timer(SECONDS, shell.kill)
     timer.start()
