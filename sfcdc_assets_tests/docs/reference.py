@@ -12,7 +12,7 @@ from sfcdc_assets_tests.docs.commands_reference import commands_page
 from sfcdc_assets_tests.docs.settings_reference import settings_page, settings_table
 from sfcdc_assets_tests.documentation import ROOT
 
-BEGIN, END = "<!-- settings: written by `make reference` -->\n", "\n<!-- end of settings -->"
+BEGIN, END = "<!-- settings: written by `make reference` -->\n\n", "\n\n<!-- end of settings -->"
 
 
 def written_pages() -> dict[Path, str]:

@@ -33,14 +33,19 @@ class NotSelfContained(Exception):
         super().__init__(f"{page} loads something from another host: {element}. Ship the file with the site.")
 
 
-def lay_out(folder: Path) -> None:
-    """Write the pages, their pictures and the images into a folder, which is emptied first."""
+def drawn(mermaid: str) -> str:
+    """The picture as an SVG, on white: its lines are dark, and a page may be too."""
     import mermaidx  # noqa: PLC0415 - of the extra `docs`, which the tests of this module do without
 
+    return mermaidx.render(mermaid).svg().replace("background-color: transparent", "background-color: white")
+
+
+def lay_out(folder: Path) -> None:
+    """Write the pages, their pictures and the images into a folder, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs" / "images", folder / "images")
     shutil.copy(ROOT / "LICENSE", folder)
-    for page in site_pages(lambda text: mermaidx.render(text).svg()):
+    for page in site_pages(drawn):
         (folder / page.name).write_text(page.text)
         for name, picture in page.pictures.items():
             (folder / name).parent.mkdir(exist_ok=True)
