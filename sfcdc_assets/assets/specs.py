@@ -63,7 +63,7 @@ def table_specs() -> list[dg.AssetSpec]:
             deps,
             "reconciliation",
             {"deltalake", "salesforce"},
-            "The reconciliation ledger: records (or `*`, the entity) whose state the stream does not tell for sure, "
+            "The reconciliation ledger: records (or `*`, the entity) whose state the stream does not show for sure, "
             "why, since when, and how they were healed by reading exactly them back from the org.",
         ),
         _spec(

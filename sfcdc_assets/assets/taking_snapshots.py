@@ -23,7 +23,7 @@ from sfcdc_assets.snapshot.progress import SnapshotProgress
 
 PROGRESS_SECONDS = 5.0
 _UNKNOWN_SIGHT = (
-    "{entity}: the org does not tell whether the user sees all of its records, so only the thresholds "
+    "{entity}: the org does not say whether the user sees all of its records, so only the thresholds "
     "SFCDC_VANISH_PERCENT and SFCDC_VANISH_ROWS protect its rows. Let the user read permission "
     "sets (View Setup and Configuration)."
 )

@@ -21,7 +21,7 @@ from sfcdc_assets.change_events.event_schema import FieldBit, SchemaField, cover
 from sfcdc_assets.change_events.type_conversion import CellValue
 from sfcdc_assets.change_events.wanted_field import Leaf, WantedField, wanted_fields
 
-_PARTS_ONLY = "the event tells the parts, not what they are together"
+_PARTS_ONLY = "the event carries the parts, not what they are together"
 
 
 @dataclass(frozen=True, slots=True)

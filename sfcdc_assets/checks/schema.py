@@ -20,7 +20,7 @@ NAME = "schema_follows_the_org"
 @dg.asset_check(
     asset=CURRENT_STATE_KEY,
     name=NAME,
-    description="Compares the columns of each table with the fields that the newest event schema and describe tell: "
+    description="Compares the columns of each table with the fields that the newest event schema and describe show: "
     "it fails where a field has no column, or one of another type, an hour after the schema was seen. New, retired and "
     "retyped columns are told and fail nothing. Reads no rows and asks nothing of the org.",
 )

@@ -141,6 +141,6 @@ def _allowances(org: OrgConnection, new: tuple[str, ...], here: Machine) -> Iter
         )
     except RequestRefused:
         fix = "Give the user View Setup and Configuration."
-        yield warning(allowances.ALLOWANCES, "The org does not tell them to this user.", fix)
+        yield warning(allowances.ALLOWANCES, "The org does not show them to this user.", fix)
     except SfcdcError as error:
         yield of_error(allowances.ALLOWANCES, error)

@@ -68,7 +68,7 @@ def _sight(org: OrgConnection, check: str, entity: str) -> Finding | None:
         return of_error(check, ViewAllMissing(entity, "a snapshot"))
     if sight is Sight.UNKNOWN and entity != "User":
         fix = "Give the user View Setup and Configuration, so that View All can be checked before each snapshot."
-        return warning(check, "The org does not tell whether the user sees all of its records.", fix)
+        return warning(check, "The org does not say whether the user sees all of its records.", fix)
     return None
 
 

@@ -29,7 +29,7 @@ class RowsMissing(SfcdcError):
         self.expected, self.found = expected, found
         super().__init__(
             f"{path} and the files beside it have {found:,} rows, their log says {expected:,}: they are not packed. "
-            "`sfcdc status` tells which table is damaged, and what mends it."
+            "`sfcdc status` says which table is damaged, and what mends it."
         )
 
 

@@ -243,7 +243,7 @@ class OrgSession:
             raise SettingsError(
                 "SFCDC_ORG_ID",
                 f"is {wanted}, but the login is to the org {login.organization_id}",
-                "Correct it, or leave it out: the org tells its id",
+                "Correct it, or leave it out: the org says its id",
             )
         before = self._asked_organization_id or (self._login.organization_id if self._login else None)
         if before is not None and login.organization_id not in (None, before):
@@ -255,7 +255,7 @@ class OrgSession:
             answer = self.request("GET", "/services/oauth2/userinfo", what="userinfo")
             return eighteen_characters(str(answer["organization_id"]))
         except (RequestRefused, KeyError, TypeError, ValueError) as error:
-            problem = "the org does not tell its id to this token (userinfo is refused or has none)"
+            problem = "the org does not show its id to this token (userinfo is refused or has none)"
             raise SettingsError(
                 "SFCDC_ORG_ID", problem, "Set it: Setup, Company Information, Organization ID"
             ) from error

@@ -191,7 +191,7 @@ def test_what_the_parts_of_a_persons_name_are_together_is_left_open(
 ) -> None:
     written = payload(SCHEMA, head, {"Name": body})
     assert cells(head, {"Name": body}) == expected
-    assert DECODER.decode(written).missing == "Name: the event tells the parts, not what they are together"
+    assert DECODER.decode(written).missing == "Name: the event carries the parts, not what they are together"
 
 
 def test_enriched_values_that_did_not_change_are_not_cells() -> None:

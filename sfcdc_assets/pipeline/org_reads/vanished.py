@@ -44,7 +44,7 @@ class Vanished:
 def why(number: int, vanished: Vanished) -> str:
     """What is noted of a snapshot that is not believed."""
     return (
-        f"snapshot {number} does not show {vanished.rows:,} of {vanished.living:,} living rows, and no event told of "
+        f"snapshot {number} does not show {vanished.rows:,} of {vanished.living:,} living rows, and no event reported "
         "their delete; it is not applied."
     )
 
