@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class SfcdcError(Exception):
-    """Base of all errors that are told to a person as one sentence, with the remedy in it."""
+    """Base of all errors that are reported to a person as one sentence, with the remedy in it."""
 
 
 class SettingsError(SfcdcError):

@@ -1,4 +1,4 @@
-"""What a materialization tells about its table: Dagster's own keys where it has them, ours in Salesforce's words."""
+"""What a materialization reports about its table: Dagster's own keys where it has them, ours in Salesforce's words."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class ChangeType(StrEnum):
     SNAPSHOT = "SNAPSHOT"
     """In schemas since 2026, its content is not documented: its values are not trusted, the record is read back."""
     UNKNOWN = "UNKNOWN"
-    """A symbol newer than this package: what it does to a record cannot be told, so the record is read back."""
+    """A symbol newer than this package: what it does to a record cannot be known, so the record is read back."""
 
     @classmethod
     def of_symbol(cls, symbol: str) -> ChangeType:

@@ -24,7 +24,7 @@ class HashKeyMissing(SfcdcError):
 class HashKey:
     """Hashes texts by HMAC-SHA-256. Two keys are equal when their ids are; neither repr nor pickled tables tell more.
 
-    `id` is the first 8 hex digits of the hash of a fixed text, so that a table tells whether it was made with the key.
+    `id` is the first 8 hex digits of the hash of a fixed text, so that a table says whether it was made with the key.
     """
 
     id: str

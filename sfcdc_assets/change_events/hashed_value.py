@@ -20,7 +20,7 @@ def hashed_cell(column: Column, value: Any) -> str | None:
 
 
 def hashing(column: Column, convert: Callable[[Any], Any]) -> Callable[[Any], str | None]:
-    """`convert`, then the hash. What does not fit is told without the value."""
+    """`convert`, then the hash. What does not fit is reported without the value."""
 
     def hashed(value: Any) -> str | None:
         try:

@@ -11,7 +11,7 @@ from sfcdc_assets.salesforce.limits import Limit
 
 REQUESTS, JOBS, DELIVERIES = "DailyApiRequests", "DailyBulkV2QueryJobs", "DailyDeliveredPlatformEvents"
 ALLOWANCES = "allowances"
-"""The check where the org does not tell them; each has the name that the org gives it."""
+"""The check where the org does not show them; each has the name that the org gives it."""
 _WAIT = "Wait: allowances are counted over 24 hours. Or have it raised, or stop other clients that use it up."
 
 

@@ -92,7 +92,7 @@ def _remove_leftovers(warehouse: Warehouse, name: str) -> None:
     elif (table := open_if_readable(warehouse, name)) is not None:
         named = [file.path for file in table.files()]
     else:
-        return  # nothing tells what is a leftover
+        return  # nothing says what is a leftover
     for found in filesystem.get_file_info(fs.FileSelector("", allow_not_found=True)):
         folder = found.base_name
         if found.type is fs.FileType.Directory and folder.startswith(PREFIX) and _has_log(filesystem, folder):

@@ -53,7 +53,7 @@ def _damages(warehouse: Warehouse, name: str, entity: str, thorough: bool) -> It
 
 
 def _sizes(warehouse: Warehouse, filesystem: fs.FileSystem, paths: Iterable[str], part: str) -> dict[str, int]:
-    """Path -> bytes, of the files that there are. An object store lists a folder more quickly than it tells of each
+    """Path -> bytes, of the files that there are. An object store lists a folder more quickly than it reports each
     file; on a disk a list costs the more the more replaced files wait to be vacuumed."""
     wanted: fs.FileSelector | list[str] = [unquote(path) for path in paths]
     if not warehouse.is_local:

@@ -28,7 +28,7 @@ class ConcurrentCommit(SfcdcError):
 
 
 class UnreadableTable(SfcdcError):
-    """A table carries features that its plain Parquet files do not tell (deletion vectors, column mapping)."""
+    """A table carries features that its plain Parquet files do not show (deletion vectors, column mapping)."""
 
     def __init__(self, table: str, features: str) -> None:
         self.table = table
@@ -93,7 +93,7 @@ class TableNotWritten(SfcdcError):
 
 
 def mend(table: str, entity: str | None = None) -> str:
-    """The sentence that tells how a damaged table is mended."""
+    """The sentence that says how a damaged table is mended."""
     layer, _, of = table.partition("/")
     name = of or entity
     if layer in ("text_fields", "history", "current_state"):

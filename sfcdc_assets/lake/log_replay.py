@@ -47,7 +47,7 @@ def commit_file(version: int) -> str:
 
 
 def replay(log: Log, version: int, known: Replayed | None) -> Replayed | None:
-    """The log up to a version, on from what is known of it; None where it cannot be told so."""
+    """The log up to a version, on from what is known of it; None where it cannot be known so."""
     try:
         store = log()
         if known is not None and 0 <= version - known.version <= MOST_COMMITS:

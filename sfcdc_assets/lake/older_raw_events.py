@@ -31,7 +31,7 @@ def checkpoint_of_format_1(table: Table, checkpoint: StreamCheckpoint) -> Stream
 
 
 def organization_of_format_1(table: Table) -> str | None:
-    """The org that events were last landed from, as the kept log tells; None when it does not."""
+    """The org that events were last landed from, as the kept log shows; None when it does not."""
     for commit in table.told_by_commits():
         for key, value in commit.items():
             if key.startswith("organization_id:") and value:

@@ -158,7 +158,7 @@ class RawEventReads:
     def _files_with(
         self, entity: str, channel: str, after: int, up_to: int, committed: tuple[datetime, datetime] | None
     ) -> pl.DataFrame:
-        """The files that may have such events, as the log alone tells."""
+        """The files that may have such events, as the log alone shows."""
         found = self.table.file_statistics().filter(
             (pl.col("partition.entity_name") == entity)
             & (pl.col("max.position") > after)
@@ -183,7 +183,7 @@ class RawEventReads:
     def last_commit_timestamp(self, channel: str, position: int) -> datetime | None:
         """Newest commit time among the channel's last events up to a position; None when there are none.
 
-        Told by the log but for files that go on beyond the position: a damaged file of one entity, which a cut of all
+        Shown by the log but for files that go on beyond the position: a damaged file of one entity, which a cut of all
         must not depend on, is left out.
         """
         of_channel = self.table.file_statistics().filter(_may_hold(channel) & (pl.col("min.position") <= position))

@@ -132,7 +132,7 @@ class RawEvents(RawEventReads):
 
 
 def organization_of_landed_events(warehouse: Warehouse) -> str | None:
-    """The org that an older release landed events from, as the kept log tells; None when it does not."""
+    """The org that an older release landed events from, as the kept log shows; None when it does not."""
     table = Table.open(warehouse, NAME)
     return organization_of_format_1(table) if table else None
 

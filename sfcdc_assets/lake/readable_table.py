@@ -1,7 +1,7 @@
 """What another engine needs to read one version of a table: exactly its files, and the columns that some of them lack.
 
 A folder of Parquet files is not the table: it has files of earlier versions, of tasks that were killed, and rows of a
-batch that was never committed. The log of the version and the entity's checkpoint tell which rows count.
+batch that was never committed. The log of the version and the entity's checkpoint say which rows count.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReadableTable:
 
 
 def readable(table: Table, condition: str | None = None) -> ReadableTable:
-    """The version that a handle stands at. Raises `UnreadableTable` when files alone do not tell its rows."""
+    """The version that a handle stands at. Raises `UnreadableTable` when files alone do not show its rows."""
     columns = table.partition_columns()
     by_values: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
     for file in table.files():

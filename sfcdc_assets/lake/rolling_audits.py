@@ -40,8 +40,8 @@ last one reached the end. `ended_pass`: this look's window was that one."""
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Something that differed when the stream may not have told of it yet: which record, what, a hash of what the org
-    showed, and when (epoch ms). It counts when it is still so after the stream has told of all until then."""
+    """Something that differed when the stream may not have reported it yet: which record, what, a hash of what the org
+    showed, and when (epoch ms). It counts when it is still so after the stream has reported all until then."""
 
     record_id: str
     what: str

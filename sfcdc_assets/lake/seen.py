@@ -58,7 +58,7 @@ class Seen:
             self._files = _files(self._warehouse, self._commits())
 
     def is_unchanged(self) -> bool:
-        """Whether all tables are as they were. Never so where that cannot be told."""
+        """Whether all tables are as they were. Never so where that cannot be known."""
         return unchanged(self._warehouse, [self]) == [True]
 
     def _is_as_in(self, files: Mapping[str, File]) -> bool:

@@ -31,7 +31,7 @@ def storage_options(uri: str) -> dict[str, str]:
 
 
 class TableFiles(DeltaStorageHandler):
-    """The files below a URI of an object store, pickled with what opens them. Its repr tells none of that."""
+    """The files below a URI of an object store, pickled with what opens them. Its repr shows none of that."""
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         super().__init__(uri, dict(options))

@@ -2,7 +2,7 @@
 
 It consists of numbers, which are kept as Delta's transaction versions: log cleanup does not remove them, and
 checkpoints of the log carry them on for ever. A replay id is bytes, and is kept as numbers of seven bytes each, and so
-is a transaction's key. Which events of the last replay id were taken is told by their rows, from `open_from` on.
+is a transaction's key. Which events of the last replay id were taken is shown by their rows, from `open_from` on.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def complete_position(table: Table, channel: str) -> int:
 
 
 def begun(table: Table, channel: str) -> str | None:
-    """This alone: with the position it tells whether the channel is where a reader left it."""
+    """This alone: with the position it says whether the channel is where a reader left it."""
     return _STARTS[table.transaction_version(f"{channel}#begun") or 0]
 
 

@@ -83,7 +83,7 @@ class TableReads(TableSnapshot):
     def file_statistics(self) -> pl.DataFrame:
         """What the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column, `min.*`,
         `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files: thousands of
-        them are no Python objects here. Raises `UnreadableTable` when files alone do not tell the rows."""
+        them are no Python objects here. Raises `UnreadableTable` when files alone do not show the rows."""
         if self._files is None or self._files[0] != self.version:
             self._files = (self.version, self._file_statistics())
         return self._files[1]
@@ -133,7 +133,7 @@ class TableReads(TableSnapshot):
         return rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
 
     def _raise_damaged(self, error: Exception) -> None:
-        """Raise `TableDamaged` if the error, or else a look at the files, tells which one is."""
+        """Raise `TableDamaged` if the error, or else a look at the files, says which one is."""
         file, reason = file_in(error, self.name), reason_of(error)
         if file is None:
             found = unreadable(self._store, (each.path for each in self.files()))

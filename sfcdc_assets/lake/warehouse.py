@@ -35,7 +35,7 @@ class Warehouse:
 
     def filesystem(self, table: str) -> fs.FileSystem:
         """A file system rooted at the table, for tasks that read and write its files themselves. It is pickled with
-        what opens the store (`storage_options`); its repr tells none of that."""
+        what opens the store (`storage_options`); its repr shows none of that."""
         if self.is_local:
             return fs.SubTreeFileSystem(self.uri(table), fs.LocalFileSystem())
         from sfcdc_assets.lake.storage_options import TableFiles, storage_options  # noqa: PLC0415 - tasks on local tables need not import deltalake

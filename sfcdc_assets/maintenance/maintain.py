@@ -34,7 +34,7 @@ SPARE_HOURS = 24
 LOG_HOURS = 6
 """How long the log of a table is kept that no cut names. Each commit lists the log's folder twice, and that takes the
 longer the more commits there are (on a local disk 0.8 ms for 1,000), and Delta would keep those of 30 days. Nothing is
-told by commits alone, and no writer takes as long as this between its reading and its commit."""
+shown by commits alone, and no writer takes as long as this between its reading and its commit."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Which entities there are, which channel's events are applied for each, and what waits to be done.
 
-Everything is told by the tables (and by the org's channel members), never by Dagster's memory, so work that failed or
+Everything is shown by the tables (and by the org's channel members), never by Dagster's memory, so work that failed or
 was forgotten is found again by whoever looks next.
 """
 
@@ -29,7 +29,7 @@ def entity_channels(
 ) -> dict[str, str]:
     """Entity -> the channel whose events are applied to it.
 
-    A channel's entities are those the org lists as its members or, if it does not tell, those the stream has named.
+    A channel's entities are those the org lists as its members or, if it does not say, those the stream has named.
     Where two channels carry an entity the first in `channels` counts, so that each event is applied once; an entity
     that none lists any more stays with the first that has named it. `wanted` filters, if not empty. When an entity has
     another channel than before, see `change_of_channel`. Filters of the members are noted.
@@ -60,7 +60,7 @@ class EntityState:
     about records that may be read back now; and the positions of the last unanswered doubt about the entity, of the
     last one that events wait for, and of the last one that its rows were marked for.
 
-    Whether payloads past their retention wait for a newer snapshot is told by `seen_by_retention`."""
+    Whether payloads past their retention wait for a newer snapshot is shown by `seen_by_retention`."""
 
     entity: str
     channel: str

@@ -37,14 +37,14 @@ class OrgConnection:
     vanish_limits: VanishLimits
     """How much of it may be gone at once."""
     instance_name: Callable[[], str | None]
-    """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
+    """The name of the instance that the org is on, asked now and then; None when the org does not say."""
     new_transport: Callable[[], Transport]
     """Another one like `transport`, for a subscription of its own; whoever makes one closes it."""
     from_earliest: bool = True
     """Whether a channel without a checkpoint is begun with the events that the org still has."""
 
     def members(self, channel: str) -> ChannelMembers | None:
-        """Entities of a channel, and their filters, as the org's setup lists them; None when it does not tell."""
+        """Entities of a channel, and their filters, as the org's setup lists them; None when it does not say."""
         return channel_members(self.session, channel)
 
     def describe_json(self, entity: str) -> str | None:
@@ -55,7 +55,7 @@ class OrgConnection:
             return None
 
     def object_names(self) -> frozenset[str] | None:
-        """API names of the objects that the user may see; None when the org does not tell."""
+        """API names of the objects that the user may see; None when the org does not say."""
         try:
             return object_names(self.session)
         except RequestRefused:

@@ -1,6 +1,6 @@
 """How many records may be gone at once before a read of the org is no longer believed.
 
-Deletes raise events, so a read seldom has to tell of them: many that no event told of are more likely a permission that
+Deletes raise events, so a read seldom has to report them: many that no event reported are more likely a permission that
 was withdrawn, a wrong org, or a failing index on the other side. A person decides then.
 """
 

@@ -47,7 +47,7 @@ def change_event_of(entity: str) -> str:
 
 
 def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
-    """The channel's members; None when the org does not tell them to this user.
+    """The channel's members; None when the org does not show them to this user.
 
     A single-entity channel names its entity itself and costs no request. For the others the user needs 'View Setup
     and Configuration'; without it the entities become known as the stream names them.

@@ -18,7 +18,7 @@ UNREACHABLE_SECONDS = 60.0
 
 
 def instance_name(session: OrgSession) -> str | None:
-    """`USA224`; None when the org does not tell it to this user."""
+    """`USA224`; None when the org does not show it to this user."""
     try:
         rows = list(query_rows(session, "SELECT InstanceName FROM Organization", tries=1))
     except (RequestRefused, ApiLimitReached):
@@ -39,7 +39,7 @@ class InstanceName:
         self._name: str | None = None
 
     def __call__(self) -> str | None:
-        """The name; None when the org does not tell it."""
+        """The name; None when the org does not say it."""
         now = clock.current().monotonic()
         if self._asked_at is None or now - self._asked_at >= ASKED_EVERY_SECONDS:
             self._asked_at = now

@@ -20,7 +20,7 @@ class Login:
     access_token: str = field(repr=False)
     instance_url: str | None
     organization_id: str | None
-    """18 characters; None when the answer does not tell."""
+    """18 characters; None when the answer does not say."""
 
 
 class Grant(Protocol):

@@ -19,7 +19,7 @@ _PATH = "/services/data"
 
 @dataclass(frozen=True)
 class Answered:
-    """A host answered. `date_ms`: its own time (epoch ms; it tells whole seconds); None when it does not tell."""
+    """A host answered. `date_ms`: its own time (epoch ms; it tells whole seconds); None when it does not say."""
 
     host: str
     date_ms: int | None

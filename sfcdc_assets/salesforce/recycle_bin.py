@@ -22,7 +22,7 @@ IDS_BESIDE_FIELDS = 100
 """How many ids a query has room for where the fields do not go into one."""
 MODIFIED = "SystemModstamp"
 TELLING = ("Id", "IsDeleted", MODIFIED, "MasterRecordId")
-"""Fields that tell what became of a record."""
+"""Fields that say what became of a record."""
 
 
 class ChangedWhileRead(SfcdcError):

@@ -84,7 +84,7 @@ def transient_of(error: requests.exceptions.RequestException) -> Transient | Non
         # requests tells a read timeout in the middle of a streamed body as a ConnectionError.
         return Transient("no answer within the time limit", connected=True, timed_out=True)
     if isinstance(error, requests.exceptions.SSLError):
-        # Told by the class: in the handshake, so nothing of the request was sent.
+        # Shown by the class: in the handshake, so nothing of the request was sent.
         reason = getattr(one_of(ssl.SSLError), "reason", None)
         return Transient(f"TLS failed: {reason or 'the connection broke'}", connected=False)
     return Transient("the connection broke", connected=True)

@@ -32,7 +32,7 @@ class Sight(StrEnum):
     SHARED = "shared"
     """Only the records that are shared with it."""
     UNKNOWN = "unknown"
-    """The org does not tell, or the object is one that permission sets do not list, such as User."""
+    """The org does not say, or the object is one that permission sets do not list, such as User."""
 
 
 class ViewAllMissing(SfcdcError):

@@ -40,7 +40,7 @@ def converse(
     """Read statements until the end of input; `answer` runs one and writes its result, `interrupt` has it end early,
     `say` writes a line beside it.
 
-    A statement that fails is told and ends nothing.
+    A statement that fails is reported and ends nothing.
     """
     with _history(), _completing(names), _interruptible():
         while (statement := _statement()) is not None:

@@ -137,7 +137,7 @@ def spread(spark: SparkSession, changes: DataFrame, ranges: int) -> GroupedData:
 class PackedBatches:
     """The batches on their way to the tasks, each on its own: a task unpacks those it meets.
 
-    They hold what opens the tables' files, and the key of hashed columns. Its repr tells none of it.
+    They hold what opens the tables' files, and the key of hashed columns. Its repr shows none of it.
     """
 
     def __init__(self, packed: Sequence[bytes]) -> None:

@@ -46,7 +46,7 @@ class Doubt(StrEnum):
     SILENT_CHANGE = "silent_change"
     """An event of another record has changed this one too: the contact of an account that became a person."""
     NEW_FIELD = "new_field"
-    """A field appeared that records may have had values in before any event told of it; speaks of the entity, whose
+    """A field appeared that records may have had values in before any event reported it; speaks of the entity, whose
     events go on."""
     RETYPED_FIELD = "retyped_field"
     """A field's type, length or scale was changed, which may change values without an event; speaks of the entity."""

@@ -2,7 +2,7 @@
 
 A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and it and what comes
 after it are blocked until the record is read back. Other records are not concerned. A change that can be trusted
-but does not tell everything is applied, with those after it in the batch, and opens a doubt all the same; so is one of
+but does not say everything is applied, with those after it in the batch, and opens a doubt all the same; so is one of
 an enriched event that contradicts the row.
 """
 

@@ -12,7 +12,7 @@ SETS_ALL = ("CREATE", "UNDELETE")
 """Changes that carry every column: nothing of the row before them matters."""
 
 READABLE = (*SETS_ALL, "UPDATE", "DELETE")
-"""Changes that tell what they did."""
+"""Changes that say what they did."""
 
 ROW, CHANGE, READ = "row", "change", "read"
 """Where a step comes from."""

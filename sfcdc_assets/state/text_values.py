@@ -32,7 +32,7 @@ wrote the row."""
 
 def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Rows for the large-text cells of changes, diffs already replaced by their values; a diff that is not among the
-    `rebuilt` tells no value."""
+    `rebuilt` shows no value."""
     names = {index: column.kept_from or column.name for index, column in enumerate(columns) if column.keeps_texts}
     cells = (
         changes.select("record_id", "position", "cells", "diff_columns")

@@ -13,7 +13,7 @@ from sfcdc_assets.text_diff.lines import Lines
 
 @dataclass(frozen=True, slots=True)
 class OpenEnd:
-    """A line end the diff does not tell, and what surrounds it; None where there is no such line.
+    """A line end the diff does not say, and what surrounds it; None where there is no such line.
 
     `counterpart`: the end of the line it replaces, or its own if it is `kept` (only the text's last line and what was
     the base's are open then). `before`, `after`: ends of the nearest unchanged lines, `before` None too if the line

@@ -57,7 +57,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class UnifiedDiff:
-    """A diff that is one. `closed`: whether the new value closes with a line end, None if the diff does not tell."""
+    """A diff that is one. `closed`: whether the new value closes with a line end, None if the diff does not say."""
 
     sha256: str
     hunks: tuple[Hunk, ...]

@@ -37,7 +37,7 @@ class Budget:
 class LineEndSearch:
     """The search over one text: `pieces` with places for line ends between them.
 
-    A place is `open` if the diff does not tell its end, else `kept`: the end of an unchanged line, which a diff that
+    A place is `open` if the diff does not say its end, else `kept`: the end of an unchanged line, which a diff that
     compares lines without their ends does not show to change.
     """
 

@@ -25,7 +25,7 @@ _S, _D, _L = (np.uint8(MEMBERS.index(member)) for member in "sdl")
 
 @dataclass
 class Cells:
-    """`slot` of each cell, and its value in one of the members of `CELL`: `has` tells which by its place in `MEMBERS`,
+    """`slot` of each cell, and its value in one of the members of `CELL`: `has` says which by its place in `MEMBERS`,
     or `NOTHING` for a null. `unfit`: the value is one that its column cannot hold."""
 
     slot: Places

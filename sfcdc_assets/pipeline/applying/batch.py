@@ -1,4 +1,4 @@
-"""A batch of one entity: its headers, read once on the driver, tell what the tasks cannot see.
+"""A batch of one entity: its headers, read once on the driver, say what the tasks cannot see.
 
 These are the events that were published twice (the other copy may lie in any file) and the events that speak of the
 whole entity (an overflow, a wildcard id). Only small columns are read, and of older files only those whose commit times

@@ -74,7 +74,7 @@ class BatchCommit:
         self._run_id = run_id
 
     def of(self, results: Sequence[Applied], started: float) -> ApplyReport:
-        """Commit what the tasks wrote, table by table, and tell what it came to. Raises `ConcurrentCommit`."""
+        """Commit what the tasks wrote, table by table, and say what it came to. Raises `ConcurrentCommit`."""
         tables, batch = self._tables, self._planned.batch
         before, checkpoint = tables.checkpoint, self._checkpoint()
         is_new = bool(results) or replace(checkpoint, batch=before.batch) != before

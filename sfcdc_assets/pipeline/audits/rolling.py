@@ -3,7 +3,7 @@
 What a run has just changed is compared, and then what has not been looked at for longest: a window of Ids on both
 sides, so that records only one of them has are found too. The org goes on changing while it is read, and a run does not
 read the stream for it. So something that differs is a suspicion at first. It is a difference when a later look, made
-when the stream has told of all that was committed before the first one, finds the table still different and the org as
+when the stream has reported all that was committed before the first one, finds the table still different and the org as
 it was then. That costs a look more and never takes an event that is on its way for an error.
 
 Nothing is written but what was looked at: who calls this hands on what differs.

@@ -1,4 +1,4 @@
-"""How many living rows a snapshot no longer shows, though no event told of their delete (guarantee 9).
+"""How many living rows a snapshot no longer shows, though no event reported their delete (guarantee 9).
 
 Ids are compared range by range: memory holds those of some key-range files, and no page is read from the org again.
 """

@@ -74,5 +74,5 @@ _LAST: dict[tuple[Warehouse, str], _Looked] = {}
 
 
 def _is_same(then: pa.Schema | None, now: pa.Schema | None) -> bool:
-    """Metadata tells what became of columns."""
+    """Metadata says what became of columns."""
     return then is now or (then is not None and now is not None and then.equals(now, check_metadata=True))

@@ -2,7 +2,7 @@
 
 Most of what an administrator changes shows in the schema of the next event. Some changes do not: a date that becomes a
 date and time, a text that is cut, a number that is rounded have the same Avro form as before, and an object without
-events has no next event (docs/salesforce-streams.md, "Field type conversions"). Only describe tells of these.
+events has no next event (docs/salesforce-streams.md, "Field type conversions"). Only describe reports these.
 """
 
 from __future__ import annotations

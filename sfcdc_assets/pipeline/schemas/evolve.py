@@ -1,7 +1,7 @@
 """An entity's columns as the org has them now, and its tables brought to them (guarantees 6 and 7 for whole columns).
 
 The snapshot table is the layout of record: it is never removed by a rebuild, so it knows every column there ever was
-and every change of type. What an administrator changes may change values that no event tells of; then the whole entity
+and every change of type. What an administrator changes may change values that no event reports; then the whole entity
 is in doubt and is read again. That is noted before any table changes, so that a crash in between forgets nothing.
 """
 

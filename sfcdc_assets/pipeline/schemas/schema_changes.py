@@ -70,7 +70,7 @@ def _change(old: pa.Field | None, new: pa.Field) -> SchemaChange | None:
     if old is None:
         if KEPT_BEFORE.fullmatch(new.name):
             return SchemaChange(new.name, ChangeOfColumn.KEPT_BEFORE, column_type(new))
-        # A column that came and lost its field between the two schemas is told by what it is now.
+        # A column that came and lost its field between the two schemas is shown by what it is now.
         return SchemaChange(
             new.name, ChangeOfColumn.RETIRED if is_retired(new) else ChangeOfColumn.ADDED, column_type(new)
         )

@@ -65,7 +65,7 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
     those that are left out for privacy, and hashed ones with their key.
 
     Several schemas are in use at a time (events wait for up to three days), so none of them alone tells the columns;
-    the freshest describe tells which fields there are now. Raises `SchemaMissing`.
+    the freshest describe says which fields there are now. Raises `SchemaMissing`.
     """
     known = schemas.of_entity(entity)
     if not known:
