@@ -6,7 +6,7 @@ import inspect
 
 import typer
 
-from sfcdc_assets.cli.main import COMMANDS, function_of
+from sfcdc_assets.cli.main import COMMANDS, app
 
 _PAGE = """\
 # Commands
@@ -26,10 +26,8 @@ def commands_page() -> str:
 
 
 def _section(name: str) -> str:
-    alone = typer.Typer(add_completion=False)
-    alone.command(name)(function_of(name))
-    command = typer.main.get_command(alone)
-    context = command.make_context(f"sfcdc {name}", [], resilient_parsing=True)
+    context = typer.main.get_command(app).commands[name].make_context(f"sfcdc {name}", [], resilient_parsing=True)
+    command = context.command
     parts = [
         f"\n## sfcdc {name}\n",
         f"```text\n{' '.join(command.get_usage(context).split()).removeprefix('Usage: ')}\n```\n",
