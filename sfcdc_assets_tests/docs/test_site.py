@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from sfcdc_assets_tests.docs.pages import page_of, site_pages
 from sfcdc_assets_tests.docs.site import NotSelfContained, bring_shim, check_self_contained
-from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.documentation import PAGES, ROOT
 
 
 def drawn(mermaid: str) -> str:
@@ -98,3 +99,14 @@ def test_the_shim_of_the_search_is_loaded_from_the_site(tmp_path: Path) -> None:
     assert 'src="../assets/iframe_worker.js"' in page.read_text()
     assert (tmp_path / "assets" / "iframe_worker.js").exists()
     check_self_contained(tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_no_form_that_github_shows_and_the_site_does_not(page: Path) -> None:
+    text = page.read_text()
+    assert not re.search(r"^ +```", text, re.MULTILINE), "a code block in a list: end the list before it"
+    between = "".join(re.split(r"^```.*?^```$", text, flags=re.MULTILINE | re.DOTALL))
+    assert not re.search(r"^(?!\* |\d+\. |[|#<>\s]).+\n(\* |\d+\. )", between, re.MULTILINE), (
+        "an empty line before a list"
+    )
+    assert not re.search(r"^(?!\|).+\n\|", between, re.MULTILINE), "an empty line before a table"
