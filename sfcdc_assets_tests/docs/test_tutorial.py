@@ -24,6 +24,7 @@ QUICK = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_tutorial_runs_from_its_own_text(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(Path(sys.executable).parent.parent)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

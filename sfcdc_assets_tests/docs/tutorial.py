@@ -80,11 +80,12 @@ def _run(shell: subprocess.Popen[str], block: CodeBlock) -> str:
     timer = threading.Timer(SECONDS, shell.kill)
     timer.start()
     try:
-        shell.stdin.write(f"{block.text}\necho {_END}\n")
+        # Commands do not read what the shell is to read; what they print last may lack its line end.
+        shell.stdin.write(f"{{\n{block.text}}} </dev/null\nprintf '\\n%s\\n' {_END}\n")
         shell.stdin.flush()
         for line in shell.stdout:
             if line.strip() == _END:
-                return "".join(lines)
+                return "".join(lines).removesuffix("\n")
             lines.append(line)
     finally:
         timer.cancel()
