@@ -28,6 +28,7 @@ class LongPoll(OpenCall):
     `held`: a connect was held and answered in good order, with events or without.
     """
 
+    is_given_up_at_once = True
     _close_seconds = 2.0
 
     def __init__(self, client: BayeuxClient, channel: str, clock: Clock) -> None:

@@ -105,7 +105,8 @@ class KeptSubscription(ABC, Generic[AnyCall]):
             try:
                 call = self._call or self._begun(mend_until)
                 now = self._clock.monotonic()
-                arrival = call.take(min(deadline - now, call.last_sign + call.longest_silence - now))
+                given_up = call.last_sign + call.longest_silence if call.is_given_up_at_once else deadline
+                arrival = call.take(min(deadline, given_up) - now)
                 if arrival is not None:
                     return self._received(arrival)
                 self._check_signs_of_life(call)

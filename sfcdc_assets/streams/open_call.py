@@ -46,6 +46,9 @@ class OpenCall(ABC):
     """
 
     held = False
+    is_given_up_at_once = False
+    """Whether another call is begun as soon as this one was silent for too long. Otherwise that is looked at when a
+    `take` of the subscription ends, so that a silence which outlasts a patient one is raised as an outage."""
 
     def __init__(self, clock: Clock) -> None:
         """A subclass makes its call after this, and then has it read with `_begin_to_read`."""

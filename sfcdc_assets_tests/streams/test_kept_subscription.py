@@ -123,7 +123,10 @@ def names(subscription: Subscription, seconds: float) -> list[str]:
     return [each.event_id for each in received.events] if received is not None else []
 
 
-def test_a_call_that_falls_silent_is_begun_again_while_one_take_lasts(clock: SimulatedClock) -> None:
+def test_a_call_that_is_given_up_at_once_is_begun_again_while_one_take_lasts(
+    clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptedCall, "is_given_up_at_once", True)
     kept = subscription(clock, [1, 2], [2, 3])
     assert names(kept, 10) + names(kept, 10) == ["event-1", "event-2"]
     began = clock.monotonic()
@@ -132,6 +135,17 @@ def test_a_call_that_falls_silent_is_begun_again_while_one_take_lasts(clock: Sim
     assert 300 <= clock.monotonic() - began < 301
     assert kept._connection.starts == [b"", b"1"]
     assert kept._connection.said == ["begun", "gave up", "begun"]
+
+
+def test_a_silence_that_outlasts_a_patient_take_is_an_outage_and_a_quick_one_mends_it(clock: SimulatedClock) -> None:
+    kept = subscription(clock, [1, 2], [2, 3], [3, 4])
+    assert names(kept, 10) + names(kept, 10) == ["event-1", "event-2"]
+    with pytest.raises(TransportUnavailable, match="silent for 310 s"):
+        kept.take(310)
+    assert names(kept, 10) + names(kept, 10) == ["event-3"]
+    clock.advance(301_000)
+    assert names(kept, 0) == []
+    assert kept._connection.said == ["begun", "gave up", "begun", "gave up", "begun"]
 
 
 def test_a_call_that_may_be_silent_for_ever_is_left_alone(clock: SimulatedClock) -> None:
