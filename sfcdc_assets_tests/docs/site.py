@@ -44,7 +44,8 @@ def lay_out(folder: Path) -> None:
     """Write the pages, their pictures and the images into a folder, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs" / "images", folder / "images")
-    shutil.copy(ROOT / "LICENSE", folder)
+    for file in (ROOT / "LICENSE", Path(__file__).with_name("site.css")):
+        shutil.copy(file, folder)
     for page in site_pages(drawn):
         (folder / page.name).write_text(page.text)
         for name, picture in page.pictures.items():
