@@ -158,7 +158,7 @@ def _transcript() -> None:
                 print(f"           $ {line}")
             for line in step.output.rstrip().splitlines():
                 print(f"           {line}")
-    print(f"\n{time.monotonic() - started:7.1f} s  in all")
+        print(f"\n{time.monotonic() - started:7.1f} s  in all", flush=True)
 
 
 if __name__ == "__main__":
