@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from sfcdc_assets.cli.main import app
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.pipeline.ready_spark import ready_spark
+from sfcdc_assets.spark.warm_up import warm_up
 from sfcdc_assets.spark.workers import WorkersNotReady
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.spark_cluster import SparkCluster, spark_cluster
@@ -62,6 +65,19 @@ def test_workers_whose_python_lacks_the_package_are_refused_with_what_to_install
     with pytest.raises(WorkersNotReady, match=r"spark://.* has no module \w+\. Install this release of sfcdc_assets"):
         ready_spark(load_settings())
     assert list((tmp_path / "warehouse").iterdir()) == []
+
+
+def test_workers_without_the_package_have_it_from_the_archive(
+    cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    archive = tmp_path / "workers.zip"
+    said = CliRunner().invoke(app, ["spark", "--pack", str(archive)])
+    assert said.exit_code == 0, said.output
+    monkeypatch.setenv("PYSPARK_PYTHON", f"{sys.base_prefix}/bin/python3")
+    monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "warehouse"))
+    for line in said.stdout.splitlines():
+        monkeypatch.setenv(*line.split("=", 1))
+    warm_up(ready_spark(load_settings()))
 
 
 def test_a_warehouse_that_workers_see_elsewhere_is_refused_before_anything_is_applied(
