@@ -14,6 +14,7 @@ import dagster as dg
 from sfcdc_assets import clock
 from sfcdc_assets.assets.layer_metadata import channel_materialization
 from sfcdc_assets.assets.reports import Event, cut_materialization, raw_events_materializations
+from sfcdc_assets.channel_kinds import change_channel_name
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key, request_of_sensor
@@ -54,7 +55,7 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
     """The sensor of one channel; on unless switched off in the UI."""
 
     @dg.sensor(
-        name="poll_" + channel.removeprefix("/data/"),
+        name="poll_" + change_channel_name(channel),
         jobs=[SYNC, SNAPSHOT],
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
