@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from sfcdc_assets.lake.event_table import EventTable
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.patience import Patience
-from sfcdc_assets_tests.cli.command import refusal, sfcdc
+from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 CHANNEL = "/u/Notifications"
@@ -78,6 +80,18 @@ def test_what_cannot_be_pushed_is_refused_with_what_to_change_and_nothing_is_cre
     before = (channels.log.last_number, [each.name for each in channels.channels.all()])
     assert re.search(said, refusal(sfcdc("push", channel, text)))
     assert (channels.log.last_number, [each.name for each in channels.channels.all()]) == before
+
+
+def test_a_sync_of_such_channels_alone_needs_neither_java_nor_spark(org: Stream, tmp_path: Path) -> None:
+    assert sfcdc("push", CHANNEL, "for the sync").exit_code == 0
+    folder = tmp_path / "warehouse"
+    result = console_script(
+        "sync", "--until-caught-up", SFCDC_WAREHOUSE=str(folder), PATH="/nowhere", JAVA_HOME="/nowhere", DAGSTER_HOME=""
+    )
+    assert result.returncode == 0, result.stderr
+    table = EventTable.open(Warehouse(str(folder)), CHANNEL)
+    assert table is not None
+    assert "for the sync" in table.table.scan(["payload"])["payload"].to_pylist()
 
 
 def test_a_user_that_is_none_is_named() -> None:
