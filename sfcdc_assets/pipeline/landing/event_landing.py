@@ -28,6 +28,10 @@ class EventLanding(Landing):
         self._reader = reader
         self._keys = LandedKeys()
 
+    def has_table(self) -> bool:
+        """See `Landing.has_table`."""
+        return EventTable.open(self._warehouse, self._channel) is not None
+
     def commit(
         self,
         before: StreamCheckpoint,
