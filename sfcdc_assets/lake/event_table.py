@@ -6,7 +6,9 @@ Rows, positions, replay ids and the place to resume from are one commit; see `La
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
+import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.channel_kinds import APPEND_ONLY, carries_changes, table_of
@@ -16,8 +18,8 @@ from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.typed_events.event_rows import table_schema
 
-STATISTICS_ON = ("channel", "position", "created_date", "received_at")
-"""Columns that files are chosen by."""
+STATISTICS_ON = ("channel", "position", "created_date", "received_at", "_problem")
+"""Columns that files are chosen by, and one whose nulls are counted."""
 
 
 class EventTable(LandedTable):
@@ -38,9 +40,22 @@ class EventTable(LandedTable):
         schema = table_schema(own_columns if own_columns is not None else pa.schema([]))
         return cls(Table.open_or_create(warehouse, table_of(channel), schema, statistics_on=STATISTICS_ON))
 
+    def problems(self) -> int:
+        """Rows of which something did not fit, from the log alone."""
+        files = self.table.file_statistics()
+        if files.is_empty() or "null_count._problem" not in files.columns:
+            return 0
+        return int(files.select((pl.col("num_records") - pl.col("null_count._problem")).sum()).item())
+
+    def newest_event(self) -> datetime | None:
+        """When the newest event was made, from the log alone."""
+        newest: datetime | None = self.table.file_statistics()["max.created_date"].max()  # type: ignore[assignment]
+        return newest
+
     def newest(self, channel: str, count: int) -> pa.Table:
         """The last rows, newest first, without what is kept as delivered."""
-        shown = [name for name in self.table.schema.names if name not in ("_delivered", "replay_id", "channel")]
+        hidden = {"_delivered", "replay_id", "channel", "event_key"}
+        shown = [name for name in self.table.schema.names if name not in hidden]
         rows = self.table.scan(shown, f"position > {self.given_out(channel) - 10 * count}")
         return rows.sort_by([("position", "descending")]).slice(0, count)
 
@@ -50,11 +65,15 @@ def landed_table(warehouse: Warehouse, channel: str) -> LandedTable:
     return RawEvents.open(warehouse) if carries_changes(channel) else EventTable.open_or_create(warehouse, channel)
 
 
+def event_table_names(warehouse: Warehouse) -> tuple[str, ...]:
+    """The paths of all such tables, by their folders."""
+    return tuple(f"{kind.value}/{folder}" for kind in APPEND_ONLY for folder in warehouse.entities(kind.value))
+
+
 def event_tables(warehouse: Warehouse) -> Iterator[tuple[str, EventTable]]:
     """Every channel that has such a table with rows, and its table."""
-    for kind in APPEND_ONLY:
-        for folder in warehouse.entities(kind.value):
-            table = Table.open(warehouse, f"{kind.value}/{folder}")
-            row = table.head("position > 0", 1) if table is not None and table.count() else None
-            if table is not None and row is not None:
-                yield row["channel"][0].as_py(), EventTable(table)
+    for name in event_table_names(warehouse):
+        table = Table.open(warehouse, name)
+        row = table.head("position > 0", 1) if table is not None and table.count() else None
+        if table is not None and row is not None:
+            yield row["channel"][0].as_py(), EventTable(table)

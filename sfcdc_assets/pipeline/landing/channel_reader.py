@@ -117,6 +117,9 @@ class ChannelReader:
     @retry_on_conflict
     def _land(self, patience: Patience) -> LandingReport:
         report = LandingReport(self._channel)
+        if self._subscription is None and not self._landing.has_table():
+            # A name that is mistyped leaves nothing behind.
+            self._transport.check_channel(self._channel, ANSWER_SECONDS)
         self._follow_others(patience)
         self._lost_checkpoint = self._follow_instance() or self._lost_checkpoint
         try:
