@@ -164,7 +164,7 @@ class ChannelReader:
                 if not patience.goes_on:
                     return
                 continue
-            if not patience.goes_on and received.events and self._landing.is_made_after(received.events[-1], began):
+            if received.events and self._landing.is_made_after(received.events[-1], began):
                 break
             subscription.top_up(sparingly=True)
             if is_enough(waiting, payload_bytes):
