@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +14,13 @@ from xdist.scheduler import LoadScopeScheduling
 from sfcdc_assets_tests.cpu_budget import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary
 
 __all__ = ["pytest_runtest_call", "pytest_runtest_setup", "pytest_terminal_summary"]
+
+# A worker of the suite has one core, and its tables are small: pools of threads cost more than they gain.
+for pool in ("POLARS_MAX_THREADS", "TOKIO_WORKER_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(pool, "1")
+# Tests start a hundred processes; each would compile the package again where a shell forbids to keep what was compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Machines under load are slow, not wrong; a failing example prints how to run it again.
 settings.register_profile("suite", deadline=None, print_blob=True, max_examples=50)
