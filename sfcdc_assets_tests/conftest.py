@@ -28,8 +28,8 @@ settings.register_profile("thorough", settings.get_profile("suite"), max_example
 settings.load_profile("suite")
 
 LIVES = 24
-"""Histories in `make test`: with them every kind of event, doubt and death happens several times. `make soak` has two
-thousand, and a change that none of 24 finds is found there."""
+"""Histories in `make test`, seconds of CPU each, the dearest of its tests: 24 keep it well below ten minutes, and `make
+soak` has two thousand for what these do not meet."""
 CRASHES = 12
 LIFE_GROUPS = 8
 """Pieces of the lives that workers take."""

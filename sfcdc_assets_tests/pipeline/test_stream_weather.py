@@ -64,7 +64,7 @@ def test_a_process_that_dies_in_the_pause_leaves_a_resume_point_before_the_group
     assert weather.records_landed() == weather.ids(39, 0, 1, 2, 3)
     checkpoint = weather.checkpoint()
     assert len(checkpoint.resume.open_marks) == 4
-    reader.drop()
+    weather.disown(reader)
     weather.poll_until_settled()
     weather.update(12)
     weather.poll_until_settled()
@@ -118,7 +118,7 @@ def test_a_quiet_channel_that_is_ticked_keeps_a_fresh_checkpoint_for_days(weathe
     for _ in range(100 * HOUR // 250):
         weather.pass_time(250)
         weather.tick(reader)
-    reader.drop()
+    weather.disown(reader)
     weather.update(2)
     report = weather.poll()
     assert report.lost_checkpoint is None
@@ -241,7 +241,7 @@ def test_a_start_at_latest_is_resumed_by_another_process_without_a_hole(nearly_u
     weather.tick(reader)
     weather.update(1)
     weather.tick(reader)
-    reader.drop()
+    weather.disown(reader)
     weather.update(2)
     weather.poll_until_settled()
     assert weather.records_landed() == weather.ids(1, 2)
