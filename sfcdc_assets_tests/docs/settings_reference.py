@@ -18,7 +18,7 @@ from sfcdc_assets.setting_names import PREFIX
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "What is copied, and where to": ("warehouse", "channels", "entities", "replay_preset"),
+        "What is copied, and where to": ("warehouse", "channels", "channel_schemas", "entities", "replay_preset"),
         "The org": ("instance_url", "login_url", "org_id", "transport", "pubsub_endpoint", "ca_file"),
         "Logging in": (
             "access_token",
@@ -44,6 +44,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 _INTRODUCTIONS = MappingProxyType(
     {
+        "What is copied, and where to": "[Many channels](operating.md#many-channels), and [channels that carry other "
+        "things than change events](operating.md#pushtopics-generic-channels-and-platform-events).",
         "Logging in": "One way of four is enough. [Connecting an org](real-org.md#other-ways-to-log-in) has them.",
         "Privacy and retention": "[When columns must not be copied](operating.md#when-columns-must-not-be-copied) has "
         "the rules.",
@@ -52,6 +54,7 @@ _INTRODUCTIONS = MappingProxyType(
 )
 _WITHOUT_A_VALUE = MappingProxyType(
     {
+        "channel_schemas": "none",
         "entities": "all",
         "exclude": "none",
         "hash": "none",
