@@ -107,10 +107,13 @@ class Faults:
         for wake in self._on_armed:
             wake()
 
-    def disarm(self) -> None:
-        """Forget everything armed."""
+    def disarm(self, fault: Fault | None = None) -> None:
+        """Forget everything armed, or one fault."""
         with self._lock:
-            self._armed.clear()
+            if fault is None:
+                self._armed.clear()
+            else:
+                self._armed.pop(fault, None)
 
     def armed(self, fault: Fault) -> int:
         """How often `fault` will still happen."""

@@ -104,10 +104,10 @@ class RestFaults:
         with self._lock:
             self._armed.append(ArmedRestFault(fault, times, path, method, retry_after, seconds))
 
-    def disarm(self) -> None:
-        """Forget everything armed."""
+    def disarm(self, fault: RestFault | None = None) -> None:
+        """Forget everything armed, or one fault on whatever path."""
         with self._lock:
-            self._armed.clear()
+            self._armed = [each for each in self._armed if fault is not None and each.fault is not fault]
 
     def armed(self) -> list[ArmedRestFault]:
         """What will still happen."""
