@@ -73,6 +73,8 @@ class EventFeed:
         self._lock = threading.Lock()
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._stopped = False
+        self.watched = threading.Event()
+        """Whether somebody waits, or has waited, for what comes next."""
         org.subscribe_commits(self._committed)
 
     def start(self) -> None:
@@ -107,6 +109,7 @@ class EventFeed:
         deadline = loop.time() + seconds
         with self._lock:
             self._waiting.add((loop, came))
+        self.watched.set()
         try:
             while True:
                 came.clear()

@@ -48,7 +48,7 @@ SCENARIOS = {
         Scenario(
             "several-objects",
             "One transaction over several objects",
-            "Events with one transactionKey and growing sequenceNumber: all or none may be applied.",
+            "Events of several kinds with one transactionKey and growing sequenceNumber: all or none may be applied.",
             ("several_objects",),
         ),
         Scenario(

@@ -77,7 +77,9 @@ class EmulatorServer:
         self._rest_port = rest_port
         self._pubsub_port = pubsub_port
         self.traffic = TrafficSwitch(org, traffic_seed)
-        self._feed = EventFeed(org, self.bus)
+        """What the org does by itself; off until it is set."""
+        self.feed = EventFeed(org, self.bus)
+        """Decoded events, for people."""
         running = RunningOrg(
             org=org,
             bus=self.bus,
@@ -86,7 +88,7 @@ class EmulatorServer:
             sessions=self.sessions,
             faults=self.faults,
             rest_faults=self.rest_faults,
-            feed=self._feed,
+            feed=self.feed,
             editing=RecordEditing(org),
             scenarios=ScenarioStage(org, self.faults, org.seed),
             traffic=self.traffic,
@@ -120,7 +122,7 @@ class EmulatorServer:
         nothing.
         """
         self.cometd.start()
-        self._feed.start()
+        self.feed.start()
         self._rest = RestServer(self._app, self._certificate, self._rest_port)
         try:
             self._pubsub = PubSubServer(self.service, self._certificate, self._pubsub_port)
@@ -128,7 +130,9 @@ class EmulatorServer:
             self.settings_file.unlink(missing_ok=True)
             self._rest.start()
             self._pubsub.start()
-            write_settings_file(self.settings_file, self.client_environment() | self.other_clients_environment())
+            write_settings_file(
+                self.settings_file, self.client_environment() | self.other_clients_environment(), self.other_logins()
+            )
         except BaseException:
             self.stop()
             raise
@@ -137,7 +141,7 @@ class EmulatorServer:
         """End traffic, open streams and requests, and free the ports. Harmless when not started."""
         pubsub, rest, self._pubsub, self._rest = self._pubsub, self._rest, None, None
         self.traffic.set(0)
-        self._feed.stop()
+        self.feed.stop()
         self.cometd.stop()
         if pubsub is not None:
             pubsub.stop()
@@ -182,10 +186,25 @@ class EmulatorServer:
             "SFCDC_WAREHOUSE": str(self.warehouse),
         }
 
+    def other_logins(self) -> dict[str, str]:
+        """The SFCDC_* settings of the logins that `client_environment` does not use. Holds secrets."""
+        credentials = self._org.settings.credentials
+        return {
+            "SFCDC_USERNAME": credentials.username,
+            "SFCDC_PASSWORD": credentials.password,
+            "SFCDC_SECURITY_TOKEN": credentials.security_token,
+            **({"SFCDC_PRIVATE_KEY_FILE": str(self._jwt_key_file)} if self._jwt_key_file else {}),
+        }
+
+    @property
+    def _jwt_key_file(self) -> Path | None:
+        """The private key of the folder, if the org checks assertions with a key."""
+        file = self.settings_file.with_name(JWT_KEY_FILE)
+        return file if self._org.settings.credentials.public_key and file.exists() else None
+
     def other_clients_environment(self) -> dict[str, str]:
         """What other clients ask for, under names of their kind. Holds secrets."""
         credentials = self._org.settings.credentials
-        key_file = self.settings_file.with_name(JWT_KEY_FILE)
         return {
             "SALESFORCE_INSTANCE_URL": self.rest_url,
             "SALESFORCE_USERNAME": credentials.username,
@@ -194,7 +213,7 @@ class EmulatorServer:
             "SALESFORCE_CLIENT_ID": credentials.client_id,
             "SALESFORCE_CLIENT_SECRET": credentials.client_secret,
             "SALESFORCE_REFRESH_TOKEN": credentials.refresh_token,
-            **({"SALESFORCE_JWT_KEY_FILE": str(key_file)} if credentials.public_key and key_file.exists() else {}),
+            **({"SALESFORCE_JWT_KEY_FILE": str(self._jwt_key_file)} if self._jwt_key_file else {}),
         }
 
     def _event_usage(self) -> dict[str, int]:

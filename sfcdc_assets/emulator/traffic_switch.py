@@ -7,7 +7,7 @@ import threading
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 
-MOST_TRANSACTIONS = 1_000.0
+MOST_TRANSACTIONS = 10_000
 """A second."""
 
 
@@ -27,9 +27,9 @@ class TrafficSwitch:
         return self._rate
 
     def set(self, rate: float) -> None:
-        """Make that many transactions a second from now on, at most 1,000; 0 stops after the one in progress."""
+        """Make that many transactions a second from now on, at most 10,000; 0 stops after the one in progress."""
         if not 0 <= rate <= MOST_TRANSACTIONS:
-            raise ValueError(f"traffic of {rate:g} transactions a second is not possible; give 0 to 1000")
+            raise ValueError(f"{rate:g} transactions a second are not possible; give 0 to {MOST_TRANSACTIONS}")
         with self._lock:
             if self._generator is not None:
                 self._generator.stop()

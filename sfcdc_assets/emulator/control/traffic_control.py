@@ -82,4 +82,4 @@ def set_traffic_rate(switch: TrafficSwitch, parameters: Parameters) -> None:
     try:
         switch.set(float(parameters.get("rate", "")))
     except (TypeError, ValueError):
-        raise ControlError("rate must be a number of transactions a second, from 0 to 1000") from None
+        raise ControlError("rate must be a number of transactions a second, from 0 to 10000") from None
