@@ -1,7 +1,7 @@
 """The org's pages as a person uses them: a record looked at and changed, its event in the feed, a fault switched.
 
-`SCREENSHOTS=1 python -m pytest sfcdc_assets_tests/emulator/test_pages_in_a_browser.py` writes the picture of the docs to
-docs/images.
+`SCREENSHOTS=1 python -m pytest sfcdc_assets_tests/emulator/test_pages_in_a_browser.py` writes the picture of the docs
+to docs/images.
 """
 
 from __future__ import annotations
