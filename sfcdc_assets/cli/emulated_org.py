@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.emulator.fault_plan import FaultPlan, PlannedFaults, load_fault_plan
 from sfcdc_assets.emulator.first_change import make_first_change
 from sfcdc_assets.emulator.jwt_key import own_public_key, public_key_in
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
@@ -37,11 +38,14 @@ def serve(
     host_names: Sequence[str] = (),
     is_sandbox: bool = False,
     opens_browser: bool = False,
+    faults_file: Path | None = None,
 ) -> None:
     """Serve the org of a folder until interrupted, saying now and then what it has done.
 
-    `public_key`: what JWT assertions are checked with, by default the folder's own. Raises PublicKeyError.
+    `public_key`: what JWT assertions are checked with, by default the folder's own. `faults_file`: see fault_plan.
+    Raises PublicKeyError, FaultFileError.
     """
+    plan = FaultPlan(0, ()) if faults_file is None else load_fault_plan(faults_file)
     registered = None if public_key is None else public_key_in(public_key)
     org = open_org(directory, seed, records, with_stock=True)
     try:
@@ -66,8 +70,9 @@ def serve(
             server.traffic.set(traffic)
             if opens_browser and not webbrowser.open(server.rest_url):
                 console.print(f"No browser could be opened; open {server.rest_url} yourself.")
-            while not interruption.wait(_PROGRESS_SECONDS):
-                console.print(progress(server))
+            with PlannedFaults(plan, server.faults, server.rest_faults):
+                while not interruption.wait(_PROGRESS_SECONDS):
+                    console.print(progress(server))
     finally:
         org.close()
     console.print("Stopped.")

@@ -48,6 +48,10 @@ def emulator(
         typer.Option("--host-name", metavar="NAME", help="Another name the certificate is for; may be repeated."),
     ] = None,
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Be a sandbox, to clients that ask.")] = False,
+    faults_file: Annotated[
+        Path | None,
+        typer.Option("--faults", metavar="FILE", help="Faults that happen by themselves; docs/faults.md says how."),
+    ] = None,
     opens: Annotated[bool, typer.Option("--open", help="Open the org's pages in a browser.")] = False,
 ) -> None:
     """Serve an emulated Salesforce org over TLS on this machine until interrupted.
@@ -76,4 +80,5 @@ def emulator(
             host_name or (),
             sandbox,
             opens,
+            faults_file,
         )

@@ -18,11 +18,12 @@ _REST = "rest:"
 
 @dataclass(frozen=True)
 class KnownFault:
-    """A fault as the org describes it. `armed`: how often it will still happen."""
+    """A fault as the org describes it. `armed`: how often it will still happen; `struck`: how often it has."""
 
     fault: str
     what: str
     armed: int
+    struck: int
 
     @property
     def path(self) -> str:
@@ -99,7 +100,8 @@ def _known(org: EmulatorControl) -> list[KnownFault]:
         prefix = _REST if "path" in each else ""
         armed[prefix + each["fault"]] = armed.get(prefix + each["fault"], 0) + each["times"]
     described = {**listing["faults"], **{_REST + name: what for name, what in listing["rest_faults"].items()}}
-    return [KnownFault(name, what, armed.get(name, 0)) for name, what in described.items()]
+    struck = listing["struck"]
+    return [KnownFault(name, what, armed.get(name, 0), struck.get(name, 0)) for name, what in described.items()]
 
 
 def _show(faults: list[KnownFault], as_json: bool) -> None:
@@ -107,5 +109,11 @@ def _show(faults: list[KnownFault], as_json: bool) -> None:
         if as_json:
             typer.echo(json.dumps(asdict(each)))
         else:
-            state = typer.style(f"armed {each.armed} times" if each.armed > 1 else "armed", fg="yellow", bold=True)
-            typer.echo(f"{typer.style(each.fault, bold=True)}{f'  {state}' if each.armed else ''}\n    {each.what}")
+            armed = f"  armed {_times(each.armed)}" if each.armed else ""
+            struck = f"  struck {_times(each.struck)}" if each.struck else ""
+            typer.echo(typer.style(each.fault, bold=True) + typer.style(armed, fg="yellow", bold=True) + struck)
+            typer.echo(f"    {each.what}")
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -93,6 +93,7 @@ class Faults:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._armed: Counter[Fault] = Counter()
+        self._struck: Counter[Fault] = Counter()
         self._options: dict[Fault, dict[str, str | int]] = {}
         self._on_armed: list[Callable[[], None]] = []
 
@@ -120,6 +121,10 @@ class Faults:
         # Asked for each record change, so without the lock: a counter is read at once.
         return self._armed[fault]
 
+    def struck(self, fault: Fault) -> int:
+        """How often `fault` has happened since the process started."""
+        return self._struck[fault]
+
     def option(self, fault: Fault, name: str, default: str | int) -> str | int:
         """An option `fault` was armed with."""
         with self._lock:
@@ -133,6 +138,7 @@ class Faults:
             if self._armed[fault] <= 0:
                 return False
             self._armed[fault] -= 1
+            self._struck[fault] += 1
             return True
 
     def on_armed(self, wake: Callable[[], None]) -> None:

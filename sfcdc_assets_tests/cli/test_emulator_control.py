@@ -64,7 +64,7 @@ def test_a_fault_is_armed_listed_and_switched_off(server: EmulatorServer, folder
     assert listed.keys() == {*Fault, *(f"rest:{each}" for each in RestFault)}
     assert {name for name, times in listed.items() if times} == {"stream_pause", "rest:unavailable"}
     (off,) = lines(emulator(folder, "fault", "stream_pause", "--off", "--json"))
-    assert off["armed"] == 0
+    assert (off["armed"], off["struck"]) == (0, 0)
     assert emulator(folder, "fault", "--off").exit_code == 0
     assert not server.rest_faults.armed()
 
@@ -213,6 +213,13 @@ def test_open_shows_the_pages_in_a_browser(tmp_path: Path) -> None:
     assert re.fullmatch(r"https://localhost:\d+", url)
     assert f"See it:    {url} in a browser" in output
     assert process.returncode == 0
+
+
+def test_a_file_of_faults_that_is_wrong_stops_the_command_before_it_serves(tmp_path: Path) -> None:
+    (tmp_path / "faults.yml").write_text("faults: [{fault: silent}]")
+    said = refusal(emulator(tmp_path / "org", "--faults", str(tmp_path / "faults.yml")))
+    assert f"{tmp_path / 'faults.yml'}, entry 1: faults are stream_reset" in said
+    assert not (tmp_path / "org").exists()
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:

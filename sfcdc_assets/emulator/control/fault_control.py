@@ -21,11 +21,13 @@ OPTIONS = {
     Fault.LATE_ANSWER: ("seconds",),
 }
 """What each fault takes beside `times`."""
+REST_OPTIONS = ("path", "method", "retry_after", "seconds")
+"""What each of REST takes."""
 
 
 def fault_routes(faults: Faults, rest_faults: RestFaults) -> list[Route]:
-    """`GET /emulator/faults` describes all faults and says what is armed, `DELETE` disarms all, `DELETE
-    /emulator/faults/{fault}` and `/emulator/rest-faults/{fault}` one.
+    """`GET /emulator/faults` describes all faults, says what is armed, and how often each has struck. `DELETE` disarms
+    all, and at `/emulator/faults/{fault}` and `/emulator/rest-faults/{fault}` one.
 
     `POST /emulator/faults/{fault}?times=N` arms one, with its options: `threshold` (overflow), `after` (duplicate),
     `fields` (enriched), `after` and `seconds` (stream_pause), `seconds` (late_answer).
@@ -38,6 +40,10 @@ def fault_routes(faults: Faults, rest_faults: RestFaults) -> list[Route]:
         ]
         return {
             "armed": armed + [asdict(one) for one in rest_faults.armed()],
+            "struck": {
+                **{fault: faults.struck(fault) for fault in Fault if faults.struck(fault)},
+                **{f"rest:{fault}": rest_faults.struck(fault) for fault in RestFault if rest_faults.struck(fault)},
+            },
             "faults": dict(stream_side.DESCRIPTIONS),
             "rest_faults": dict(rest_side.DESCRIPTIONS),
         }
@@ -89,7 +95,7 @@ def arm_rest_fault(rest_faults: RestFaults, fault: RestFault, parameters: Parame
         path=str(parameters.get("path", "")),
         method=str(parameters.get("method", "")),
         retry_after=whole_number(parameters, "retry_after", 0) if "retry_after" in parameters else None,
-        seconds=whole_number(parameters, "seconds", 600),
+        seconds=whole_number(parameters, "seconds", 0) if "seconds" in parameters else None,
     )
 
 

@@ -11,24 +11,32 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator import faults as stream_side
 from sfcdc_assets.emulator.control.control_route import whole_number
-from sfcdc_assets.emulator.control.fault_control import OPTIONS, arm_fault, arm_rest_fault, fault_of, rest_fault_of
+from sfcdc_assets.emulator.control.fault_control import (
+    OPTIONS,
+    REST_OPTIONS,
+    arm_fault,
+    arm_rest_fault,
+    fault_of,
+    rest_fault_of,
+)
+from sfcdc_assets.emulator.fault_advice import ADVICE, REST_ADVICE
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.pages.site import PAGES, PageRequest, Site
 from sfcdc_assets.emulator.rest import rest_faults as rest_side
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 
-_REST_OPTIONS = ("path", "method", "retry_after", "seconds")
-_TEXTS = ("path", "method", "fields")
 _PATH = f"{PAGES}/faults"
 
 
 @dataclass(frozen=True)
 class FaultSwitch:
-    """A fault as the page shows it. `armed`: how often it will still happen."""
+    """A fault as the page shows it. `armed`: how often it will still happen; `struck`: how often it has."""
 
     name: str
     what: str
+    advice: str
     armed: int
+    struck: int
     options: tuple[str, ...]
     action: str
     """Where its form is sent."""
@@ -105,7 +113,9 @@ def _groups(site: Site) -> Iterator[FaultGroup]:
                 FaultSwitch(
                     fault,
                     stream_side.DESCRIPTIONS[fault],
+                    ADVICE[fault],
                     faults.armed(fault),
+                    faults.struck(fault),
                     OPTIONS.get(fault, ()),
                     f"{PAGES}/faults/{fault}",
                 )
@@ -120,8 +130,10 @@ def _groups(site: Site) -> Iterator[FaultGroup]:
             FaultSwitch(
                 fault,
                 rest_side.DESCRIPTIONS[fault],
+                REST_ADVICE[fault],
                 sum(each.times for each in armed if each.fault is fault),
-                _REST_OPTIONS,
+                site.running.rest_faults.struck(fault),
+                REST_OPTIONS,
                 f"{PAGES}/rest-faults/{fault}",
             )
             for fault in RestFault
