@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import grpc
 import pytest
 import requests
 
@@ -16,8 +14,7 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.scenarios import SCENARIOS
 from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets_tests.emulator.subscriber import subscribed
 
 SECONDS = 20
 KINDS = {
@@ -155,30 +152,12 @@ def test_a_wrong_parameter_of_the_feed_is_named(control: Control, parameters: di
 
 
 def test_a_subscriber_is_shown_with_its_place_and_its_lag(org: EmulatedOrg, control: Control) -> None:
-    server = control.server
-    environment = server.client_environment()
     accounts(org, *(f"a{number}" for number in range(5)))
-    token = server.sessions.issue(org.users.integration)
-    metadata = [
-        ("accesstoken", token), ("instanceurl", environment["SFCDC_INSTANCE_URL"]), ("tenantid", org.organization_id)
-    ]  # fmt: skip
-    credentials = grpc.ssl_channel_credentials(server.ca_file.read_bytes())
-    done = threading.Event()
-
-    def requests_of_the_client() -> Iterator[pb.FetchRequest]:
-        yield pb.FetchRequest(
-            topic_name="/data/AccountChangeEvent", num_requested=3, replay_preset=pb.ReplayPreset.EARLIEST
-        )
-        done.wait(SECONDS)
-
-    with grpc.secure_channel(server.pubsub_endpoint, credentials) as channel:
-        call = pb_grpc.PubSubStub(channel).Subscribe(requests_of_the_client(), metadata=metadata, timeout=SECONDS)
-        assert len(next(call).events) == 3
+    with subscribed(org, control.server, "/data/AccountChangeEvent", 3) as events:
+        assert len(events) == 3
         (shown,) = control.get("/subscribers")["subscribers"]
         assert (shown["channel"], shown["lag"], shown["delivered"]) == ("/data/AccountChangeEvent", 2, 3)
         assert (shown["requested"], shown["ended"]) == (0, None)
-        done.set()
-        assert list(call) == []
     (shown,) = control.get("/subscribers")["subscribers"]
     assert shown["ended"] is not None
     accounts(org, "later")

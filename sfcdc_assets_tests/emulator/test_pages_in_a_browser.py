@@ -16,6 +16,7 @@ from sfcdc_assets.cli.emulated_org import open_org
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets_tests.emulator.subscriber import subscribed
 from sfcdc_assets_tests.ui.browser import PATIENCE_MS, SCREENSHOTS, image, opened_page, without_browser
 
 pytestmark = without_browser
@@ -134,10 +135,11 @@ def test_the_picture_of_the_docs(server: EmulatorServer, org: EmulatedOrg, page:
     for name in ("large-text", "lead-conversion", "several-objects", "merge", "overflow", "delete-undelete", "create"):
         page.goto(f"{server.rest_url}/emulator/pages/scenarios")
         page.locator(f"form[action$='/{name}'] button").click()
-    server.faults.arm(Fault.SILENT_STREAM, 2)
-    page.goto(server.rest_url)
-    expect(page.locator(".event")).to_have_count(15)
-    page.screenshot(path=image("emulated-org.png"))
+    server.faults.arm(Fault.COMETD_SILENCE, 2)
+    with subscribed(org, server, "/data/ChangeEvents", 9):
+        page.goto(server.rest_url)
+        expect(page.locator(".event")).to_have_count(10)
+        page.screenshot(path=image("emulated-org.png"), full_page=True)
     for path in (f"/{account}", "/emulator/pages/events", "/emulator/pages/faults", "/emulator/pages/scenarios"):
         page.goto(server.rest_url + path)
         page.screenshot(path=looked_at(f"wide{path.replace('/', '-')}.png"))

@@ -26,7 +26,7 @@ class EventView:
     entity: str
     record_ids: tuple[str, ...]
     values: tuple[tuple[str, str], ...]
-    """Some of its fields, without those that every change moves; texts are cut."""
+    """Some of its fields, without those that every change moves if there are others; texts are cut."""
     more: int
     """Fields that are not shown."""
     whole: str
@@ -38,7 +38,9 @@ def event_view(event: FeedEvent) -> EventView:
     header = event.header
     change_type = str(header.get("changeType", "unreadable"))
     values = list(_flat(event.fields))
-    told = [(name, _cut(value)) for name, value in values if name not in _AUDIT]
+    shown = [(name, _cut(value)) for name, value in values if name not in _AUDIT] or [
+        (name, _cut(value)) for name, value in values
+    ]
     return EventView(
         number=event.number,
         committed=header.get("commitTimestamp"),
@@ -46,8 +48,8 @@ def event_view(event: FeedEvent) -> EventView:
         kind=_KINDS.get(change_type, "gap"),
         entity=event.entity,
         record_ids=tuple(header.get("recordIds", ())),
-        values=tuple(told[:_FIELDS]),
-        more=len(values) - min(len(told), _FIELDS),
+        values=tuple(shown[:_FIELDS]),
+        more=len(values) - min(len(shown), _FIELDS),
         whole=json.dumps(
             {"replayId": event.replay_id, "EventUuid": event.event_id, "schema": event.schema_id, **event.payload},
             indent=2,

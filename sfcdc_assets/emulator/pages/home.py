@@ -12,7 +12,7 @@ from sfcdc_assets.emulator.pages.event_view import event_views
 from sfcdc_assets.emulator.pages.site import PageRequest, Site
 from sfcdc_assets.emulator.subscribers import subscribers
 
-_EVENTS = 15
+_EVENTS = 10
 
 
 @dataclass(frozen=True)

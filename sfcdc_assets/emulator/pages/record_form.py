@@ -53,7 +53,7 @@ class FormField:
 
     @property
     def rows(self) -> int:
-        return 10 if len(self.text) > 1000 or self.text.count("\n") > 8 else 3
+        return 10 if len(self.text) > 1000 or self.text.count("\n") > 8 else 2
 
 
 def form_fields(

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.pages.words import age, clock_time, moment, number
+from sfcdc_assets.emulator.pages.words import age, clock_time, code, moment, number
 from sfcdc_assets.emulator.rest.same_origin import PREFIX
 from sfcdc_assets.emulator.running_org import RunningOrg
 
@@ -33,7 +33,8 @@ _HEADERS = {
     "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    # With no-referrer, browsers send "null" as the origin of a form.
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 
@@ -69,7 +70,7 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters.update(moment=moment, clock_time=clock_time, number=number, path=_path_part)
+        self._templates.filters.update(moment=moment, clock_time=clock_time, code=code, number=number, path=_path_part)
         self._templates.globals.update(pages=PAGES, age=lambda since: age(running.org.clock() - since))
 
     def page(self, request: PageRequest, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

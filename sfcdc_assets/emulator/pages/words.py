@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+
+from markupsafe import Markup, escape
 
 
 def moment(milliseconds: int) -> str:
@@ -27,3 +30,8 @@ def age(milliseconds: int) -> str:
         if seconds >= length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
+
+
+def code(text: str) -> Markup:
+    """Text of the program's own with its `names` in the type of code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
