@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from itertools import islice
 from pathlib import Path
 
 import pytest
 import requests
 
+from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.fault_advice import ADVICE, REST_ADVICE
 from sfcdc_assets.emulator.fault_plan import FaultFileError, FaultPlan, PlannedFault, PlannedFaults, load_fault_plan
 from sfcdc_assets.emulator.faults import DESCRIPTIONS, Fault, Faults
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
 from sfcdc_assets.emulator.rest.rest_faults import RestFault, RestFaults
+from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -175,6 +178,19 @@ def test_a_locator_is_gone_where_a_query_goes_on(faults: RestFaults, client: Res
     answer = client.get(following)
     assert (answer.status_code, answer.json()[0]["errorCode"]) == (400, "INVALID_QUERY_LOCATOR")
     assert client.get(following).json()["done"]
+
+
+def test_a_clock_that_is_ahead_shows_in_commits_and_in_the_date_of_answers() -> None:
+    clock = ManualClock()
+    org = EmulatedOrg(clock=clock, settings=OrgSettings(clock_skew=3_600_000))
+    with org.transaction() as unit_of_work:
+        unit_of_work.create("Account", {"Name": "later"})
+    (transaction,) = org.transactions()
+    assert transaction.commit_timestamp - clock() // 1000 * 1000 == 3_600_000
+    with rest_client(org) as client:
+        date = parsedate_to_datetime(client.get("/limits").headers["Date"]).timestamp()
+    assert 3_500 < date - time.time() < 3_700
+    org.close()
 
 
 def test_what_has_struck_is_counted(faults: RestFaults, client: RestClient) -> None:

@@ -105,7 +105,7 @@ def build_app(
             *control_routes(context),
         ],
         middleware=[
-            Middleware(HeaderNamesMiddleware),
+            Middleware(HeaderNamesMiddleware, org=org),
             Middleware(RequestSizeMiddleware, org=org),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
             Middleware(SameOriginMiddleware, hosts=hosts),
