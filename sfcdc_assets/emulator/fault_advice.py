@@ -19,6 +19,8 @@ ADVICE: Mapping[Fault, str] = {
     Fault.STREAM_PAUSE: "Do not take a pause for the end of a transaction, nor for the end of events that share a "
     "replay id: resuming between them would lose the rest.",
     Fault.LATE_ANSWER: "Wait as long as a keepalive may take: a stream that has not answered yet proves nothing.",
+    Fault.GOAWAY: "Open a new connection, to whatever the name leads to now, and resume from the last replay id that "
+    "was stored.",
     Fault.UNAVAILABLE: "Try again after a growing pause, a limited number of times.",
     Fault.SCHEMA_REFUSED: "Keep the event undecoded, in its place, and ask for the schema again.",
     Fault.SCHEMA_NOT_PERMITTED: "Keep the event undecoded, name the missing right, and go on with other objects.",

@@ -23,6 +23,7 @@ class Fault(StrEnum):
     STREAM_UNAVAILABLE = "stream_unavailable"
     STREAM_PAUSE = "stream_pause"
     LATE_ANSWER = "late_answer"
+    GOAWAY = "goaway"
     UNAVAILABLE = "unavailable"
     SCHEMA_REFUSED = "schema_refused"
     SCHEMA_NOT_PERMITTED = "schema_not_permitted"
@@ -54,6 +55,8 @@ DESCRIPTIONS: Mapping[Fault, str] = {
     Fault.STREAM_PAUSE: "a response ends after `after` events (default 1) although more are there, and the stream says"
     " nothing for `seconds` (default 5), not even a keepalive",
     Fault.LATE_ANSWER: "the first response of a stream comes `seconds` late (default 5), whatever is there to deliver",
+    Fault.GOAWAY: "the server goes away as for maintenance: every connection gets a GOAWAY, its streams are cut after"
+    " `seconds` (default 1), and new connections are taken a moment later",
     Fault.UNAVAILABLE: "a call is refused at its start: INTERNAL, service.unavailable",
     Fault.SCHEMA_REFUSED: "a GetSchema call is refused: INTERNAL, schema.api.unavailable",
     Fault.SCHEMA_NOT_PERMITTED: "a GetSchema call is refused: PERMISSION_DENIED, schema.meta.permission",

@@ -19,6 +19,7 @@ OPTIONS = {
     Fault.ENRICHED: ("fields",),
     Fault.STREAM_PAUSE: ("after", "seconds"),
     Fault.LATE_ANSWER: ("seconds",),
+    Fault.GOAWAY: ("seconds",),
 }
 """What each fault takes beside `times`."""
 REST_OPTIONS = ("path", "method", "retry_after", "seconds")

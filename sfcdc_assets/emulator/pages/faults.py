@@ -149,6 +149,7 @@ _CALLS = (
     Fault.STREAM_UNAVAILABLE,
     Fault.STREAM_PAUSE,
     Fault.LATE_ANSWER,
+    Fault.GOAWAY,
     Fault.UNAVAILABLE,
     Fault.SCHEMA_REFUSED,
     Fault.SCHEMA_NOT_PERMITTED,
