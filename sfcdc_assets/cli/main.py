@@ -54,6 +54,12 @@ def function_of(command: str) -> Any:
     return found
 
 
+def subcommands_of(command: str) -> dict[str, Any]:
+    """Functions of the commands below a command: what its module lists as SUBCOMMANDS."""
+    module = import_module(f"sfcdc_assets.cli.{command.replace('-', '_')}")
+    return dict(getattr(module, "SUBCOMMANDS", {}))
+
+
 class LaterCommand(TyperCommand):
     """Stands for a command whose module is not imported yet, until it is called or asked for its own help."""
 
@@ -61,7 +67,13 @@ class LaterCommand(TyperCommand):
         """That of the command itself."""
         assert self.name is not None
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(self.name)(function_of(self.name))
+        function, below = function_of(self.name), subcommands_of(self.name)
+        if below:
+            alone.callback(invoke_without_command=True)(function)
+        else:
+            alone.command(self.name)(function)
+        for name, each in below.items():
+            alone.command(name)(each)
         return typer.main.get_command(alone).make_context(info_name, args, parent=parent, **extra)
 
 
