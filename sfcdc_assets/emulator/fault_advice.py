@@ -24,6 +24,8 @@ ADVICE: Mapping[Fault, str] = {
     Fault.UNAVAILABLE: "Try again after a growing pause, a limited number of times.",
     Fault.SCHEMA_REFUSED: "Keep the event undecoded, in its place, and ask for the schema again.",
     Fault.SCHEMA_NOT_PERMITTED: "Keep the event undecoded, name the missing right, and go on with other objects.",
+    Fault.PUBLISH_FAILED: "Publish that event again, with the same id, and no other of "
+    "its batch: the others were accepted.",
     Fault.INTERNAL_ERROR: _READ_BACK,
     Fault.COMETD_UNKNOWN_CLIENT: "Handshake and subscribe again, from the last replay id.",
     Fault.COMETD_LOST_COOKIE: "Send all cookies of the session back, or handshake again.",
