@@ -14,10 +14,10 @@ from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from sfcdc_assets.channel_kinds import carries_changes, kind_of, split_channels
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.setting_names import PREFIX, check_names
 
-_CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
 DOTENV = ".env"
 _OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -36,7 +36,11 @@ class Settings(BaseSettings):
     warehouse: str = "./warehouse"
     """Root URI of the tables: a folder, or an object store URI that deltalake understands."""
     channels: Annotated[tuple[str, ...], NoDecode] = ("/data/ChangeEvents",)
-    """Channels to subscribe to, comma-separated. Where two carry one entity, the first one's events are applied."""
+    """Channels to subscribe to, comma-separated: of change events (`/data/...`; where two carry one entity, the first
+    one's events are applied), PushTopics (`/topic/...`, with a filter if you like), generic channels (`/u/...`) and
+    platform events (`/event/...`)."""
+    channel_schemas: Path | None = None
+    """Folder of TOML files that say what the JSON is that applications push to generic channels: a file a channel."""
     entities: Annotated[tuple[str, ...], NoDecode] = ()
     """Only these entities; empty means every entity the channels carry."""
 
@@ -111,7 +115,12 @@ class Settings(BaseSettings):
     spark_standing: Path = Path(".sfcdc/spark.json")
     """Where `sfcdc spark` notes how its Spark is reached; commands and runs use that one while it is there."""
 
-    @field_validator("channels", "entities", "exclude", "hash", "owners", mode="before")
+    @field_validator("channels", mode="before")
+    @classmethod
+    def _channels_apart(cls, value: object) -> object:
+        return split_channels(value) if isinstance(value, str) else value
+
+    @field_validator("entities", "exclude", "hash", "owners", mode="before")
     @classmethod
     def _comma_separated(cls, value: object) -> object:
         if isinstance(value, str):
@@ -124,10 +133,7 @@ class Settings(BaseSettings):
         if not value:
             raise ValueError("is empty; name at least one channel, such as /data/ChangeEvents")
         for channel in value:
-            if not _CHANNEL.fullmatch(channel):
-                raise ValueError(
-                    f"{channel!r} is not a channel name; write it as /data/ChangeEvents or /data/AccountChangeEvent"
-                )
+            kind_of(channel)
         return tuple(dict.fromkeys(value))
 
     @field_validator("alert_webhook")
@@ -196,6 +202,16 @@ class Settings(BaseSettings):
         if value is not None and not os.access(value, os.R_OK):
             raise ValueError(f"the file {value} cannot be read")
         return value
+
+    @property
+    def change_channels(self) -> tuple[str, ...]:
+        """Those of the channels that carry change events."""
+        return tuple(channel for channel in self.channels if carries_changes(channel))
+
+    @property
+    def event_channels(self) -> tuple[str, ...]:
+        """The others: each has an append-only table of its own."""
+        return tuple(channel for channel in self.channels if not carries_changes(channel))
 
     @property
     def spark_conf(self) -> dict[str, str]:

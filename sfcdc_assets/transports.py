@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sfcdc_assets.channel_kinds import ONLY_COMETD, kind_of
 from sfcdc_assets.cometd.connection import CometdConnection
 from sfcdc_assets.cometd.transport import CometdTransport
 from sfcdc_assets.config import Settings
@@ -14,10 +15,12 @@ from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.streams.transport import Transport
 
 
-def new_transport(settings: Settings, session: OrgSession, sleep: Callable[[float], None]) -> Transport:
+def new_transport(
+    settings: Settings, session: OrgSession, sleep: Callable[[float], None], channel: str | None = None
+) -> Transport:
     """A transport for the session's org, with the session's token; whoever makes one closes it. Nothing is connected
-    yet. `sleep` makes the pauses between tries."""
-    if settings.transport == CometdTransport.name:
+    yet. `sleep` makes the pauses between tries. `channel`: one that it has to be able to read."""
+    if settings.transport == CometdTransport.name or (channel is not None and kind_of(channel) in ONLY_COMETD):
 
         def address() -> str:
             return f"{session.instance_url}/cometd/{session.version}"

@@ -20,6 +20,7 @@ STAGES = [
     "salesforce",
     "cometd",
     "change_events",
+    "typed_events",
     "push_topics",
     "text_diff",
     "snapshot",
@@ -28,7 +29,7 @@ STAGES = [
 ]
 """Packages that do the work on values and DataFrames, in the order of the flow."""
 
-ROOT = {"clock", "errors", "config", "setting_names", "outcome"}
+ROOT = {"channel_kinds", "clock", "errors", "config", "setting_names", "outcome"}
 
 MAY_IMPORT = {
     "streams": {"streams"},
@@ -36,13 +37,14 @@ MAY_IMPORT = {
     "salesforce": {"salesforce"},
     "cometd": {"streams", "salesforce", "cometd"},
     "change_events": {"streams", "salesforce", "change_events"},
+    "typed_events": {"streams", "salesforce", "change_events", "typed_events"},
     "push_topics": {"salesforce", "change_events", "push_topics"},
     "text_diff": {"text_diff"},
     "snapshot": {"salesforce", "change_events", "snapshot"},
     "state": {"change_events", "text_diff", "state"},
     "reconciliation": {"salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"},
     "spark": {"spark"},
-    "lake": {"streams", "salesforce", "change_events", "push_topics", "snapshot", "state", "lake"},
+    "lake": {"streams", "salesforce", "change_events", "typed_events", "push_topics", "snapshot", "state", "lake"},
     "emulator": {"emulator", "pubsub.proto"},
     "transports": {"streams", "pubsub", "cometd", "salesforce"},
 }

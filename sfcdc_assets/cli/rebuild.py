@@ -84,7 +84,7 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
     spark = spark_session(settings)
     for entity in entities:
         if not from_org:
-            channel = channel_of(warehouse, entity, settings.channels)
+            channel = channel_of(warehouse, entity, settings.change_channels)
             report = rebuild_entity(warehouse, entity, channel, applying(spark, Privacy.of(settings), entity, channel))
         else:
             with connect_for(warehouse, settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:

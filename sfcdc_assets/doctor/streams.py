@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sfcdc_assets.change_events.raw_event_rows import PUBSUB
+from sfcdc_assets.channel_kinds import ONLY_COMETD, kind_of
 from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.errors import SfcdcError
@@ -12,6 +12,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.wanted_entities import UnknownWantedEntity, check_wanted_entities
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.streams.checkpoint import PUBSUB
 from sfcdc_assets.streams.errors import TransportUnavailable
 from sfcdc_assets.transports import new_transport
 
@@ -49,19 +50,22 @@ def reachable(settings: Settings, org: OrgConnection) -> Iterator[Finding]:
     """Each channel, asked for by name."""
     for channel in settings.channels:
         check = STREAM.format(channel)
+        over_pubsub = settings.transport == PUBSUB and kind_of(channel) not in ONLY_COMETD
+        transport = org.transport if settings.transport != PUBSUB or over_pubsub else org.new_transport(channel)
         try:
-            org.transport.check_channel(channel, SECONDS)
-            where = settings.pubsub_endpoint if settings.transport == PUBSUB else "the Streaming API (CometD)"
+            transport.check_channel(channel, SECONDS)
+            where = settings.pubsub_endpoint if over_pubsub else "the Streaming API (CometD)"
             yield ok(check, f"{where} lets the user subscribe")
         except TransportUnavailable as error:
-            yield _on_the_other_port(settings, org, channel) or of_error(check, error)
+            elsewhere = _on_the_other_port(settings, org, channel) if over_pubsub else None
+            yield elsewhere or of_error(check, error)
         except SfcdcError as error:
             yield of_error(check, error)
 
 
 def _on_the_other_port(settings: Settings, org: OrgConnection, channel: str) -> Finding | None:
     host, _, port = settings.pubsub_endpoint.rpartition(":")
-    if settings.transport != PUBSUB or int(port) == OTHER_PORT:
+    if int(port) == OTHER_PORT:
         return None
     endpoint = f"{host}:{OTHER_PORT}"
     transport = new_transport(settings.model_copy(update={"pubsub_endpoint": endpoint}), org.session, lambda _: None)

@@ -22,6 +22,7 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFaults
 from sfcdc_assets.emulator.rest_server import RestServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
 
@@ -56,6 +57,8 @@ class EmulatorServer:
             org, self.bus, sessions=self.sessions, timing=timing, hosts=(*LOOPBACK_NAMES, *host_names)
         )
         self.meter = self.service.meter
+        self.publisher = self.service.publisher
+        """Publishes platform events, and has the log of them."""
         self.cometd = CometdService(org, self.bus, sessions=self.sessions, meter=self.meter, timing=cometd_timing)
         self.faults = self.service.faults
         """Faults of calls, streams and events; those of REST are `rest_faults`."""
@@ -72,6 +75,7 @@ class EmulatorServer:
             measured_limits=self._limits,
             faults=self.rest_faults,
             schemas=self.bus,
+            publisher=self.publisher,
             event_usage=self._event_usage,
             control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
             cometd=self.cometd,
@@ -167,10 +171,19 @@ class EmulatorServer:
 
     def _event_usage(self) -> dict[str, int]:
         return {
-            "CHANGE_EVENTS_PUBLISHED": self.bus.published_in_last_24_hours(),
-            "CHANGE_EVENTS_DELIVERED": self.meter.in_last_24_hours(),
+            "CHANGE_EVENTS_PUBLISHED": self.bus.change_events_in_last_24_hours(),
+            "CHANGE_EVENTS_DELIVERED": self.meter.in_last_24_hours() - self.meter.platform_events_in_last_24_hours(),
+            "PLATFORM_EVENTS_PUBLISHED": self.publisher.published_in(DAY),
+            "PLATFORM_EVENTS_DELIVERED": self.meter.platform_events_in_last_24_hours(),
         }
 
     def _limits(self) -> dict[str, tuple[int, int]]:
-        most = self._org.settings.daily_event_deliveries
-        return {"DailyDeliveredPlatformEvents": (most, self.service.allowance_left)}
+        settings, left = self._org.settings, self.publisher.left_in_this_hour
+        return {
+            "DailyDeliveredPlatformEvents": (settings.daily_event_deliveries, self.service.allowance_left),
+            "HourlyPublishedPlatformEvents": (settings.hourly_published_events, left()),
+            "HourlyPublishedStandardVolumePlatformEvents": (
+                settings.hourly_published_standard_events,
+                left(high_volume=False),
+            ),
+        }

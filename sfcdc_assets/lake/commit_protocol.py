@@ -99,4 +99,4 @@ class CommitProtocol(TableReads):
 
 
 def _is_channel(application: str) -> bool:
-    return application.startswith("/data/") and "#" not in application
+    return application.startswith("/") and "#" not in application

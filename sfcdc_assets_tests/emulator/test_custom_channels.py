@@ -108,10 +108,11 @@ def test_enriched_fields_follow_a_new_name(watched: WatchedOrg) -> None:
 
 
 def test_a_custom_channel_is_a_topic_of_several_objects(watched: WatchedOrg) -> None:
-    topic = find_topic(f"/data/{SALES}", watched.org.definitions, [SALES])
+    topic = find_topic(watched.org, f"/data/{SALES}")
     assert topic is not None
     assert (topic.entity, topic.channels) == (None, (SALES,))
-    assert find_topic("/data/Other__chn", watched.org.definitions, [SALES]) is None
+    assert find_topic(watched.org, "/data/Other__chn") is None
+    assert find_topic(watched.org, f"/event/{SALES}") is None
 
 
 def test_what_makes_no_sense_is_refused(watched: WatchedOrg) -> None:
@@ -191,7 +192,7 @@ def test_objects_are_selected_and_deselected_by_members_of_the_channel_of_all(
 @pytest.mark.parametrize(
     ("path", "body", "text"),
     [
-        (CHANNEL, {"FullName": "X__chn", "Metadata": {"channelType": "event"}}, "channelType"),
+        (CHANNEL, {"FullName": "X__chn", "Metadata": {"channelType": "other"}}, "channelType"),
         (CHANNEL, {"Metadata": {"channelType": "data"}}, "FullName"),
         (MEMBER, {"FullName": "x"}, "Metadata"),
         (MEMBER, {"FullName": "x", "Metadata": {"eventChannel": SALES, "selectedEntity": "Account"}}, "no events"),

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -25,6 +24,7 @@ from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 

@@ -138,7 +138,7 @@ class HeldConnects:
                 if allowance <= 0:
                     self._forget(session)
                     raise BayeuxRefused(refusals.TOO_MANY_EVENTS)
-                self._meter.delivered(part.metered)
+                self._meter.delivered(part.metered, part.platform_events)
             subscription.read_through = part.through
             found += part.messages
         return [message for _, message in sorted(found, key=lambda each: each[0])]

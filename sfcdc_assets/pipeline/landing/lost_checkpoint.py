@@ -4,6 +4,10 @@ A replay id that the org refuses (it expired, the org moved), another instance, 
 accepted say that events may be missing. Then the channel's order is broken at a position of its own, each of its
 entities comes into doubt as a whole at that position, and so is read again by a new snapshot. Nothing is ever resumed
 at LATEST silently.
+
+A channel with a table of its own has no entities: its stream is begun again at the earliest event that Salesforce
+keeps, and what is there already is not landed again. Nothing else can say what was published meanwhile and is not kept
+any more, so a loss after longer than that is reported as one (`KnownLoss.may_miss_events`).
 """
 
 from __future__ import annotations
@@ -11,19 +15,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, LAYER, Ledger
+from sfcdc_assets.lake.landed_table import LandedTable
 from sfcdc_assets.lake.lost_checkpoints import LostCheckpoint, lost_checkpoints, note_lost_checkpoint
-from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 
 
 def lose_checkpoint(
     warehouse: Warehouse,
-    raw_events: RawEvents,
+    table: LandedTable,
     checkpoint: StreamCheckpoint,
     reason: str,
     now_ms: int,
@@ -38,9 +42,9 @@ def lose_checkpoint(
         doubt = NewDoubt(ENTITY, Doubt.LOST_CHECKPOINT, position, reason)
         Ledger.open_or_create(warehouse, entity).note([doubt], checkpoint.channel, position, now_ms)
     note_lost_checkpoint(
-        warehouse, checkpoint.channel, position, reason, now_ms, raw_events.landed_at_ms(checkpoint.channel)
+        warehouse, checkpoint.channel, position, reason, now_ms, table.landed_at_ms(checkpoint.channel)
     )
-    return raw_events.lose_checkpoint(checkpoint)
+    return table.lose_checkpoint(checkpoint)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,60 @@
+"""The append-only table of one channel that carries no change events: `generic_events/<Channel>` and its like.
+
+Rows, positions, replay ids and the place to resume from are one commit; see `LandedTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from sfcdc_assets.channel_kinds import APPEND_ONLY, carries_changes, table_of
+from sfcdc_assets.lake.landed_table import LandedTable
+from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.typed_events.event_rows import table_schema
+
+STATISTICS_ON = ("channel", "position", "created_date", "received_at")
+"""Columns that files are chosen by."""
+
+
+class EventTable(LandedTable):
+    """A handle on one snapshot of the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    @classmethod
+    def open(cls, warehouse: Warehouse, channel: str) -> EventTable | None:
+        """The newest snapshot; None when nothing was ever landed of the channel."""
+        table = Table.open(warehouse, table_of(channel))
+        return None if table is None else cls(table)
+
+    @classmethod
+    def open_or_create(cls, warehouse: Warehouse, channel: str, own_columns: pa.Schema | None = None) -> EventTable:
+        """The newest snapshot; created with the columns of its kind when it does not exist."""
+        schema = table_schema(own_columns if own_columns is not None else pa.schema([]))
+        return cls(Table.open_or_create(warehouse, table_of(channel), schema, statistics_on=STATISTICS_ON))
+
+    def newest(self, channel: str, count: int) -> pa.Table:
+        """The last rows, newest first, without what is kept as delivered."""
+        shown = [name for name in self.table.schema.names if name not in ("_delivered", "replay_id", "channel")]
+        rows = self.table.scan(shown, f"position > {self.given_out(channel) - 10 * count}")
+        return rows.sort_by([("position", "descending")]).slice(0, count)
+
+
+def landed_table(warehouse: Warehouse, channel: str) -> LandedTable:
+    """The table that a channel is landed in; created when it does not exist."""
+    return RawEvents.open(warehouse) if carries_changes(channel) else EventTable.open_or_create(warehouse, channel)
+
+
+def event_tables(warehouse: Warehouse) -> Iterator[tuple[str, EventTable]]:
+    """Every channel that has such a table with rows, and its table."""
+    for kind in APPEND_ONLY:
+        for folder in warehouse.entities(kind.value):
+            table = Table.open(warehouse, f"{kind.value}/{folder}")
+            row = table.head("position > 0", 1) if table is not None and table.count() else None
+            if table is not None and row is not None:
+                yield row["channel"][0].as_py(), EventTable(table)
