@@ -3,8 +3,8 @@ left the topic's filter.
 
 Salesforce promises no order of a transaction's notifications, and one may lack fields: of a deletion it has the Id
 alone, and fields that are hidden from the user are left out. So what is known is a join semilattice. Each observation
-(a notification, or a read by the topic's own query) has a stamp, stamps are in a total order, and of two observations of
-a field the one with the higher stamp counts. Joining is commutative, associative and idempotent: the order in which
+(a notification, or a read by the topic's own query) has a stamp, stamps are in a total order, and of two observations
+of a field the one with the higher stamp counts. Joining is commutative, associative and idempotent: the order in which
 notifications come, the batches they come in, and those that come twice make no difference.
 """
 

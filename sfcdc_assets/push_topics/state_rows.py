@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import SALESFORCE_TYPE_METADATA
+from sfcdc_assets.push_topics.described_query import COMPOUNDS
 from sfcdc_assets.push_topics.known_record import Known, Stamp, Standing, join
 
 ID = "Id"
@@ -37,6 +39,16 @@ STATE_COLUMNS = pa.schema(
 standing and each value is, so that one that comes late changes what it should and nothing else (`Stamp`)."""
 
 
+def field_columns(schema: pa.Schema) -> list[pa.Field]:
+    """The columns of a table of events that are fields of the object: they say of which type these are."""
+    return [field for field in schema if SALESFORCE_TYPE_METADATA in (field.metadata or {})]
+
+
+def is_compound(field: pa.Field) -> bool:
+    """Whether a column holds addresses or places, as JSON: notifications and queries write these differently."""
+    return (field.metadata or {}).get(SALESFORCE_TYPE_METADATA, b"").decode() in COMPOUNDS
+
+
 def state_schema(fields: Sequence[pa.Field]) -> pa.Schema:
     """The schema of a table with these field columns, `Id` first."""
     return pa.schema([*sorted(fields, key=lambda field: field.name != ID), *STATE_COLUMNS])
@@ -50,12 +62,17 @@ def known_of_events(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> 
         record_id, kind = row[ID], row["event_type"]
         if record_id is None or kind is None:
             continue
-        created = row["created_date"]
-        stamp = Stamp.of_notification(None if created is None else _ms(created), row["replay_id"], row["position"])
+        stamp = stamp_of_event(row)
         carried = columns_of(row[CARRIED] or (), names)
         values = {name: row[name] for name in carried if name != ID}
         found.setdefault(record_id, []).append(Known.of_notification(stamp, kind, values))
     return {record_id: join(told) for record_id, told in found.items()}
+
+
+def stamp_of_event(row: Mapping[str, Any]) -> Stamp:
+    """The stamp of a row of `push_topic_events`."""
+    created = row["created_date"]
+    return Stamp.of_notification(None if created is None else _ms(created), row["replay_id"], row["position"])
 
 
 def columns_of(fields: Iterable[str], names: Sequence[str]) -> list[str]:

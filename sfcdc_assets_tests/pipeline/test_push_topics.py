@@ -1,0 +1,204 @@
+"""PushTopics from the emulated org over CometD into their tables: notifications, what is known of each record, and the
+check by the topic's own query. No Dagster and no Spark take part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.lake.event_table import EventTable
+from sfcdc_assets.lake.push_topic_state import PushTopicState
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.landing.lander import Poller
+from sfcdc_assets.pipeline.landing.patience import POLL
+from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.pipeline.push_topics.filter_check import TopicReport, check_topic, verify_topic
+from sfcdc_assets.pipeline.push_topics.fold import fold_topic
+from sfcdc_assets.pipeline.push_topics.topic_read import TopicMissing
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+
+CHANNEL = "/topic/Energy"
+QUERY = "SELECT Id, Name, Industry, NumberOfEmployees, SLAExpirationDate__c FROM Account WHERE Industry = 'Energy'"
+
+
+class Topic:
+    """A topic of an org, its channel as it is landed, and the changes that a test makes."""
+
+    def __init__(self, pipeline: EmulatedPipeline, org: OrgConnection, lander: Poller) -> None:
+        self.pipeline = pipeline
+        self.warehouse = Warehouse(str(pipeline.warehouse))
+        self.org = org
+        self.lander = lander
+
+    def define(self, query: str = QUERY, name: str = "Energy", **values: Any) -> str:
+        topics = self.pipeline.server.cometd.topics.push_topics
+        return topics.create({"Name": name, "Query": query, "ApiVersion": 60.0, **values}).id
+
+    def change(self, kind: str, *arguments: Any) -> Any:
+        with self.pipeline.org.transaction() as work:
+            return getattr(work, kind)("Account", *arguments)
+
+    def land(self) -> None:
+        self.lander.land(CHANNEL)
+
+    def fold(self) -> dict[str, dict[str, Any]]:
+        """Land and fold; the rows by Id."""
+        self.land()
+        fold_topic(self.warehouse, CHANNEL)
+        return self.rows()
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        state = PushTopicState.open(self.warehouse, "Energy")
+        return {row["Id"]: row for row in state.table.rows()} if state else {}
+
+    def check(self) -> TopicReport:
+        self.pipeline.org.clock.advance(60_000)
+        return check_topic(self.warehouse, self.org, self.lander, CHANNEL, load_settings().visibility_seconds)
+
+    def verify(self) -> TopicReport:
+        self.pipeline.org.clock.advance(60_000)
+        return verify_topic(self.warehouse, self.org, self.lander, CHANNEL, load_settings().visibility_seconds)
+
+
+@pytest.fixture
+def topic(make_pipeline: Callable[..., EmulatedPipeline]) -> Iterator[Topic]:
+    with ExitStack() as opened:
+        pipeline = make_pipeline("Account", records=3)
+        for each in list(pipeline.org.records("Account")):
+            with pipeline.org.transaction() as work:
+                work.update("Account", str(each["Id"]), {"Industry": "Banking"})
+        org = opened.enter_context(connect(load_settings()))
+        lander = opened.enter_context(Poller(Warehouse(str(pipeline.warehouse)), org, 0.2, POLL))
+        yield Topic(pipeline, org, lander)
+
+
+def test_notifications_land_typed_and_fold_into_the_newest_values(topic: Topic) -> None:
+    topic.define()
+    topic.land()
+    values = {"Name": "A", "Industry": "Energy", "NumberOfEmployees": 7, "SLAExpirationDate__c": "2026-01-02"}
+    kept = topic.change("create", values)
+    gone = topic.change("create", {"Name": "B", "Industry": "Energy"})
+    topic.change("create", {"Name": "C", "Industry": "Banking"})
+    topic.change("update", kept, {"Name": "A2"})
+    topic.change("delete", gone)
+    rows = topic.fold()
+    events = EventTable.open(topic.warehouse, CHANNEL)
+    assert events is not None
+    landed = events.table.scan(["position", "event_type", "Id", "Name"]).sort_by("position").to_pylist()
+    assert [(each["event_type"], each["Id"], each["Name"]) for each in landed] == [
+        ("created", kept, "A"),
+        ("created", gone, "B"),
+        ("updated", kept, "A2"),
+        ("deleted", gone, None),
+    ]
+    assert rows.keys() == {kept, gone}
+    assert (rows[kept]["Name"], rows[kept]["NumberOfEmployees"]) == ("A2", 7)
+    assert rows[kept]["SLAExpirationDate__c"].isoformat() == "2026-01-02"
+    assert (rows[kept]["_is_deleted"], rows[kept]["_event_type"], rows[kept]["_position"]) == (False, "updated", 3)
+    assert (rows[gone]["_is_deleted"], rows[gone]["Name"]) == (True, "B")
+    topic.change("undelete", gone)
+    assert topic.fold()[gone]["_is_deleted"] is False
+    again = fold_topic(topic.warehouse, CHANNEL)
+    assert (again.notifications, again.to_position) == (0, 5), "what is folded is not folded again"
+
+
+def test_a_record_that_leaves_the_filter_is_marked_by_the_check_and_comes_back_with_a_notification(
+    topic: Topic,
+) -> None:
+    topic.define()
+    topic.land()
+    left = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    stays = topic.change("create", {"Name": "B", "Industry": "Energy"})
+    topic.fold()
+    topic.change("update", left, {"Industry": "Banking"})
+    assert topic.fold()[left]["Industry"] == "Energy", "no notification says that it left"
+    report = topic.check()
+    assert (report.in_org, report.in_table, report.left, report.is_equal) == (1, 2, 1, False)
+    rows = topic.rows()
+    assert rows[left]["_left_filter_at"] is not None
+    assert rows[stays]["_left_filter_at"] is None
+    assert topic.check().is_equal, "what is marked is not found a second time"
+    assert topic.rows()[left] == rows[left]
+    topic.change("update", left, {"Industry": "Energy", "Name": "A2"})
+    back = topic.fold()[left]
+    assert (back["_left_filter_at"], back["Name"]) == (None, "A2")
+    assert topic.verify().is_equal
+
+
+def test_records_from_before_the_topic_are_read_by_the_check(topic: Topic) -> None:
+    old = topic.change("create", {"Name": "old", "Industry": "Energy", "NumberOfEmployees": 3})
+    topic.define()
+    assert topic.verify().added == 1
+    assert topic.rows() == {}, "verify changes nothing"
+    assert (topic.check().added, topic.check().is_equal) == (1, True)
+    row = topic.rows()[old]
+    assert (row["Name"], row["NumberOfEmployees"], row["_event_type"]) == ("old", 3, None)
+    assert row["_read_at"] is not None
+    topic.change("update", old, {"Name": "new"})
+    assert topic.fold()[old]["Name"] == "new"
+
+
+def test_changes_that_raise_no_notification_are_found_and_taken_over(topic: Topic) -> None:
+    topic.define(NotifyForFields="Where", NotifyForOperationDelete=False)
+    topic.land()
+    one = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    two = topic.change("create", {"Name": "B", "Industry": "Energy"})
+    topic.fold()
+    topic.change("update", one, {"Name": "A2"})
+    topic.change("delete", two)
+    found = topic.verify()
+    assert (found.changed, found.left) == (1, 1)
+    assert [str(each) for each in found.differences if each.field] == [f"Energy {one} Name: org 'A2', table 'A'"]
+    topic.check()
+    rows = topic.rows()
+    assert rows[one]["Name"] == "A2"
+    assert rows[two]["_left_filter_at"] is not None
+    assert rows[two]["_is_deleted"] is False, "that it was deleted nobody said"
+    topic.change("undelete", two)
+    assert topic.fold()[two]["_left_filter_at"] is None
+
+
+def test_what_is_notified_just_before_the_read_stays_on_top_of_it(topic: Topic) -> None:
+    topic.define()
+    topic.land()
+    record = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    topic.pipeline.org.clock.advance(60_000)
+    topic.change("update", record, {"Name": "A2"})
+    topic.fold()
+    report = verify_topic(topic.warehouse, topic.org, topic.lander, CHANNEL, 30.0)
+    assert (report.in_motion, report.is_equal) == (1, True)
+
+
+def test_a_new_query_widens_the_tables(topic: Topic) -> None:
+    topic_id = topic.define()
+    topic.land()
+    record = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    topic.fold()
+    topics = topic.pipeline.server.cometd.topics.push_topics
+    topics.update(topic_id, {"Query": "SELECT Id, Phone FROM Account WHERE Industry = 'Energy'"})
+    topic.change("update", record, {"Phone": "1"})
+    row = topic.fold()[record]
+    assert (row["Name"], row["Phone"]) == ("A", "1")
+    assert topic.verify().is_equal
+
+
+def test_compound_names_and_addresses_are_kept(topic: Topic) -> None:
+    topic.define("SELECT Id, Name, BillingAddress, BillingCity FROM Account WHERE Industry = 'Energy'")
+    topic.land()
+    record = topic.change("create", {"Name": "A", "Industry": "Energy", "BillingCity": "Oslo"})
+    row = topic.fold()[record]
+    assert row["BillingCity"] == "Oslo"
+    assert "Oslo" in row["BillingAddress"]
+    assert topic.verify().is_equal, "a query writes addresses in another form, so they are not compared"
+
+
+def test_a_topic_that_the_org_does_not_have_is_named(topic: Topic) -> None:
+    topic_id = topic.define()
+    topic.land()
+    topic.pipeline.server.cometd.topics.push_topics.delete(topic_id)
+    with pytest.raises(TopicMissing, match="the org has no PushTopic Energy"):
+        topic.check()
