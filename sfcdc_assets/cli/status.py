@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -14,7 +14,13 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
-from sfcdc_assets.pipeline.status_report import EntityStatus, LostCheckpointStatus, PrivacyStatus, WarehouseStatus
+from sfcdc_assets.pipeline.status_report import (
+    EntityStatus,
+    LostCheckpointStatus,
+    PrivacyStatus,
+    TopicStatus,
+    WarehouseStatus,
+)
 
 LOST_CHECKPOINTS_SHOWN = 5
 
@@ -54,12 +60,24 @@ def _show(status: WarehouseStatus) -> None:
             _state(entity) + (", a read is not applied" if entity.entity in status.refused_reads else ""),
         )
     console.print(channels, entities)
+    if status.topics:
+        console.print(_topics(status.topics))
     for line in _remarks(status):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"{status.quarantined} events in quarantine. Warehouse: {status.warehouse}, a copy of "
         f"{status.organization or 'no organization yet'}."
     )
+
+
+def _topics(topics: Sequence[TopicStatus]) -> Table:
+    columns = ("topic", "rows", "deleted", "left the filter", "applied", "landed", "last check (UTC)")
+    table = Table(*columns, title="PushTopics", title_justify="left")
+    for each in topics:
+        counts = (f"{each.rows:,}", f"{each.deleted:,}", f"{each.left:,}")
+        applied = "-" if each.applied is None else str(each.applied)
+        table.add_row(each.topic, *counts, applied, str(each.landed), each.last_check or "never")
+    return table
 
 
 def _remarks(status: WarehouseStatus) -> Iterator[str]:

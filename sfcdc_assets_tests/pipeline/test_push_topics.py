@@ -3,7 +3,9 @@ check by the topic's own query. No Dagster and no Spark take part."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,6 +21,7 @@ from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
 from sfcdc_assets.pipeline.push_topics.filter_check import TopicReport, check_topic, verify_topic
 from sfcdc_assets.pipeline.push_topics.fold import fold_topic
 from sfcdc_assets.pipeline.push_topics.topic_read import TopicMissing
+from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
 CHANNEL = "/topic/Energy"
@@ -196,9 +199,79 @@ def test_compound_names_and_addresses_are_kept(topic: Topic) -> None:
     assert topic.verify().is_equal, "a query writes addresses in another form, so they are not compared"
 
 
+def test_the_commands_show_and_verify_topics(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", f"/data/ChangeEvents,{CHANNEL},{CHANNEL}?Name='A'")
+    topic.define()
+    topic.land()
+    left = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    topic.fold()
+    topic.change("update", left, {"Industry": "Banking"})
+    topic.pipeline.org.clock.advance(60_000)
+    found = sfcdc("verify", "--topic", "Energy")
+    assert found.exit_code == 3
+    assert f"Energy {left}: the topic's query does not find it any more" in found.stdout
+    topic.check()
+    equal = sfcdc("verify", "--topic", "Energy", "--json")
+    assert (equal.exit_code, json.loads(equal.stdout)["topics"][0]["equal"]) == (0, True)
+    (shown,) = json.loads(sfcdc("status", "--json").stdout)["topics"]
+    assert (shown["topic"], shown["rows"], shown["left"], shown["applied"], shown["landed"]) == ("Energy", 1, 1, 1, 1)
+    assert shown["last_check"]
+    assert "PushTopics" in sfcdc("status").stdout
+    assert "--topic: no configured channel is /topic/Other" in refusal(sfcdc("verify", "--topic", "Other"))
+
+
 def test_a_topic_that_the_org_does_not_have_is_named(topic: Topic) -> None:
     topic_id = topic.define()
     topic.land()
     topic.pipeline.server.cometd.topics.push_topics.delete(topic_id)
     with pytest.raises(TopicMissing, match="the org has no PushTopic Energy"):
         topic.check()
+
+
+def test_two_that_fold_at_once_fold_each_notification_once(topic: Topic) -> None:
+    topic.define()
+    topic.land()
+    records = [topic.change("create", {"Name": str(number), "Industry": "Energy"}) for number in range(6)]
+    topic.land()
+    with ThreadPoolExecutor(3) as pool:
+        done = list(pool.map(lambda _: fold_topic(topic.warehouse, CHANNEL), range(3)))
+    assert topic.rows().keys() == set(records)
+    assert sum(each.notifications for each in done) == 6
+    assert {each.to_position for each in done} == {6}
+
+
+def test_after_a_lost_checkpoint_the_check_brings_what_nobody_notified(topic: Topic) -> None:
+    topic.define()
+    topic.land()
+    known = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    left = topic.change("create", {"Name": "B", "Industry": "Energy"})
+    topic.fold()
+    topic.lander.__exit__(None, None, None)
+    topic.change("update", known, {"Name": "A2"})
+    topic.change("update", left, {"Industry": "Banking"})
+    missed = topic.change("create", {"Name": "C", "Industry": "Energy"})
+    topic.pipeline.org.clock.advance(30 * 3_600_000)
+    assert topic.lander.land(CHANNEL).lost_checkpoint
+    report = topic.check()
+    assert (report.changed, report.added, report.left) == (1, 1, 1)
+    rows = topic.rows()
+    assert (rows[known]["Name"], rows[missed]["Name"]) == ("A2", "C")
+    assert rows[left]["_left_filter_at"] is not None
+    assert topic.verify().is_equal
+
+
+def test_private_fields_are_in_neither_table_and_hashed_ones_are_compared_as_hashes(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_EXCLUDE", "Account.Name")
+    monkeypatch.setenv("SFCDC_HASH", "Account.NumberOfEmployees")
+    monkeypatch.setenv("SFCDC_HASH_KEY", "a long random text")
+    topic.define()
+    with connect(load_settings()) as org, Poller(topic.warehouse, org, 0.2, POLL) as lander:
+        private = Topic(topic.pipeline, org, lander)
+        private.land()
+        record = topic.change("create", {"Name": "hidden", "Industry": "Energy", "NumberOfEmployees": 7})
+        row = private.fold()[record]
+        assert "Name" not in row
+        assert len(row["NumberOfEmployees"]) == 64
+        assert private.verify().is_equal

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
 from sfcdc_assets import clock
 from sfcdc_assets.channel_kinds import folder_of
+from sfcdc_assets.lake.audits import Audit, note_audit
 from sfcdc_assets.lake.push_topic_state import PushTopicState
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -21,9 +23,11 @@ from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.push_topics.fold import fold_topic
 from sfcdc_assets.pipeline.push_topics.topic_read import TopicRead, read_topic
 from sfcdc_assets.push_topics.known_record import Known, Standing
-from sfcdc_assets.reconciliation.compare import EXTRA, MISSING, Difference
+from sfcdc_assets.reconciliation.compare import Difference
 
 DIFFERENCES_KEPT = 1_000
+NOT_KNOWN = "the topic's query finds it, and the table does not know it"
+LEFT = "the topic's query does not find it any more"
 
 
 class Lands(Protocol):
@@ -62,11 +66,13 @@ class TopicReport:
 def check_topic(
     warehouse: Warehouse, org: OrgConnection, lander: Lands, channel: str, visibility_seconds: float
 ) -> TopicReport:
-    """Bring the state to what the query finds; rows of records that it does not find are marked as left. Raises what
-    `read_topic` and the lander raise."""
-    calls = org.session.calls
+    """Bring the state to what the query finds; rows of records that it does not find are marked as left, and
+    the comparison is noted in `audits`. Raises what `read_topic` and the lander raise."""
+    calls, began = org.session.calls, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
     read = _read(warehouse, org, lander, channel, visibility_seconds)
     report = _take_over(warehouse, channel, read)
+    found = report.left + report.returned + report.added + report.changed
+    note_audit(warehouse, Audit(channel, channel, report.position, began, report.in_org, report.in_table, found, 1, 0))
     return replace(report, requests=org.session.calls - calls)
 
 
@@ -125,7 +131,9 @@ def _compared(state: PushTopicState, channel: str, read: TopicRead) -> tuple[Top
     for record_id, observed in unmet.items():
         counts["added"] += 1
         changed[record_id] = observed
-        differences.append(Difference(topic, record_id, None, None, None, MISSING))
+        differences.append(
+            Difference(topic, record_id, None, None, None, "the topic's query finds it, the table does not know it")
+        )
     first = tuple(differences[:DIFFERENCES_KEPT])
     report = TopicReport(topic, channel, state.applied(channel), len(read.found), **counts, differences=first)
     return report, changed
@@ -145,7 +153,7 @@ def _difference(known: Known, observed: Known) -> str | None:
 def _described(topic: str, record_id: str, kind: str, known: Known, joined: Known) -> Iterator[Difference]:
     difference = partial(Difference, topic, record_id)
     if kind == "left":
-        yield difference(None, None, None, EXTRA)
+        yield difference(None, None, None, LEFT)
     elif kind == "returned":
         yield difference(None, None, None, f"{known.standing[1]} in the table, and the query finds it")
     else:
