@@ -59,7 +59,7 @@ def sync(
     finally:
         for loss in _losses(warehouse, settings.channels):
             if loss.checkpoint not in settled:
-                typer.echo(_described(loss), err=True)
+                typer.echo(str(loss), err=True)
     if as_json:
         ticks = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]
         typer.echo(json.dumps({"ticks": ticks}))
@@ -70,11 +70,3 @@ def sync(
 
 def _losses(warehouse: Warehouse, channels: Sequence[str]) -> list[KnownLoss]:
     return [loss for channel in channels for loss in known_losses(warehouse, channel)]
-
-
-def _described(loss: KnownLoss) -> str:
-    lost = f"{loss.checkpoint.channel}: the checkpoint was lost at position {loss.checkpoint.position}"
-    lost += f" ({loss.checkpoint.reason.rstrip('.')})"
-    if loss.is_bridged:
-        return f"{lost}; every entity was read again since."
-    return f"{lost}; not read again yet: {', '.join(loss.waiting)}. The next `sfcdc sync` goes on with that."

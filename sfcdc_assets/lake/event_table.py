@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.channel_kinds import APPEND_ONLY, carries_changes, table_of
@@ -16,8 +17,8 @@ from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.typed_events.event_rows import table_schema
 
-STATISTICS_ON = ("channel", "position", "created_date", "received_at")
-"""Columns that files are chosen by."""
+STATISTICS_ON = ("channel", "position", "created_date", "received_at", "_problem")
+"""Columns that files are chosen by, and one whose nulls are counted."""
 
 
 class EventTable(LandedTable):
@@ -38,9 +39,17 @@ class EventTable(LandedTable):
         schema = table_schema(own_columns if own_columns is not None else pa.schema([]))
         return cls(Table.open_or_create(warehouse, table_of(channel), schema, statistics_on=STATISTICS_ON))
 
+    def problems(self) -> int:
+        """Rows of which something did not fit, from the log alone."""
+        files = self.table.file_statistics()
+        if files.is_empty() or "null_count._problem" not in files.columns:
+            return 0
+        return int(files.select((pl.col("num_records") - pl.col("null_count._problem")).sum()).item())
+
     def newest(self, channel: str, count: int) -> pa.Table:
         """The last rows, newest first, without what is kept as delivered."""
-        shown = [name for name in self.table.schema.names if name not in ("_delivered", "replay_id", "channel")]
+        hidden = {"_delivered", "replay_id", "channel", "event_key"}
+        shown = [name for name in self.table.schema.names if name not in hidden]
         rows = self.table.scan(shown, f"position > {self.given_out(channel) - 10 * count}")
         return rows.sort_by([("position", "descending")]).slice(0, count)
 

@@ -17,7 +17,7 @@ from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.columns import Column, arrow_schema
 from sfcdc_assets.change_events.type_conversion import CellValue, convert, widens
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
-from sfcdc_assets.typed_events.typed_event import TypedEvent
+from sfcdc_assets.typed_events.typed_event import TypedEvent, event_key
 
 EVENT_COLUMNS = pa.schema(
     [
@@ -25,13 +25,15 @@ EVENT_COLUMNS = pa.schema(
         ("position", pa.int64()),
         ("replay_id", pa.binary()),
         ("event_id", pa.string()),
+        ("event_key", pa.string()),
         ("schema_id", pa.string()),
         ("created_date", UTC_TIMESTAMP),
         ("received_at", UTC_TIMESTAMP),
     ]
 )
-"""The first columns of every such table. `created_date`: when Salesforce made the event, which for platform events is
-the time of publishing; `received_at`: when it was delivered, by our clock."""
+"""The first columns of every such table. `event_key`: what the event is known again by, a digest of its id and, of
+platform events, its values (publishers may give several events one id); `created_date`: when Salesforce made the event,
+which for platform events is the time of publishing; `received_at`: when it was delivered, by our clock."""
 
 KEPT_COLUMNS = pa.schema([("_rescued_data", pa.string()), ("_problem", pa.string()), ("_delivered", pa.binary())])
 """What nothing is lost by: values that fit no column, as JSON; why; and the event as it was delivered."""
@@ -91,6 +93,7 @@ def event_rows(
         "position": range(first, first + count),
         "replay_id": [event.replay_id for event in events],
         "event_id": [event.event_id for event in events],
+        "event_key": [event_key(event, each) for event, each in zip(events, typed, strict=True)],
         "schema_id": [event.schema_id or None for event in events],
         "created_date": [None if each.created_ms is None else each.created_ms * 1000 for each in typed],
         "received_at": [event.received_at_ms * 1000 for event in events],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -47,14 +48,19 @@ class PlatformEventReader:
             text = self._schema_json_of(event.schema_id)
             if text is None:
                 keeps = not self._privacy.concerns(None)
-                return TypedEvent(problem=f"its schema {event.schema_id!r} is not known", keeps_bytes=keeps)
+                return TypedEvent(
+                    problem=f"its schema {event.schema_id!r} is not known", keeps_bytes=keeps, identity=event.mark
+                )
             try:
                 schema = _OneSchema(text, self._privacy)
             except EventSchemaError as error:
                 keeps = not self._privacy.concerns(None)
-                return TypedEvent(problem=f"its schema {event.schema_id!r}: {error}", keeps_bytes=keeps)
+                return TypedEvent(
+                    problem=f"its schema {event.schema_id!r}: {error}", keeps_bytes=keeps, identity=event.mark
+                )
             self._schemas[event.schema_id] = schema
-        return schema.read(event.payload)
+        typed = schema.read(event.payload)
+        return replace(typed, identity=_identity(event, typed))
 
 
 class _OneSchema:
@@ -108,6 +114,16 @@ class _OneSchema:
             return int(avro_value(field, value) if is_json else value)
         except (ValueError, TypeError):
             return None
+
+
+def _identity(event: DeliveredEvent, typed: TypedEvent) -> str:
+    """A publisher may choose the id of its events, and count 1, 2, 3 anew each day (Pub/Sub API guide, "PublishStream
+    RPC Method"). So an event is the same only if its values are too, which are the same over both protocols; of one
+    that cannot be read, its bytes."""
+    if not typed.values:
+        return event.mark
+    said = sorted((column.name, value) for column, value in typed.values.items() if value is not None)
+    return json.dumps([event.schema_id, typed.created_ms, said, typed.rescued], sort_keys=True, default=str)
 
 
 def _from_json(payload: bytes) -> Mapping[str, Any] | None:

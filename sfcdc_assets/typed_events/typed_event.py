@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ class TypedEvent:
     `own`: values of the columns that only its kind has. `values`: those of its fields, by column; null is written where
     the event has no value. `rescued`: values (as JSON has them) without a column, or that do not fit theirs; `problem`:
     why, or why nothing of the event could be read. `keeps_bytes`: false where the settings of privacy hide some of it.
+    `identity`: what tells the event from others with the same event id, if there may be any.
     """
 
     created_ms: int | None = None
@@ -28,6 +30,13 @@ class TypedEvent:
     rescued: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
     keeps_bytes: bool = True
+    identity: str = ""
+
+
+def event_key(event: DeliveredEvent, typed: TypedEvent) -> str:
+    """What an event is known again by, however it is delivered: a digest, 32 hexadecimal digits."""
+    text = f"{event.event_id}\0{typed.identity}".encode(errors="surrogatepass")
+    return blake2b(text, digest_size=16).hexdigest()
 
 
 class EventReader(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sfcdc_assets import clock
 from sfcdc_assets.channel_kinds import folder_of
 from sfcdc_assets.lake.event_table import EventTable
-from sfcdc_assets.lake.landed_ids import LandedIds
+from sfcdc_assets.lake.landed_keys import LandedKeys
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.land import Landing, LandingReport
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -16,17 +16,17 @@ from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets.typed_events.event_rows import event_rows, missing_columns
-from sfcdc_assets.typed_events.typed_event import EventReader, TypedEvent
+from sfcdc_assets.typed_events.typed_event import EventReader, TypedEvent, event_key
 
 
 class EventLanding(Landing):
-    """Lands one channel. An event is known again by its id (`EventUuid`, or what the message itself is), whatever
-    replay id it comes with; each stands for itself, so that none waits for a transaction's end."""
+    """Lands one channel. An event is known again by its key (see `event_key`), whatever replay id it comes with;
+    each stands for itself, so that none waits for a transaction's end."""
 
     def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str, reader: EventReader) -> None:
         super().__init__(warehouse, org, channel)
         self._reader = reader
-        self._ids = LandedIds()
+        self._keys = LandedKeys()
 
     def commit(
         self,
@@ -40,8 +40,11 @@ class EventLanding(Landing):
         now_ms = clock.now_ms()
         table = self._table()
         self._check_standing(table, before)
-        new = self._ids.unseen(table.table, before.position, events, now_ms)
-        typed = [self._reader.read(event) for event in new]
+        read = [(event, self._reader.read(event)) for event in events]
+        keys = [event_key(event, each) for event, each in read]
+        is_new = self._keys.unseen(table.table, before.position, keys, now_ms)
+        new = [event for (event, _), wanted in zip(read, is_new, strict=True) if wanted]
+        typed = [each for (_, each), wanted in zip(read, is_new, strict=True) if wanted]
         if self._widen(table, typed):
             # Another process may have landed events before the columns were added.
             table = self._table()
@@ -50,7 +53,7 @@ class EventLanding(Landing):
         after = replace(before, position=last, complete_position=last, resume=resume, open_from=0)
         rows = event_rows(self._channel, before.position + 1, new, typed, table.table.schema)
         table.commit(rows, after)
-        self._ids.note(new, last)
+        self._keys.note([key for key, wanted in zip(keys, is_new, strict=True) if wanted], last)
         if new:
             report.events[folder_of(self._channel)] += len(new)
         report.complete_through_ms = max(report.complete_through_ms, now_ms if complete else 0)

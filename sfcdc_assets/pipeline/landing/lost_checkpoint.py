@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
+from sfcdc_assets.channel_kinds import carries_changes, kind_of
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, LAYER, Ledger
 from sfcdc_assets.lake.landed_table import LandedTable
@@ -56,8 +58,32 @@ class KnownLoss:
 
     @property
     def is_bridged(self) -> bool:
-        """Whether all tables have been read again since."""
-        return not self.waiting
+        """Whether all tables have been read again since, or where nothing can be read again, whether all events that
+        may have been published meanwhile were still kept when the stream was begun again."""
+        return not self.waiting and not self.may_miss_events
+
+    @property
+    def may_miss_events(self) -> bool:
+        """Whether events of a channel without entities may have been deleted before they were landed."""
+        kept_ms = kind_of(self.checkpoint.channel).retention_ms
+        if carries_changes(self.checkpoint.channel):
+            return False
+        landed, lost = self.checkpoint.last_landed_at, self.checkpoint.lost_at
+        return landed is not None and lost - landed > timedelta(milliseconds=kept_ms)
+
+    def __str__(self) -> str:
+        """What was lost, and what became of it."""
+        lost = self.checkpoint
+        said = f"{lost.channel}: the checkpoint was lost at position {lost.position} ({lost.reason.rstrip('.')}); "
+        if carries_changes(lost.channel):
+            if self.is_bridged:
+                return f"{said}every entity was read again since."
+            waiting = ", ".join(self.waiting)
+            return f"{said}not read again yet: {waiting}. The next `sfcdc sync` goes on with that."
+        said += "the stream was begun again at the earliest event that Salesforce keeps"
+        if not self.may_miss_events:
+            return f"{said}, and none is missing."
+        return f"{said}; events from {lost.last_landed_at:%Y-%m-%d %H:%M} UTC on that it no longer keeps are missing."
 
 
 def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
