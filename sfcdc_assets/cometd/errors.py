@@ -7,6 +7,9 @@ limit. So an error is known by its text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from sfcdc_assets.cometd.refusal import Refusal
 from sfcdc_assets.streams import errors as streams
 
@@ -27,7 +30,7 @@ class CometdError(streams.TransportError):
         subject = f" of {refusal.subject}" if refusal.subject else ""
         problem = self.problem.format(message=refusal.message, subject=subject, replay_id=refusal.replay_id)
         said = f"{refusal.code}: {refusal.text}" if refusal.code else refusal.text
-        super().__init__(f"{problem} ({said.rstrip('.')}). {self.remedy}")
+        super().__init__(f"{problem} ({said.rstrip('.')}). {self.remedy_for(refusal.subject)}")
 
 
 class CometdUnavailable(CometdError, streams.TransportUnavailable):
@@ -117,6 +120,7 @@ class UserNotEnabled(ChannelNotPermitted):
 
     problem = "The user may not use the Streaming API ({message}{subject})"
     remedy = "Switch on the Streaming API in Setup (User Interface), and give the user API Enabled."
+    remedies: ClassVar[Mapping[str, str]] = {}
 
 
 class ReplayIdRefused(CometdError, streams.ReplayIdRefused):

@@ -9,8 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
+import dagster as dg
 import pytest
 
+from sfcdc_assets.assets.keys import PUSH_TOPIC_STATE_KEY
+from sfcdc_assets.assets.push_topic_state import build_push_topic_state
+from sfcdc_assets.checks.topics import build_topic_checks
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.event_table import EventTable
 from sfcdc_assets.lake.push_topic_state import PushTopicState
@@ -21,8 +25,11 @@ from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
 from sfcdc_assets.pipeline.push_topics.filter_check import TopicReport, check_topic, verify_topic
 from sfcdc_assets.pipeline.push_topics.fold import fold_topic
 from sfcdc_assets.pipeline.push_topics.topic_read import TopicMissing
+from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.streams.errors import ChannelNotPermitted
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
-from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.pipeline.emulated_pipeline import QUIET, EmulatedPipeline
 
 CHANNEL = "/topic/Energy"
 QUERY = "SELECT Id, Name, Industry, NumberOfEmployees, SLAExpirationDate__c FROM Account WHERE Industry = 'Energy'"
@@ -39,7 +46,8 @@ class Topic:
 
     def define(self, query: str = QUERY, name: str = "Energy", **values: Any) -> str:
         topics = self.pipeline.server.cometd.topics.push_topics
-        return topics.create({"Name": name, "Query": query, "ApiVersion": 60.0, **values}).id
+        self.topic_id = topics.create({"Name": name, "Query": query, "ApiVersion": 60.0, **values}).id
+        return self.topic_id
 
     def change(self, kind: str, *arguments: Any) -> Any:
         with self.pipeline.org.transaction() as work:
@@ -220,12 +228,102 @@ def test_the_commands_show_and_verify_topics(topic: Topic, monkeypatch: pytest.M
     assert "--topic: no configured channel is /topic/Other" in refusal(sfcdc("verify", "--topic", "Other"))
 
 
+def of_state(topic: Topic) -> list[dg.AssetMaterialization]:
+    """What Dagster was told of the state, the oldest first."""
+    records = topic.pipeline.instance.fetch_materializations(PUSH_TOPIC_STATE_KEY, limit=10, ascending=True).records
+    return [record.asset_materialization for record in records if record.asset_materialization]
+
+
+def test_sync_folds_what_it_lands_and_the_job_marks_what_left(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", CHANNEL)
+    topic.define()
+    topic.land()
+    left = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    said = " ".join(outcome.said for outcome in topic.pipeline.sync())
+    assert "1 events landed on /topic/Energy, position 1, 1 records of Energy folded" in said
+    (told,) = of_state(topic)
+    assert (told.partition, told.metadata["rows"].value, told.metadata["to_position"].value) == ("Energy", 1, 1)
+    assert topic.pipeline.instance.get_dynamic_partitions("salesforce_push_topic") == ["Energy"]
+    topic.change("update", left, {"Industry": "Banking"})
+    topic.pipeline.org.clock.advance(60_000)
+    assert topic.pipeline.launch("check_topics").success
+    assert topic.rows()[left]["_left_filter_at"] is not None
+    assert of_state(topic)[-1].metadata["left"].value == 1
+    run = topic.pipeline.launch("check_topics")
+    (evaluated,) = run.get_asset_check_evaluations()
+    assert evaluated.passed
+    assert evaluated.metadata["left_the_filter"].value == 0
+    assert len(of_state(topic)) == 2, "where nothing differs nothing is written"
+    topic.pipeline.server.cometd.topics.push_topics.delete(topic.topic_id)
+    failed = topic.pipeline.launch("check_topics")
+    assert not failed.success
+    assert "create the topic: `sfcdc topics apply`" in topic.pipeline.failure(failed)
+
+
+def test_a_person_folds_a_topic_and_evaluates_its_check(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},{CHANNEL}?Name='A'")
+    topic.define()
+    topic.land()
+    left = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    topic.land()
+    channels = load_settings().event_channels
+    topic.pipeline.instance.add_dynamic_partitions("salesforce_push_topic", ["Energy"])
+    resources = {"lake": LakeResource(), "org": OrgResource()}
+
+    def materialized(partition: str) -> bool:
+        assets = [*build_push_topic_state(channels)]
+        return dg.materialize(
+            assets,
+            partition_key=partition,
+            instance=topic.pipeline.instance,
+            resources=resources,
+            raise_on_error=False,
+            run_config=QUIET,
+        ).success
+
+    assert materialized("Energy")
+    assert topic.rows().keys() == {left}
+    (check,) = build_topic_checks(channels)
+    org, lake = OrgResource(), LakeResource()
+    assert check(lake=lake, org=org).passed
+    topic.change("update", left, {"Industry": "Banking"})
+    topic.pipeline.org.clock.advance(60_000)
+    result = check(lake=lake, org=org)
+    assert not result.passed
+    assert result.metadata["left_the_filter"].value == 1
+    assert topic.rows()[left]["_left_filter_at"] is None, "a check reports and changes nothing"
+
+
+def test_the_state_hangs_below_the_notifications_and_is_not_there_without_a_topic() -> None:
+    assert build_push_topic_state(["/data/ChangeEvents", "/topic/X?Name='A'"]) == []
+    assert build_topic_checks(["/u/Channel"]) == []
+    (asset,) = build_push_topic_state([CHANNEL])
+    (spec,) = asset.specs
+    assert [dep.asset_key.path[-1] for dep in spec.deps] == ["push_topic_events"]
+    assert spec.description
+    assert spec.partitions_def is not None
+    assert spec.partitions_def.name == "salesforce_push_topic"
+
+
 def test_a_topic_that_the_org_does_not_have_is_named(topic: Topic) -> None:
     topic_id = topic.define()
     topic.land()
     topic.pipeline.server.cometd.topics.push_topics.delete(topic_id)
     with pytest.raises(TopicMissing, match="the org has no PushTopic Energy"):
         topic.check()
+
+
+def test_a_topic_that_the_user_may_not_read_is_refused_with_what_to_change(topic: Topic) -> None:
+    topic.define()
+    topic.pipeline.org.unreadable_objects.add("Account")
+    with pytest.raises(ChannelNotPermitted) as refused:
+        topic.land()
+    assert "Subscriber does not have access to the entity in this topic" in str(refused.value)
+    assert "on the object of the topic's query" in str(refused.value)
+    topic.pipeline.org.unreadable_objects.add("PushTopic")
+    with pytest.raises(ChannelNotPermitted, match="No access on channel.*Read on Push Topics"):
+        topic.land()
+    assert topic.rows() == {}
 
 
 def test_two_that_fold_at_once_fold_each_notification_once(topic: Topic) -> None:

@@ -46,12 +46,11 @@ def has_state(channel: str) -> bool:
 
 def fold_topic(warehouse: Warehouse, channel: str) -> Folded:
     """Fold all that has landed. Safe at any time, by several at once: what is folded already is not folded again."""
-    done = _fold_some(warehouse, channel)
-    while True:
-        more = _fold_some(warehouse, channel)
-        if more.to_position == done.to_position:
-            return done
-        done = done.plus(more)
+    done = part = _fold_some(warehouse, channel)
+    while part.to_position - part.from_position == AT_ONCE:
+        part = _fold_some(warehouse, channel)
+        done = done.plus(part)
+    return done
 
 
 @retry_on_conflict
