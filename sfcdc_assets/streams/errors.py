@@ -73,8 +73,8 @@ class ChannelNotPermitted(TransportError):
         "take the channel out of SFCDC_CHANNELS."
     )
     remedies: ClassVar[Mapping[str, str]] = {
-        "/topic/": "Give the integration user Read on Push Topics, on the object of the topic's query and on each field "
-        "of its WHERE clause (Setup, Permission Sets), or take the channel out of SFCDC_CHANNELS.",
+        "/topic/": "Give the integration user Read on Push Topics, on the object of the topic's query and on each "
+        "field of its WHERE clause (Setup, Permission Sets), or take the channel out of SFCDC_CHANNELS.",
         "/u/": "Give the integration user Read on Streaming Channels (Setup, Permission Sets), share the channel with "
         "it, or take the channel out of SFCDC_CHANNELS.",
         "/event/": "Give the integration user Read on the platform event (Setup, Permission Sets), or take the channel "

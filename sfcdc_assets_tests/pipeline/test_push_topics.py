@@ -321,7 +321,7 @@ def test_a_topic_that_the_user_may_not_read_is_refused_with_what_to_change(topic
     assert "Subscriber does not have access to the entity in this topic" in str(refused.value)
     assert "on the object of the topic's query" in str(refused.value)
     topic.pipeline.org.unreadable_objects.add("PushTopic")
-    with pytest.raises(ChannelNotPermitted, match="No access on channel.*Read on Push Topics"):
+    with pytest.raises(ChannelNotPermitted, match=r"No access on channel.*Read on Push Topics"):
         topic.land()
     assert topic.rows() == {}
 
