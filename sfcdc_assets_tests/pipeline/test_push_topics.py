@@ -4,6 +4,7 @@ check by the topic's own query. No Dagster and no Spark take part."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -324,6 +325,18 @@ def test_a_topic_that_the_user_may_not_read_is_refused_with_what_to_change(topic
     with pytest.raises(ChannelNotPermitted, match=r"No access on channel.*Read on Push Topics"):
         topic.land()
     assert topic.rows() == {}
+
+
+def test_a_state_that_is_deleted_is_folded_again_from_the_notifications(topic: Topic) -> None:
+    topic.define()
+    topic.land()
+    record = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    topic.fold()
+    topic.change("update", record, {"Name": "B"})
+    before = topic.fold()
+    shutil.rmtree(topic.pipeline.warehouse / "push_topic_state")
+    assert topic.rows() == {}
+    assert topic.fold() == before
 
 
 def test_two_that_fold_at_once_fold_each_notification_once(topic: Topic) -> None:
