@@ -19,7 +19,7 @@ class ChannelKind(StrEnum):
     """What a channel carries; the value of those with tables of their own is the folder of these."""
 
     CHANGE_EVENTS = "raw_events"
-    """`/data/...`."""
+    """`/data/...`, and `managed:<DeveloperName>`: the same through a managed event subscription of the org."""
     PUSH_TOPIC = "push_topic_events"
     """`/topic/<Name>`, and the same with a filter: `/topic/<Name>?Industry='Energy'`."""
     GENERIC = "generic_events"
@@ -34,19 +34,24 @@ class ChannelKind(StrEnum):
         return 24 * _HOUR_MS if self in ONLY_COMETD else 72 * _HOUR_MS
 
 
+PUBSUB, COMETD = "pubsub", "cometd"
+"""Protocols that a channel can be read by."""
+PROTOCOLS = (PUBSUB, COMETD)
 ONLY_COMETD = frozenset({ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC})
 """Kinds that the Pub/Sub API does not have."""
 APPEND_ONLY = (ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC, ChannelKind.PLATFORM_EVENT)
 """Kinds whose channels have tables of their own."""
 
+MANAGED = "managed:"
 _PREFIXES = {
+    MANAGED: ChannelKind.CHANGE_EVENTS,
     "/data/": ChannelKind.CHANGE_EVENTS,
     "/topic/": ChannelKind.PUSH_TOPIC,
     "/u/": ChannelKind.GENERIC,
     "/event/": ChannelKind.PLATFORM_EVENT,
 }
 _NAMES = {
-    ChannelKind.CHANGE_EVENTS: re.compile(r"/data/[A-Za-z]\w*", re.ASCII),
+    ChannelKind.CHANGE_EVENTS: re.compile(r"(/data/|managed:)[A-Za-z]\w*", re.ASCII),
     ChannelKind.PUSH_TOPIC: re.compile(r"/topic/[A-Za-z]\w*(\?.+)?", re.ASCII),
     ChannelKind.GENERIC: re.compile(r"/u(/\w+)+", re.ASCII),
     ChannelKind.PLATFORM_EVENT: re.compile(r"/event/[A-Za-z]\w*", re.ASCII),
@@ -74,7 +79,19 @@ def kind_of(channel: str) -> ChannelKind:
 
 def carries_changes(channel: str) -> bool:
     """Whether the channel is one of change events."""
-    return channel.startswith("/data/")
+    return channel.startswith(("/data/", MANAGED))
+
+
+def managed_name(channel: str) -> str | None:
+    """The developer name of the managed event subscription that the channel is read through; None for others."""
+    return channel.removeprefix(MANAGED) if channel.startswith(MANAGED) else None
+
+
+def change_channel_name(channel: str) -> str:
+    """What a channel of change events is called where only letters, digits and underscores may stand:
+    `/data/ChangeEvents` -> `ChangeEvents`, `managed:Orders` -> `managed_Orders`."""
+    name = managed_name(channel)
+    return channel.removeprefix("/data/") if name is None else f"managed_{name}"
 
 
 def own_name(channel: str) -> str:
@@ -99,6 +116,20 @@ def table_of(channel: str) -> str:
     """Path of the table below the warehouse: `raw_events`, `generic_events/Notifications`."""
     kind = kind_of(channel)
     return kind.value if kind is ChannelKind.CHANGE_EVENTS else f"{kind.value}/{folder_of(channel)}"
+
+
+def protocol_of(written: str) -> tuple[str, str | None]:
+    """A channel as the settings write it -> its name, and the protocol that it is to be read by, if one is named:
+    `cometd:/data/ChangeEvents` -> (`/data/ChangeEvents`, `cometd`). Raises `ValueError` for a protocol that does not
+    have the channel."""
+    prefix, colon, name = written.partition(":")
+    if not colon or prefix not in PROTOCOLS:
+        return written, None
+    is_only_cometd = kind_of(name) in ONLY_COMETD
+    if (prefix == PUBSUB and is_only_cometd) or (prefix == COMETD and managed_name(name) is not None):
+        other = COMETD if is_only_cometd else PUBSUB
+        raise ValueError(f"{written!r}: {name} can be read over {other} only; leave the prefix out")
+    return name, prefix
 
 
 def split_channels(setting: str) -> tuple[str, ...]:

@@ -1,8 +1,6 @@
 """Channels that carry no change events: an asset a kind, a partition a channel. Nothing lies between the stream and the
 table, so its materialization by a person is one more reading of the stream."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import dagster as dg

@@ -1,7 +1,5 @@
 """Whether the tables of channels that carry no change events are whole: an asset check a kind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 

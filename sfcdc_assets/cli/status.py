@@ -10,12 +10,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets.channel_kinds import carries_changes
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets.pipeline.status_report import (
     EntityStatus,
+    EventTableStatus,
     LostCheckpointStatus,
     PrivacyStatus,
     TopicStatus,
@@ -59,7 +61,11 @@ def _show(status: WarehouseStatus) -> None:
             "-" if entity.applied is None else str(entity.applied),
             _state(entity) + (", a read is not applied" if entity.entity in status.refused_reads else ""),
         )
-    console.print(channels, entities)
+    console.print(channels)
+    if status.entities or not status.event_tables:
+        console.print(entities)
+    if status.event_tables:
+        console.print(_event_tables(status.event_tables))
     if status.topics:
         console.print(_topics(status.topics))
     for line in _remarks(status):
@@ -68,6 +74,13 @@ def _show(status: WarehouseStatus) -> None:
         f"{status.quarantined} events in quarantine. Warehouse: {status.warehouse}, a copy of "
         f"{status.organization or 'no organization yet'}."
     )
+
+
+def _event_tables(tables: Sequence[EventTableStatus]) -> Table:
+    shown = Table("table", "rows", "problems", "newest event (UTC)", title="Events", title_justify="left")
+    for each in tables:
+        shown.add_row(each.table, f"{each.rows:,}", f"{each.problems:,}", each.newest_event or "-")
+    return shown
 
 
 def _topics(topics: Sequence[TopicStatus]) -> Table:
@@ -83,7 +96,7 @@ def _topics(topics: Sequence[TopicStatus]) -> Table:
 def _remarks(status: WarehouseStatus) -> Iterator[str]:
     for channel in status.channels:
         for lost in channel.lost_checkpoints[:LOST_CHECKPOINTS_SHOWN]:
-            yield f"{channel.channel}: {_lost_checkpoint(lost)}"
+            yield f"{channel.channel}: {_lost_checkpoint(channel.channel, lost)}"
         if len(channel.lost_checkpoints) > LOST_CHECKPOINTS_SHOWN:
             yield f"{channel.channel}: --json lists all {len(channel.lost_checkpoints)} lost checkpoints."
     for damage in status.damaged:
@@ -103,11 +116,15 @@ def _filtered(entity: EntityStatus) -> str:
     )
 
 
-def _lost_checkpoint(lost: LostCheckpointStatus) -> str:
+def _lost_checkpoint(channel: str, lost: LostCheckpointStatus) -> str:
     what = (
         f"the checkpoint was lost at position {lost.position} ({lost.reason.rstrip('.')}); what happened from "
         f"{lost.bridged_from or 'the beginning'} to {lost.bridged_to} "
     )
+    if not carries_changes(channel):
+        if lost.bridged:
+            return f"{what}was still kept and is in the table."
+        return f"{what}may be missing: the stream was begun again at the earliest event that Salesforce still kept."
     if lost.bridged:
         return f"{what}is bridged: every entity was read again since."
     return f"{what}is not bridged yet: {', '.join(lost.waiting)} will be read again by the next `sfcdc sync` or tick."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
-from sfcdc_assets.channel_kinds import ONLY_COMETD, kind_of
+from sfcdc_assets.channel_kinds import PUBSUB
 from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.errors import SfcdcError
@@ -12,7 +13,6 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.wanted_entities import UnknownWantedEntity, check_wanted_entities
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
-from sfcdc_assets.streams.checkpoint import PUBSUB
 from sfcdc_assets.streams.errors import TransportUnavailable
 from sfcdc_assets.transports import new_transport
 
@@ -50,10 +50,10 @@ def reachable(settings: Settings, org: OrgConnection) -> Iterator[Finding]:
     """Each channel, asked for by name."""
     for channel in settings.channels:
         check = STREAM.format(channel)
-        over_pubsub = settings.transport == PUBSUB and kind_of(channel) not in ONLY_COMETD
-        transport = org.transport if settings.transport != PUBSUB or over_pubsub else org.new_transport(channel)
+        over_pubsub = settings.transport_of(channel) == PUBSUB
         try:
-            transport.check_channel(channel, SECONDS)
+            with closing(org.new_transport(channel)) as transport:
+                transport.check_channel(channel, SECONDS)
             where = settings.pubsub_endpoint if over_pubsub else "the Streaming API (CometD)"
             yield ok(check, f"{where} lets the user subscribe")
         except TransportUnavailable as error:
@@ -68,12 +68,11 @@ def _on_the_other_port(settings: Settings, org: OrgConnection, channel: str) -> 
     if int(port) == OTHER_PORT:
         return None
     endpoint = f"{host}:{OTHER_PORT}"
-    transport = new_transport(settings.model_copy(update={"pubsub_endpoint": endpoint}), org.session, lambda _: None)
+    there = settings.model_copy(update={"pubsub_endpoint": endpoint})
     try:
-        transport.check_channel(channel, SECONDS)
+        with closing(new_transport(there, org.session, lambda _: None, channel)) as transport:
+            transport.check_channel(channel, SECONDS)
     except SfcdcError:
         return None
-    finally:
-        transport.close()
     found = f"{settings.pubsub_endpoint} does not answer, and {endpoint} does: a firewall lets port {port} not through."
     return failed(STREAM.format(channel), found, f"Set SFCDC_PUBSUB_ENDPOINT={endpoint}.")

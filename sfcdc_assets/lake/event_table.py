@@ -6,6 +6,7 @@ Rows, positions, replay ids and the place to resume from are one commit; see `La
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import polars as pl
 import pyarrow as pa
@@ -45,6 +46,11 @@ class EventTable(LandedTable):
         if files.is_empty() or "null_count._problem" not in files.columns:
             return 0
         return int(files.select((pl.col("num_records") - pl.col("null_count._problem")).sum()).item())
+
+    def newest_event(self) -> datetime | None:
+        """When the newest event was made, from the log alone."""
+        newest: datetime | None = self.table.file_statistics()["max.created_date"].max()  # type: ignore[assignment]
+        return newest
 
     def newest(self, channel: str, count: int) -> pa.Table:
         """The last rows, newest first, without what is kept as delivered."""

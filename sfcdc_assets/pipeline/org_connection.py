@@ -31,6 +31,7 @@ class OrgConnection:
 
     session: OrgSession
     transport: Transport
+    """By the protocol of the first channel: for schemas, which are the same by every one."""
     privacy: Privacy
     """What of it may be kept."""
     view_all: ViewAll
@@ -97,7 +98,7 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
             return new_transport(settings, session, sleep, channel)
 
         schemas = payload_schemas(settings.channel_schemas)
-        with closing(new_transport(settings, session, sleep)) as transport:
+        with closing(another(settings.channels[0])) as transport:
             limits = VanishLimits(settings.vanish_percent, settings.vanish_rows)
             from_earliest = settings.replay_preset == EARLIEST
             privacy, view_all, instance = Privacy.of(settings), ViewAll(session), InstanceName(session)

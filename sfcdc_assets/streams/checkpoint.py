@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from sfcdc_assets.channel_kinds import COMETD, PUBSUB
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 
+__all__ = ["COMETD", "EARLIEST", "LATEST", "PUBSUB", "StreamCheckpoint", "open_from"]
+
 EARLIEST, LATEST = "EARLIEST", "LATEST"
 """Where a stream is begun that nothing is known of."""
-
-PUBSUB, COMETD = "pubsub", "cometd"
-"""Protocols that a channel can be read by."""
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import dagster as dg
 import pytest
 
-from sfcdc_assets.channel_kinds import table_of
+from sfcdc_assets.channel_kinds import folder_of, table_of
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
@@ -23,6 +24,8 @@ from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.landing_of import landing_of
 from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets.sensors.channel import tick_of
+from sfcdc_assets.sensors.open_channels import OpenChannels
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
@@ -219,6 +222,41 @@ def test_a_place_that_is_older_than_what_is_kept_is_lost_loudly_and_the_stream_g
     (lost,) = lost_checkpoints(org.warehouse, GENERIC)
     assert lost.position == 3
     assert land(org, GENERIC).lost_checkpoint is None
+
+
+def test_a_tick_adds_the_partition_reports_the_table_and_the_check_and_asks_for_no_run(
+    org: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{GENERIC},{TOPIC}")
+    instance = KnownPartitions()
+    with OpenChannels(forgotten_seconds=float("inf")) as channels:
+        opened = channels.of(GENERIC, org.warehouse, load_settings(), lambda: connect(load_settings()))
+        push(org, {"order_id": "A1", "amount": 1}, {"order_id": "A2", "amount": "x"})
+        first = tick_of(GENERIC)(cast(dg.DagsterInstance, instance), GENERIC, opened, QUICK)
+        (added,) = first.dynamic_partitions_requests or ()
+        instance.keys += added.partition_keys
+        again = tick_of(GENERIC)(cast(dg.DagsterInstance, instance), GENERIC, opened, QUICK)
+    materialization, evaluation = first.asset_events
+    assert isinstance(materialization, dg.AssetMaterialization)
+    assert isinstance(evaluation, dg.AssetCheckEvaluation)
+    assert materialization.partition == folder_of(GENERIC) == instance.keys[0]
+    figures = {name: value.value for name, value in materialization.metadata.items()}
+    assert (figures["channel"], figures["rows"], figures["rows_with_problems"]) == (GENERIC, 2, 1)
+    assert "sample" in figures
+    assert not evaluation.passed
+    assert not first.run_requests
+    assert (again.asset_events, again.dynamic_partitions_requests) == ([], [])
+
+
+class KnownPartitions:
+    """What a tick asks of Dagster's instance."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def get_dynamic_partitions(self, name: str) -> list[str]:
+        assert name == "salesforce_generic_channel"
+        return self.keys
 
 
 def test_settings_choose_the_transport_and_events_that_need_cometd_get_it(org: Stream) -> None:

@@ -224,6 +224,7 @@ class ChannelReader:
                 self._close()
                 raise
             self._committed_ms = clock.now_ms()
+            self._subscription.landed(self._checkpoint.resume)
 
     def _open(self) -> Subscription:
         # Whoever gives the warehouse to another organization breaks the channel's order, so that no commit of a reader

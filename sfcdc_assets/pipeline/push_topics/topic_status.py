@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from sfcdc_assets.channel_kinds import folder_of
 from sfcdc_assets.lake.audits import last_audits
@@ -13,19 +13,18 @@ from sfcdc_assets.pipeline.push_topics.fold import has_state
 from sfcdc_assets.pipeline.status_report import TopicStatus
 
 
-def topic_statuses(warehouse: Warehouse, channels: Sequence[str]) -> Iterator[TopicStatus]:
-    """One for each of the channels that is a topic's."""
+def topic_statuses(warehouse: Warehouse, landed: Mapping[str, EventTable]) -> Iterator[TopicStatus]:
+    """One for each of the landed channels that is a topic's. Raises `TableDamaged`."""
     checked = last_audits(warehouse)
-    for channel in channels:
+    for channel, events in landed.items():
         if has_state(channel):
-            events = EventTable.open(warehouse, channel)
             state = PushTopicState.open(warehouse, folder_of(channel))
             counts = state.counts() if state else {}
             at = checked.get(channel)
             yield TopicStatus(
                 folder_of(channel),
                 channel,
-                landed=events.given_out(channel) if events else 0,
+                landed=events.given_out(channel),
                 applied=state.applied(channel) if state else None,
                 last_check=at.isoformat(timespec="seconds") if at else None,
                 **counts,
