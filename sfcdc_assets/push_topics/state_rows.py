@@ -50,8 +50,9 @@ def is_compound(field: pa.Field) -> bool:
 
 
 def state_schema(fields: Sequence[pa.Field]) -> pa.Schema:
-    """The schema of a table with these field columns, `Id` first."""
-    return pa.schema([*sorted(fields, key=lambda field: field.name != ID), *STATE_COLUMNS])
+    """The schema of a table with these field columns, `Id` first: it is there before any record is known."""
+    own = next((field for field in fields if field.name == ID), pa.field(ID, pa.string()))
+    return pa.schema([own, *(field for field in fields if field.name != ID), *STATE_COLUMNS])
 
 
 def known_of_events(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Known]:

@@ -23,8 +23,8 @@ from sfcdc_assets.pipeline.push_topics.fold import fold_topic
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.test_push_topics import CHANNEL, QUERY
 
-SEEDS = (1, 2)
-STEPS = 60
+SEEDS = (1, 4)
+STEPS = 40
 FAULTS = (Fault.COMETD_UNKNOWN_CLIENT, Fault.COMETD_LOST_COOKIE, Fault.COMETD_RESET, Fault.COMETD_CUT)
 SELECTED = ("Name", "Industry", "NumberOfEmployees")
 

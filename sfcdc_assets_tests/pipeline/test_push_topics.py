@@ -154,6 +154,15 @@ def test_records_from_before_the_topic_are_read_by_the_check(topic: Topic) -> No
     assert topic.fold()[old]["Name"] == "new"
 
 
+def test_a_topic_that_nothing_matches_yet_is_checked_and_then_followed(topic: Topic) -> None:
+    topic.define()
+    report = topic.check()
+    assert (report.in_org, report.in_table, report.is_equal) == (0, 0, True)
+    record = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    assert topic.fold()[record]["Name"] == "A"
+    assert topic.check().is_equal
+
+
 def test_changes_that_raise_no_notification_are_found_and_taken_over(topic: Topic) -> None:
     topic.define(NotifyForFields="Where", NotifyForOperationDelete=False)
     topic.land()
