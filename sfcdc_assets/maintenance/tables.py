@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
+from sfcdc_assets.channel_kinds import APPEND_ONLY
 from sfcdc_assets.lake import (
     audits,
     channel_filters,
@@ -69,6 +70,9 @@ def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) 
     yield Maintained(raw_events.NAME, _of_raw_events(payload_retention_days))
     for name, packing in SINGLE.items():
         yield Maintained(name, packing)
+    for kind in APPEND_ONLY:
+        for folder in warehouse.entities(kind.value):
+            yield Maintained(f"{kind.value}/{folder}", Packing(("position",)))
     for layer, each in LAYERS.items():
         for entity in warehouse.entities(layer):
             yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT)

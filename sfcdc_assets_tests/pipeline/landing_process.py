@@ -13,6 +13,8 @@ from sfcdc_assets.pipeline.org_connection import connect
 
 LONGEST_SECONDS = 120.0
 """Should nobody kill it."""
+PAUSE_SECONDS = 0.05
+"""After an error, of which the next attempt may have to wait for its turn."""
 ROUND = Patience(first_answer=2.0, quiet=0.05, budget=2.0, goes_on=True)
 
 
@@ -28,6 +30,7 @@ def main() -> None:
                     poller.land(channel)
                 except SfcdcError as error:
                     print(f"{channel}: {error}", flush=True)
+                    time.sleep(PAUSE_SECONDS)
 
 
 if __name__ == "__main__":

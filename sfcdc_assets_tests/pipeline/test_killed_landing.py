@@ -31,7 +31,6 @@ from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 ORDERS, GENERIC, TOPIC = "/event/Order_Event__e", "/u/Load", "/topic/Phones"
 CHANNELS = (ORDERS, GENERIC, TOPIC)
 FAULTS = (
-    Fault.DUPLICATE,
     Fault.STREAM_RESET,
     Fault.STREAM_UNAVAILABLE,
     Fault.STREAM_AUTH_ERROR,
@@ -43,6 +42,7 @@ FAULTS = (
 )
 QUICK = Patience(first_answer=5.0, quiet=0.3, budget=30.0)
 BOUND_SECONDS = 60.0
+SLICE = 100
 
 
 class Load:
@@ -58,11 +58,13 @@ class Load:
         self._account = str(next(iter(org.records("Account")))["Id"])
 
     def make(self, count: int) -> None:
-        """Events of every kind, one in twenty with a fault beside it."""
-        channels = self.server.cometd.topics.channels
+        """Events of every kind; one in twenty is published twice, and a stream breaks when it has mended."""
+        channels, faults = self.server.cometd.topics.channels, self.server.faults
+        if not any(faults.armed(each) for each in FAULTS):
+            faults.arm(self.dice.choice(FAULTS))
         for _ in range(count // 4):
             if self.dice.random() < 0.2:
-                self.server.faults.arm(self.dice.choice(FAULTS))
+                faults.arm(Fault.DUPLICATE)
             number = str(len(self.pushed))
             for half in ("a", "b"):
                 self.server.publisher.publish("Order_Event__e", {"Order_Number__c": f"{number}{half}"})
@@ -130,18 +132,30 @@ def land_the_rest(channels: Sequence[str]) -> None:
             reader.drop()
 
 
+def await_commits(made: Load, process: subprocess.Popen[bytes], count: int) -> None:
+    """Until the process has committed so often, and for a moment of random length that it may be in the midst of
+    anything at."""
+    ends = time.monotonic() + BOUND_SECONDS
+    while made.commits() < count and process.poll() is None and time.monotonic() < ends:
+        time.sleep(0.005)
+    assert process.poll() is None
+    time.sleep(made.dice.random() / 20)
+
+
 def run(folder: Path, events: int, kills: int, seed: int = 3) -> None:
     """So many events, so many kills; the protocol of platform events changes with each of them."""
     with load(folder, seed) as made:
         for kill in range(kills):
             transport = ("pubsub", "cometd")[kill % 2]
             with landing_process(transport, folder / "landing.log") as process:
-                commits, ends = made.commits(), time.monotonic() + BOUND_SECONDS
-                made.make(events // kills)
-                while made.commits() <= commits + 3 and process.poll() is None and time.monotonic() < ends:
-                    time.sleep(0.005)
-                assert process.poll() is None, (folder / "landing.log").read_text()[-2000:]
-                time.sleep(made.dice.random() / 2)
+                await_commits(made, process, made.commits() + 2)
+                slices = events // kills // SLICE
+                dies_at = made.dice.randrange(slices // 2, slices)
+                for number in range(slices):
+                    made.make(SLICE)
+                    if number == dies_at:
+                        await_commits(made, process, made.commits() + 1)
+                        process.send_signal(signal.SIGKILL)
         made.server.faults.disarm()
         land_the_rest(CHANNELS)
         check(made)
