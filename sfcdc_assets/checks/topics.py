@@ -8,7 +8,7 @@ import dagster as dg
 from sfcdc_assets.assets.keys import PUSH_TOPIC_STATE_KEY
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.pipeline.landing.lander import Poller
-from sfcdc_assets.pipeline.landing.patience import POLL
+from sfcdc_assets.pipeline.landing.patience import WATERMARK
 from sfcdc_assets.pipeline.push_topics.filter_check import TopicReport, verify_topic
 from sfcdc_assets.pipeline.push_topics.fold import has_state
 from sfcdc_assets.resources.lake import LakeResource
@@ -33,7 +33,7 @@ def build_topic_checks(channels: Sequence[str]) -> list[dg.AssetChecksDefinition
     def matches_the_topics_query(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
         """Passed when nothing differs."""
         warehouse, settings = lake.warehouse(), load_settings()
-        with org.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, POLL) as lander:
+        with org.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, WATERMARK) as lander:
             reports = [
                 verify_topic(warehouse, connected, lander, channel, settings.visibility_seconds)
                 for channel in settings.event_channels

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from sfcdc_assets import clock
 from sfcdc_assets.cli.stopping import stops_at_once
-from sfcdc_assets.cli.verify_topics import show_topics, verify_topics
+from sfcdc_assets.cli.verify_topics import compare_topics, show_topics
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.damage import damage_of
@@ -59,7 +59,7 @@ def verify(
     damaged = _damaged(entity or []) if entity or not topic else []
     for each in damaged:
         typer.echo(f"sfcdc: {each}", err=True)
-    topics = verify_topics(topic or []) if topic or not entity else []
+    topics = compare_topics(topic or []) if topic or not entity else []
     reports = []
     if entity or not topic:
         reports = verify_entities(entity or [], budget, without={each.entity for each in damaged if each.entity})

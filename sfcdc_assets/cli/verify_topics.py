@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 from rich.console import Console
 from rich.table import Table
@@ -15,12 +16,21 @@ from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.landing.lander import Poller
-from sfcdc_assets.pipeline.landing.patience import POLL
-from sfcdc_assets.pipeline.push_topics.filter_check import TopicReport, verify_topic
+from sfcdc_assets.pipeline.landing.patience import WATERMARK
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.push_topics.filter_check import Lands, TopicReport, verify_topic
 from sfcdc_assets.pipeline.push_topics.fold import has_state
 
 
-def verify_topics(wanted: Sequence[str]) -> list[TopicReport]:
+class Compares(Protocol):
+    """`check_topic` or `verify_topic`."""
+
+    def __call__(
+        self, warehouse: Warehouse, org: OrgConnection, lander: Lands, channel: str, visibility_seconds: float
+    ) -> TopicReport: ...
+
+
+def compare_topics(wanted: Sequence[str], compare: Compares = verify_topic) -> list[TopicReport]:
     """A report for each wanted topic, or for all that are configured. Connects only where there is one."""
     settings = load_settings()
     known = {folder_of(channel): channel for channel in settings.channels if has_state(channel)}
@@ -34,8 +44,8 @@ def verify_topics(wanted: Sequence[str]) -> list[TopicReport]:
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
     connect = partial(connect_for, warehouse, settings)
-    with connect() as org, Poller(warehouse, org, math.inf, POLL) as lander:
-        return [verify_topic(warehouse, org, lander, channel, settings.visibility_seconds) for channel in chosen]
+    with connect() as org, Poller(warehouse, org, math.inf, WATERMARK) as lander:
+        return [compare(warehouse, org, lander, channel, settings.visibility_seconds) for channel in chosen]
 
 
 def show_topics(reports: Sequence[TopicReport], most: int) -> None:

@@ -11,7 +11,7 @@ from sfcdc_assets.checks.topics import NAME, result_of
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.pipeline.landing.lander import Poller
-from sfcdc_assets.pipeline.landing.patience import POLL
+from sfcdc_assets.pipeline.landing.patience import WATERMARK
 from sfcdc_assets.pipeline.push_topics.filter_check import TopicReport, check_topic
 from sfcdc_assets.pipeline.push_topics.fold import Folded, has_state
 from sfcdc_assets.resources.lake import LakeResource
@@ -27,7 +27,7 @@ def ask_queries(
     warehouse, settings = lake.warehouse(), load_settings()
     reports: list[TopicReport] = []
     failed: dict[str, Exception] = {}
-    with org.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, POLL) as lander:
+    with org.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, WATERMARK) as lander:
         for channel in (each for each in settings.event_channels if has_state(each)):
             try:
                 report = check_topic(warehouse, connected, lander, channel, settings.visibility_seconds)
