@@ -73,14 +73,14 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "SFCDC_CHANNELS": "/data/Sales__chn, /data/ChangeEvents,/data/Foo__ChangeEvent,/data/Sales__chn",
+            "SFCDC_CHANNELS": "/data/Sales__chn, cometd:/data/ChangeEvents,/data/Foo__ChangeEvent,managed:Own,/data/Sales__chn",
         },
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent"]
+    channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent", "managed_Own"]
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == f"{sorted(channels)} {['poll_' + name for name in channels]}"
 

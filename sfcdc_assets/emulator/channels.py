@@ -157,11 +157,13 @@ class Channels:
         self._database.execute("UPDATE _channel SET label = ? WHERE name = ?", (label, self.channel(channel_id).name))
 
     def delete(self, channel_id: str) -> None:
-        """Remove a channel that has no members."""
+        """Remove a channel with its members; events that are on it stay unread (https://developer.salesforce.com/docs/
+        atlas.en-us.262.0.platform_events.meta/platform_events/platform_events_subscribe_custom_channels.htm)."""
         channel = self.channel(channel_id)
-        if any(member.channel == channel.name for member in self.members()):
-            raise RecordError("DEPENDENCY_EXISTS", f"{channel.name} has members; delete them first")
-        self._database.execute("DELETE FROM _channel WHERE name = ?", (channel.name,))
+        with self._database.transaction():
+            self._database.execute("DELETE FROM _channel_member WHERE channel = ?", (channel.name,))
+            self._database.execute("DELETE FROM _channel WHERE name = ?", (channel.name,))
+            self._read()
 
     def add_member(
         self, channel: str, entity: str, enriched_fields: Sequence[str] = (), filter_expression: str | None = None

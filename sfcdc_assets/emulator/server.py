@@ -8,6 +8,7 @@ from types import TracebackType
 
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.client_settings import write_settings_file
+from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.cometd.client_session import CometdTiming
 from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.control.routes import all_control_routes
@@ -25,6 +26,8 @@ from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
+
+_DURABLE = ("", "Durable")
 
 
 class EmulatorServer:
@@ -179,7 +182,16 @@ class EmulatorServer:
 
     def _limits(self) -> dict[str, tuple[int, int]]:
         settings, left = self._org.settings, self.publisher.left_in_this_hour
+        streaming, clients = self.cometd.allowances, settings.concurrent_streaming_clients
+        notifications = {
+            kind: (streaming.most(kind), streaming.left(kind)) for kind in (Allowance.PUSH_TOPICS, Allowance.GENERIC)
+        }
+        connected = (clients, clients - self.cometd.subscribed_clients)
         return {
+            # The same under the names of versions up to 36.0 and of those since.
+            **{f"Daily{each}StreamingApiEvents": notifications[Allowance.PUSH_TOPICS] for each in _DURABLE},
+            **{f"Daily{each}GenericStreamingApiEvents": notifications[Allowance.GENERIC] for each in _DURABLE},
+            **{f"{each}StreamingApiConcurrentClients": connected for each in _DURABLE},
             "DailyDeliveredPlatformEvents": (settings.daily_event_deliveries, self.service.allowance_left),
             "HourlyPublishedPlatformEvents": (settings.hourly_published_events, left()),
             "HourlyPublishedStandardVolumePlatformEvents": (

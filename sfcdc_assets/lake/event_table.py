@@ -65,11 +65,15 @@ def landed_table(warehouse: Warehouse, channel: str) -> LandedTable:
     return RawEvents.open(warehouse) if carries_changes(channel) else EventTable.open_or_create(warehouse, channel)
 
 
+def event_table_names(warehouse: Warehouse) -> tuple[str, ...]:
+    """The paths of all such tables, by their folders."""
+    return tuple(f"{kind.value}/{folder}" for kind in APPEND_ONLY for folder in warehouse.entities(kind.value))
+
+
 def event_tables(warehouse: Warehouse) -> Iterator[tuple[str, EventTable]]:
     """Every channel that has such a table with rows, and its table."""
-    for kind in APPEND_ONLY:
-        for folder in warehouse.entities(kind.value):
-            table = Table.open(warehouse, f"{kind.value}/{folder}")
-            row = table.head("position > 0", 1) if table is not None and table.count() else None
-            if table is not None and row is not None:
-                yield row["channel"][0].as_py(), EventTable(table)
+    for name in event_table_names(warehouse):
+        table = Table.open(warehouse, name)
+        row = table.head("position > 0", 1) if table is not None and table.count() else None
+        if table is not None and row is not None:
+            yield row["channel"][0].as_py(), EventTable(table)

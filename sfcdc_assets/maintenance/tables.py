@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
-from sfcdc_assets.channel_kinds import APPEND_ONLY
 from sfcdc_assets.lake import (
     audits,
     channel_filters,
@@ -24,6 +23,7 @@ from sfcdc_assets.lake import (
     text_fields,
 )
 from sfcdc_assets.lake.data_files import DataFile
+from sfcdc_assets.lake.event_table import event_table_names
 from sfcdc_assets.lake.raw_event_reads import payloads_dropped
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -70,9 +70,8 @@ def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) 
     yield Maintained(raw_events.NAME, _of_raw_events(payload_retention_days))
     for name, packing in SINGLE.items():
         yield Maintained(name, packing)
-    for kind in APPEND_ONLY:
-        for folder in warehouse.entities(kind.value):
-            yield Maintained(f"{kind.value}/{folder}", Packing(("position",)))
+    for name in event_table_names(warehouse):
+        yield Maintained(name, Packing(("position",)))
     for layer, each in LAYERS.items():
         for entity in warehouse.entities(layer):
             yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT)

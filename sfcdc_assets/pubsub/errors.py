@@ -111,7 +111,7 @@ class ManagedSubscriptionActive(PubSubUnavailable):
 
     problem = "The managed event subscription {subject} is being read by another call"
     remedy = "It passes when that call ends; let only one process read it."
-    pause = 5.0
+    pause = 1.0
 
 
 class ReplayIdRefused(PubSubError, streams.ReplayIdRefused):

@@ -47,6 +47,8 @@ class FetchStream(OpenCall):
         """Start the call and ask for `number` events of `subject`, a topic."""
         super().__init__(clock)
         self.outstanding = number
+        self._unserved = number
+        self._asked_since = self.last_sign
         self._subject = subject
         self._start = start
         # gRPC takes requests from this iterator until it ends; ending it early would half-close the call.
@@ -60,9 +62,20 @@ class FetchStream(OpenCall):
         """A service that is asked for nothing owes nothing."""
         return SILENCE_SECONDS if self.outstanding else math.inf
 
+    @property
+    def listening_since(self) -> float | None:
+        """A service that has brought all that was asked for brings no more until it is asked again."""
+        since = super().listening_since
+        with self._changed:
+            return None if since is None or self._unserved <= 0 else max(since, self._asked_since)
+
     def request(self, number: int) -> None:
         """Ask for more events."""
         self.outstanding += number
+        with self._changed:
+            if self._unserved <= 0:
+                self._asked_since = self._clock.monotonic()
+            self._unserved += number
         self._requests.put(self._request(number))
 
     def take(self, seconds: float) -> Arrival | None:
@@ -101,6 +114,8 @@ class FetchStream(OpenCall):
             for each in response.events
             for event in (each.event,)
         ]
+        with self._changed:
+            self._unserved -= len(events)
         # With nothing requested an empty response would say nothing.
         nothing_more = not events and response.pending_num_requested > 0
         return Arrival(events, nothing_more, response.ByteSize(), at, at_ms, response.latest_replay_id)

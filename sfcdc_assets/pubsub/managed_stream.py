@@ -18,6 +18,8 @@ from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.streams.open_call import Arrival
 from sfcdc_assets.streams.replay import ReplayStart
 
+_FINISH_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class CommitAnswer:
@@ -49,14 +51,21 @@ class ManagedFetchStream(FetchStream):
 
     def answer(self, seconds: float) -> CommitAnswer | None:
         """What the org says of a commit, waiting for it; None if it says nothing for so long. Raises what ended the
-        call."""
+        call. These are seconds of the machine, as those of gRPC's deadlines are."""
         with self._changed:
-            self._clock.wait_for(self._changed, lambda: bool(self._answers or self._error), seconds)
+            self._changed.wait_for(lambda: bool(self._answers or self._error), seconds)
             if self._answers:
                 return self._answers.popleft()
             if self._error is not None:
                 raise self._error
             return None
+
+    def finish(self) -> None:
+        """End the call by asking for no more, so that the org knows of its end when this returns: as long as it does
+        not, it refuses another one. A service that does not end the call is not waited for."""
+        self._requests.put(None)
+        self._reader.join(_FINISH_SECONDS)
+        self.close()
 
     def answers(self) -> list[CommitAnswer]:
         """What it has said since it was last asked, without waiting."""

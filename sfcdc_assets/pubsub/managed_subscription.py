@@ -81,10 +81,8 @@ class ManagedSubscription(PubSubSubscription):
         if self._topic is None:
             self._topic = self._topic_of(self._developer_name)
         place = self._place()
-        if place is not None and (self._accepted == place or self._agree(place)):
-            begin = ReplayStart.after(place)
-            return ManagedFetchStream(self._connection, self._developer_name, begin, self._batch, self._clock)
-        return self._subscribed(self._topic, start)
+        call = self._managed(place) if place is not None else None
+        return call or self._subscribed(self._topic, start)
 
     def _place(self) -> bytes | None:
         """The place that a call may begin at which the org keeps: all that was taken is durable there. None when some
@@ -92,18 +90,35 @@ class ManagedSubscription(PubSubSubscription):
         is_due = self._clock.monotonic() >= self._agree_at
         return self._durable.replay_id if is_due and not self._has_more else None
 
-    def _agree(self, replay_id: bytes) -> bool:
-        """Have the org take over our place, on a call of its own: one that is open already begins at the org's."""
-        call = ManagedFetchStream(self._connection, self._developer_name, ReplayStart.after(replay_id), 1, self._clock)
+    def _managed(self, place: bytes) -> ManagedFetchStream | None:
+        """A call that begins at our place; None when the org does not take it over.
+
+        A call begins at the place that the org has when it is opened, which may be before ours. So a first one moves
+        it, and a second one begins there; that it does is shown by the org's accepting the place once more, while
+        nobody else can move it.
+        """
+        if self._accepted != place:
+            moving = self._call_at(place, 1)
+            if moving is None:
+                return None
+            moving.finish()
+        return self._call_at(place, self._batch)
+
+    def _call_at(self, place: bytes, number: int) -> ManagedFetchStream | None:
+        """A call on which the org has accepted the place as its own; None, with a warning, when it does not."""
+        begin = ReplayStart.after(place)
+        call = ManagedFetchStream(self._connection, self._developer_name, begin, number, self._clock)
         try:
-            call.commit(replay_id)
+            call.commit(place)
             answer = call.answer(ANSWER_SECONDS)
-        finally:
+            self._note(answer or CommitAnswer(place, f"no answer within {ANSWER_SECONDS:.0f} s"))
+        except BaseException:
             call.close()
-        if answer is None:
-            answer = CommitAnswer(replay_id, f"no answer within {ANSWER_SECONDS:.0f} s")
-        self._note(answer)
-        return self._accepted == replay_id
+            raise
+        if self._accepted == place and answer is not None and not answer.refusal:
+            return call
+        call.close()
+        return None
 
     def _note(self, answer: CommitAnswer) -> None:
         if not answer.refusal:

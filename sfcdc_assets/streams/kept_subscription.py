@@ -155,10 +155,13 @@ class KeptSubscription(ABC, Generic[AnyCall]):
         return 0.0 if self._call is None else self._clock.monotonic() - self._begun_at
 
     def quiet_for(self) -> float | None:
-        """Seconds since the open call last brought events, all of which were taken; None if it has not answered."""
+        """See `Subscription.quiet_for`."""
         if self._call is None or self._answered_at is None:
             return None
-        return self._clock.monotonic() - max(self._answered_at, self._last_events_at)
+        since = self._call.listening_since
+        if since is None:
+            return 0.0
+        return self._clock.monotonic() - max(self._answered_at, self._last_events_at, since)
 
     def close(self) -> None:
         """End the call. What had arrived and was not taken comes again with the next one."""

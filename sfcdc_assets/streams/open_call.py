@@ -60,6 +60,13 @@ class OpenCall(ABC):
         self._bytes = 0
         self._error: Exception | None = None
         self._closed = False
+        self._has_room_since: float | None = self.last_sign
+
+    @property
+    def listening_since(self) -> float | None:
+        """Since when (monotonic seconds) the service could bring more; None while it cannot, because too much waits to
+        be taken. A silence of another time is ours, and says nothing about the stream."""
+        return self._has_room_since
 
     @property
     def is_over(self) -> bool:
@@ -124,5 +131,8 @@ class OpenCall(ABC):
             self._arrived.append(arrival)
             self._bytes += arrival.size
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._closed or self._bytes < BYTES_WAITING)
+            if self._bytes >= BYTES_WAITING:
+                self._has_room_since = None
+                self._changed.wait_for(lambda: self._closed or self._bytes < BYTES_WAITING)
+                self._has_room_since = self._clock.monotonic()
             return not self._closed

@@ -87,22 +87,22 @@ def event_rows(
         for column, value in event.values.items():
             name = places.get(column) or places.setdefault(column, column_of(schema, column))
             converted = convert(value, column.type, _TYPES[schema.field(name).type])
-            cells.setdefault(name, [None] * count)[number] = converted
+            cells.setdefault(name, [None] * count)[number] = _plain(converted)
     columns: dict[str, Any] = {
         "channel": [channel] * count,
         "position": range(first, first + count),
         "replay_id": [event.replay_id for event in events],
-        "event_id": [event.event_id for event in events],
+        "event_id": [_plain(event.event_id) for event in events],
         "event_key": [event_key(event, each) for event, each in zip(events, typed, strict=True)],
         "schema_id": [event.schema_id or None for event in events],
         "created_date": [None if each.created_ms is None else each.created_ms * 1000 for each in typed],
         "received_at": [event.received_at_ms * 1000 for event in events],
-        "_rescued_data": [_json(each.rescued) for each in typed],
-        "_problem": [each.problem for each in typed],
+        "_rescued_data": [_plain(_json(each.rescued)) for each in typed],
+        "_problem": [_plain(each.problem) for each in typed],
         "_delivered": [event.payload if each.keeps_bytes else None for event, each in zip(events, typed, strict=True)],
     }
     for name in dict.fromkeys(name for each in typed for name in each.own):
-        columns[name] = [each.own.get(name) for each in typed]
+        columns[name] = [_plain(each.own.get(name)) for each in typed]
     return pa.table([_array(field, columns.get(field.name), cells.get(field.name), count) for field in schema], schema)
 
 
@@ -126,4 +126,14 @@ def _is_own(schema: pa.Schema, name: str | None) -> bool:
 
 
 def _json(rescued: Mapping[str, Any]) -> str | None:
-    return json.dumps(rescued, sort_keys=True, ensure_ascii=False) if rescued else None
+    try:
+        return json.dumps(rescued, sort_keys=True, ensure_ascii=False) if rescued else None
+    except RecursionError:
+        return json.dumps(dict.fromkeys(sorted(rescued), "nested too deeply"), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """A text with what UTF-8 cannot hold (half a surrogate pair) as a question mark; `_delivered` has it."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode()
+    return value

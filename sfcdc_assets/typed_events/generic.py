@@ -62,6 +62,6 @@ class GenericReader:
 def _json_object(text: str | None) -> Mapping[str, Any] | None:
     try:
         found = json.loads(text or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

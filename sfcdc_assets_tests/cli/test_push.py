@@ -61,6 +61,8 @@ def test_a_text_is_pushed_and_lands_and_who_listens_is_printed(org: Stream) -> N
     assert (of_table["table"], of_table["rows"], of_table["problems"]) == ("generic_events/Notifications", 3, 0)
     assert (of_channel["position"], of_channel["transport"]) == (3, "cometd")
     assert "generic_events/Notifications" in sfcdc("status").stdout
+    asked = sfcdc("sql", "--format", "csv", "SELECT payload FROM generic_events_notifications WHERE position = 1")
+    assert asked.stdout.split() == ["payload", "before"]
 
 
 @pytest.mark.parametrize(

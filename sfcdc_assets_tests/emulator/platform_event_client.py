@@ -101,7 +101,11 @@ class EventClient:
         return list(stream)
 
     def bayeux(self, *channels: str, replay: int) -> list[dict[str, Any]]:
-        """What one connect brings after subscribing."""
+        """The events that one connect brings after subscribing, or why a subscription was refused."""
+        return [each for each in self.connects(*channels, replay=replay) if each["channel"] != "/meta/connect"]
+
+    def connects(self, *channels: str, replay: int) -> list[dict[str, Any]]:
+        """What one connect is answered with after subscribing."""
         url = f"{self.server.rest_url}/cometd/60.0"
         handshake = {"channel": "/meta/handshake", "version": "1.0", "supportedConnectionTypes": ["long-polling"]}
         client_id = self.rest.session.post(url, json=[handshake], timeout=DEADLINE).json()[0]["clientId"]
@@ -116,7 +120,7 @@ class EventClient:
         answer: list[dict[str, Any]] = self.rest.session.post(url, json=[connect], timeout=DEADLINE).json()
         bye = {"channel": "/meta/disconnect", "clientId": client_id}
         self.rest.session.post(url, json=[bye], timeout=DEADLINE)
-        return [each for each in answer if each["channel"] != "/meta/connect"]
+        return answer
 
     def close(self) -> None:
         self.rest.session.close()

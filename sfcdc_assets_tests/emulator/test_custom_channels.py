@@ -126,11 +126,22 @@ def test_what_makes_no_sense_is_refused(watched: WatchedOrg) -> None:
         lambda: channels.add_member(SALES, "Lead"),
         lambda: channels.add_member(SALES, "Account", ["SystemModstamp"]),
         lambda: channels.add_member(SALES, "Account", ["Name"] * 11),
-        lambda: channels.delete(channels.all()[0].id),
+        lambda: channels.delete("0YL000000000000AAA"),
         lambda: channels.member("0v8000000000000AAA"),
     ):
         with pytest.raises(RecordError):
             change()
+
+
+def test_a_channel_that_is_deleted_takes_its_members_with_it(watched: WatchedOrg) -> None:
+    channels = watched.org.channels
+    channels.add_member(SALES, "Lead")
+    channels.delete(channels.all()[0].id)
+    assert [member for member in channels.members() if member.channel == SALES] == []
+    assert find_topic(watched.org, f"/data/{SALES}") is None
+    channels.create(SALES)
+    watched.create("Lead", LastName="l", Company="c")
+    assert events(watched, SALES) == []
 
 
 @pytest.fixture
@@ -171,7 +182,6 @@ def test_the_tooling_api_makes_changes_and_removes_channels_and_members(
     patch = client.send("PATCH", f"{MEMBER}/{member_id}", json={"Metadata": {"enrichedFields": []}})
     assert patch.status_code == 204
     assert tooling(client, "SELECT Field FROM EnrichedField") == []
-    assert client.send("DELETE", f"{CHANNEL}/{channel_id}").status_code == 400
     assert client.send("DELETE", f"{MEMBER}/{member_id}").status_code == 204
     assert client.send("PATCH", f"{CHANNEL}/{channel_id}", json={"Metadata": {"label": "x"}}).status_code == 204
     assert client.send("DELETE", f"{CHANNEL}/{channel_id}").status_code == 204

@@ -16,6 +16,7 @@ import pytest
 
 from sfcdc_assets.emulator.avro.event_schema import schema_id, schema_json
 from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.errors import ObjectDefinitionError, RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
@@ -54,7 +55,8 @@ def disarmed(request: pytest.FixtureRequest) -> Iterator[None]:
         served.server.faults.disarm()
         served.org.hidden_objects.clear()
         served.org.unreadable_objects.clear()
-        served.org.settings = replace(served.org.settings, hourly_published_events=50_000)
+        settings = replace(served.org.settings, hourly_published_events=50_000, daily_generic_deliveries=1_000_000)
+        served.org.settings = settings
 
 
 def error_of(raised: pytest.ExceptionInfo[grpc.RpcError] | grpc.RpcError) -> tuple[grpc.StatusCode, str]:
@@ -513,6 +515,37 @@ def test_usage_counts_platform_events_apart_from_change_events(client: EventClie
     changed = {name: after[name] - before.get(name, 0) for name in after}
     assert changed["PLATFORM_EVENTS_PUBLISHED"] == changed["PLATFORM_EVENTS_DELIVERED"] == 1
     assert changed.get("CHANGE_EVENTS_PUBLISHED", 0) == changed.get("CHANGE_EVENTS_DELIVERED", 0) == 0
+
+
+def test_limits_count_what_the_streaming_api_really_delivered_and_who_listens(client: EventClient) -> None:
+    def limits() -> dict[str, dict[str, int]]:
+        return client.rest.get("/limits").json()
+
+    channels = client.server.cometd.topics.channels
+    channel = channels.create({"Name": "/u/Counted"})
+    before = limits()
+    channels.push(channel.id, [{"payload": text} for text in ("a", "b")], [])
+    assert len(client.bayeux("/u/Counted", replay=-2)) == 2
+    after = limits()
+    used = {name: before[name]["Remaining"] - after[name]["Remaining"] for name in after}
+    assert {name for name, count in used.items() if count == 2 and "Generic" in name} == {
+        "DailyGenericStreamingApiEvents", "DailyDurableGenericStreamingApiEvents",
+    }  # fmt: skip
+    assert used["DailyStreamingApiEvents"] == used["DailyDeliveredPlatformEvents"] == 0
+    assert after["StreamingApiConcurrentClients"] == {"Max": 2_000, "Remaining": 2_000}
+
+
+def test_notifications_beyond_the_days_allowance_end_the_session_with_the_vendors_text(client: EventClient) -> None:
+    channels = client.server.cometd.topics.channels
+    channel = channels.create({"Name": "/u/Exhausted"})
+    channels.push(channel.id, [{"payload": text} for text in "abc"], [])
+    most = client.server.cometd.allowances.most(Allowance.GENERIC)
+    left = client.server.cometd.allowances.left(Allowance.GENERIC)
+    client.org.settings = replace(client.org.settings, daily_generic_deliveries=most - left + 2)
+    assert [each["data"]["payload"] for each in client.bayeux("/u/Exhausted", replay=-2)] == ["a", "b"]
+    (refused,) = client.connects("/u/Exhausted", replay=-2)
+    assert refused["error"] == "403::Organization total events daily limit exceeded"
+    assert client.bayeux("/event/Order_Event__e", replay=-2), "platform events have another allowance"
 
 
 # -- faults and the oracle

@@ -10,7 +10,7 @@ from typing import Any, cast
 import dagster as dg
 import pytest
 
-from sfcdc_assets.channel_kinds import folder_of, table_of
+from sfcdc_assets.channel_kinds import APPEND_ONLY, folder_of, table_of
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
@@ -27,6 +27,7 @@ from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets.sensors.channel import tick_of
 from sfcdc_assets.sensors.open_channels import OpenChannels
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.errors import ChannelNotFound
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
@@ -222,6 +223,25 @@ def test_a_place_that_is_older_than_what_is_kept_is_lost_loudly_and_the_stream_g
     (lost,) = lost_checkpoints(org.warehouse, GENERIC)
     assert lost.position == 3
     assert land(org, GENERIC).lost_checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("channel", "said"),
+    [
+        ("/topic/Nowhere", "404: Unknown channel"),
+        ("/u/Nowhere", "404: Unknown channel"),
+        ("/topic/Energetic?Nowhere='x'", "Query fields Nowhere do not exist on the topic entity.*single quotes"),
+        ("/event/Nowhere__e", "topic /event/Nowhere__e not found"),
+        ("/event/Low_Ink__e", "are read over CometD"),
+    ],
+)
+def test_a_channel_that_is_not_there_is_refused_in_the_orgs_words_and_leaves_nothing_behind(
+    org: Stream, channel: str, said: str
+) -> None:
+    with pytest.raises(ChannelNotFound, match=said):
+        land(org, channel)
+    assert not org.root.exists() or not [each for kind in APPEND_ONLY for each in org.warehouse.entities(kind.value)]
+    assert [each.name for each in org.server.cometd.topics.channels.all()] == [GENERIC]
 
 
 def test_a_tick_adds_the_partition_reports_the_table_and_the_check_and_asks_for_no_run(

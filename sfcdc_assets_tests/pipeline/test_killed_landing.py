@@ -148,13 +148,16 @@ def run(folder: Path, events: int, kills: int, seed: int = 3) -> None:
         for kill in range(kills):
             transport = ("pubsub", "cometd")[kill % 2]
             with landing_process(transport, folder / "landing.log") as process:
-                await_commits(made, process, made.commits() + 2)
+                before = made.commits()
+                made.make(SLICE)
+                await_commits(made, process, before + 2)
                 slices = events // kills // SLICE
-                dies_at = made.dice.randrange(slices // 2, slices)
-                for number in range(slices):
+                dies_at = made.dice.randrange(slices // 2, slices) or 1
+                for number in range(1, slices):
+                    before = made.commits()
                     made.make(SLICE)
                     if number == dies_at:
-                        await_commits(made, process, made.commits() + 1)
+                        await_commits(made, process, before + 1)
                         process.send_signal(signal.SIGKILL)
         made.server.faults.disarm()
         land_the_rest(CHANNELS)

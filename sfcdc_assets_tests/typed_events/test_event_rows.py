@@ -6,14 +6,20 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.field_types import field_type
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.change_events.type_conversion import CellValue
+from sfcdc_assets.cometd.delivered import delivered_event
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.typed_events.event_rows import column_of, event_rows, missing_columns, table_schema
+from sfcdc_assets.typed_events.generic import GenericReader
+from sfcdc_assets.typed_events.payload_schema import PayloadColumn, PayloadSchema
 from sfcdc_assets.typed_events.typed_event import TypedEvent
 
 OWN = pa.schema([("event_type", pa.string())])
@@ -80,6 +86,45 @@ def test_what_is_rescued_is_json_and_hidden_bytes_are_not_kept() -> None:
         None,
     ]
     assert table["_delivered"].to_pylist() == [b"{}", None]
+
+
+HOSTILE = (
+    '"half a pair \\ud800"',
+    "[" * 1400 + "]" * 1400,
+    '{"a": ' * 900 + "1" + "}" * 900,
+    '{"amount": 1e999, "count": 99999999999999999999, "day": "0000-00-00", "at": "9999-12-31T23:59:59+23:59"}',
+    '{"amount": NaN, "count": true, "text": {"a": [1]}, "day": 5, "at": "now", "more": "\\udfff"}',
+    "\\u0000",
+    "",
+)
+SCHEMA = PayloadSchema(
+    "/u/X",
+    tuple(
+        PayloadColumn(name, field_type(kind), (name,))
+        for name, kind in {
+            "amount": "double",
+            "count": "int",
+            "text": "string",
+            "day": "date",
+            "at": "datetime",
+        }.items()
+    ),
+)
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("schema", [SCHEMA, None], ids=["with", "without"])
+def test_no_payload_keeps_a_channel_from_going_on(payload: str, schema: PayloadSchema | None) -> None:
+    text = json.loads(payload) if payload.startswith('"') else payload
+    message = {"data": {"event": {"createdDate": "2024-01-02T03:04:05.678Z", "replayId": 7}, "payload": text}}
+    event = delivered_event({**message, "channel": "/u/X"}, 5)
+    read = GenericReader("X", schema, NOTHING_PRIVATE).read(event)
+    own = GenericReader.own_columns
+    table_columns = pa.schema([*table_schema(own), *missing_columns(table_schema(own), [read])])
+    (row,) = event_rows("/u/X", 1, [event], [read], table_columns).to_pylist()
+    assert row["_delivered"] == event.payload
+    assert row["payload"] == text.encode("utf-8", "replace").decode()
+    assert schema is None or row["_problem"]
 
 
 @given(

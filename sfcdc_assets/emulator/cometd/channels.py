@@ -6,6 +6,7 @@ from __future__ import annotations
 from random import Random
 
 from sfcdc_assets.emulator.cometd import refusals
+from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.cometd.refusals import BayeuxRefused
 from sfcdc_assets.emulator.cometd.sources import BusEvents, ChannelSource, Notifications
 from sfcdc_assets.emulator.errors import ApiError
@@ -65,7 +66,7 @@ class StreamingTopics:
         if self._org.field_security.hidden(query.entity) & set(query.where_fields):
             raise BayeuxRefused(refusals.NO_ACCESS_TO_WHERE)
         if not expression:
-            return Notifications(self._org, self.log, topic.id)
+            return Notifications(self._org, self.log, topic.id, Allowance.PUSH_TOPICS)
         try:
             wanted = SubscriptionFilter.of(expression)
         except MalformedFilterError as error:
@@ -74,7 +75,7 @@ class StreamingTopics:
         unknown = [field for field in wanted.fields if field.lower() not in selected]
         if unknown:
             raise BayeuxRefused(refusals.no_such_fields(unknown))
-        return Notifications(self._org, self.log, topic.id, wanted)
+        return Notifications(self._org, self.log, topic.id, Allowance.PUSH_TOPICS, wanted)
 
     def _generic(self, name: str) -> ChannelSource:
         channels = self.channels.all()
@@ -90,4 +91,4 @@ class StreamingTopics:
                 raise BayeuxRefused(refusals.CANNOT_CREATE_CHANNEL) from None
         if "StreamingChannel" in self._org.unreadable_objects:
             raise BayeuxRefused(refusals.NO_ACCESS_TO_CHANNEL)
-        return Notifications(self._org, self.log, found.id)
+        return Notifications(self._org, self.log, found.id, Allowance.GENERIC)

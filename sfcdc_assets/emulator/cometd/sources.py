@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
+from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.cometd.event_json import message as event_message
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
@@ -41,6 +42,10 @@ class ChannelSource(Protocol):
     """One channel. A number says how far it was read, and means nothing to another source."""
 
     @property
+    def allowance(self) -> Allowance:
+        """What its deliveries are counted against."""
+
+    @property
     def last_number(self) -> int:
         """Of the newest message of any channel of the kind: a hint when to read."""
 
@@ -59,6 +64,7 @@ class BusEvents:
     bus: EventBus
     topic: Topic
     dice: Random
+    allowance: Allowance = Allowance.BUS
 
     @property
     def last_number(self) -> int:
@@ -101,6 +107,7 @@ class Notifications:
     org: EmulatedOrg
     log: NotificationLog
     source: str
+    allowance: Allowance
     filter: SubscriptionFilter = EVERYTHING
 
     @property
@@ -113,7 +120,8 @@ class Notifications:
     def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
         found, through = self.log.read(self.source, after, most)
         shown = ((each, self._data(each, user_id)) for each in found)
-        return Found([(each.number, {"data": data, "channel": channel}) for each, data in shown if data], through)
+        messages = [(each.number, {"data": data, "channel": channel}) for each, data in shown if data]
+        return Found(messages, through, [number for number, _ in messages])
 
     def _data(self, each: Notification, user_id: str) -> dict[str, Any] | None:
         """What the user is sent; None for what is not for this user, or not let through."""

@@ -109,7 +109,7 @@ class _ToolingResource:
         return Response(status_code=204)
 
     def delete_channel(self, request: ApiRequest) -> Response:
-        """204; a channel that has members stays."""
+        """204; its members go with it."""
         self._org.channels.delete(request.path["id"])
         return Response(status_code=204)
 

@@ -117,6 +117,9 @@ class ChannelReader:
     @retry_on_conflict
     def _land(self, patience: Patience) -> LandingReport:
         report = LandingReport(self._channel)
+        if self._subscription is None and not self._landing.has_table():
+            # A name that is mistyped leaves nothing behind.
+            self._transport.check_channel(self._channel, ANSWER_SECONDS)
         self._follow_others(patience)
         self._lost_checkpoint = self._follow_instance() or self._lost_checkpoint
         try:
@@ -161,7 +164,7 @@ class ChannelReader:
                 if not patience.goes_on:
                     return
                 continue
-            if not patience.goes_on and received.events and self._landing.is_made_after(received.events[-1], began):
+            if received.events and self._landing.is_made_after(received.events[-1], began):
                 break
             subscription.top_up(sparingly=True)
             if is_enough(waiting, payload_bytes):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sfcdc_assets import clock
 from sfcdc_assets.channel_kinds import folder_of
+from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.event_table import EventTable
 from sfcdc_assets.lake.landed_keys import LandedKeys
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -27,6 +28,10 @@ class EventLanding(Landing):
         super().__init__(warehouse, org, channel)
         self._reader = reader
         self._keys = LandedKeys()
+
+    def has_table(self) -> bool:
+        """See `Landing.has_table`."""
+        return EventTable.open(self._warehouse, self._channel) is not None
 
     def commit(
         self,
@@ -70,7 +75,10 @@ class EventLanding(Landing):
 
     def is_made_after(self, event: DeliveredEvent, moment_ms: int) -> bool:
         """See `Landing.is_made_after`."""
-        made = self._reader.read(event).created_ms
+        try:
+            made = self._reader.read(event).created_ms
+        except SfcdcError:
+            return False  # a schema that the org does not give out now: landing says so
         return made is not None and made >= moment_ms
 
     def _table(self) -> EventTable:

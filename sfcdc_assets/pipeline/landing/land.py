@@ -68,6 +68,10 @@ class Landing(ABC):
         self._org = org
         self._channel = channel
 
+    def has_table(self) -> bool:
+        """Whether the channel's table is there, so that nothing is created by asking where the channel stands."""
+        return True
+
     def checkpoint(self) -> tuple[StreamCheckpoint, int | None]:
         """How far the channel was landed, by anybody, and when its checkpoint was last moved (epoch ms, UTC)."""
         table = self._table()
