@@ -11,13 +11,15 @@ from sfcdc_assets.cli.verify_topics import compare_topics
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.event_table import EventTable
+from sfcdc_assets.lake.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.push_topics.filter_check import check_topic
 
 TOPIC, GENERIC, EVENT = "/topic/OpenOpportunities", "/u/Announcements", "/event/Order_Event__e"
 CHANNELS = ("/data/ChangeEvents", TOPIC, GENERIC, EVENT)
 """All that the demo follows."""
-QUERY = "SELECT Id, Name, StageName, Amount FROM Opportunity WHERE StageName != 'Closed Won'"
+SELECTED = ("Name", "StageName", "Amount")
+QUERY = f"SELECT Id, {', '.join(SELECTED)} FROM Opportunity WHERE StageName != 'Closed Won'"
 OF_A_ROUND = 50
 """Texts pushed and platform events published with each round of traffic."""
 
@@ -26,7 +28,7 @@ class DemoStreams:
     """Made before the org changes."""
 
     def __init__(self, server: EmulatorServer, org: EmulatedOrg) -> None:
-        self._server = server
+        self._server, self._org = server, org
         topics = server.cometd.topics
         topics.push_topics.create({"Name": TOPIC.removeprefix("/topic/"), "Query": QUERY, "ApiVersion": 60.0})
         self._channel = topics.channels.create({"Name": GENERIC})
@@ -52,13 +54,27 @@ class DemoStreams:
         """What came of each channel, in words, and whether it is what the org sent. The topic's query is asked first,
         as the job `check_topics` does: what left its filter, or was there before it, no notification says."""
         (found,) = compare_topics([folder_of(TOPIC)], check_topic)
-        (report,) = compare_topics([folder_of(TOPIC)])
-        told = f"{self._landed(warehouse, TOPIC):,} notifications, {found.in_table:,} records known by them"
-        yield TOPIC, f"{told}, {found.left:,} left its filter, {found.added:,} were there before", report.is_equal
+        said = (
+            f"{self._landed(warehouse, TOPIC):,} notifications, {found.in_table:,} records known by them, "
+            f"{found.left:,} left its filter, {found.added:,} were there before"
+        )
+        yield TOPIC, said, self._known(warehouse) == self._matching()
         payloads = Counter(self._values(warehouse, GENERIC, "payload"))
         yield GENERIC, f"{payloads.total():,} texts", payloads == self._pushed
         numbers = Counter(self._values(warehouse, EVENT, "Order_Number__c"))
         yield EVENT, f"{numbers.total():,} events", numbers == self._published
+
+    def _matching(self) -> dict[object, tuple[object, ...]]:
+        """What the topic's query finds."""
+        found = (each for each in self._org.records("Opportunity") if each["StageName"] != "Closed Won")
+        return {each["Id"]: tuple(each[name] for name in SELECTED) for each in found}
+
+    @staticmethod
+    def _known(warehouse: Warehouse) -> dict[object, tuple[object, ...]]:
+        """What the table says that it finds."""
+        state = PushTopicState.open(warehouse, folder_of(TOPIC))
+        rows = state.table.rows(predicate="not _is_deleted and _left_filter_at is null") if state else []
+        return {row["Id"]: tuple(row[name] for name in SELECTED) for row in rows}
 
     @staticmethod
     def _landed(warehouse: Warehouse, channel: str) -> int:

@@ -238,6 +238,16 @@ def test_the_commands_show_and_verify_topics(topic: Topic, monkeypatch: pytest.M
     assert "--topic: no configured channel is /topic/Other" in refusal(sfcdc("verify", "--topic", "Other"))
 
 
+def test_a_question_in_sql_finds_the_state_as_it_is_now(topic: Topic) -> None:
+    pytest.importorskip("duckdb")
+    topic.define()
+    topic.land()
+    topic.change("create", {"Name": "A", "Industry": "Energy"})
+    topic.fold()
+    asked = sfcdc("sql", "--format", "csv", "SELECT Name, _event_type FROM push_topic_state_energy")
+    assert asked.stdout.split() == ["Name,_event_type", "A,created"], asked.stderr
+
+
 def of_state(topic: Topic) -> list[dg.AssetMaterialization]:
     """What Dagster was told of the state, the oldest first."""
     records = topic.pipeline.instance.fetch_materializations(PUSH_TOPIC_STATE_KEY, limit=10, ascending=True).records
