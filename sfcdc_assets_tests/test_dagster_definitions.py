@@ -73,7 +73,8 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "SFCDC_CHANNELS": "/data/Sales__chn, cometd:/data/ChangeEvents,/data/Foo__ChangeEvent,managed:Own,/data/Sales__chn",
+            "SFCDC_CHANNELS": "/data/Sales__chn, cometd:/data/ChangeEvents,/data/Foo__ChangeEvent,managed:Own,"
+            "/data/Sales__chn",
         },
         capture_output=True,
         text=True,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.platform_events.event_definition import event_definition
 from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import Patience
@@ -118,6 +120,36 @@ def test_an_event_that_was_published_twice_is_one_row_and_one_that_cannot_be_rea
     assert garbled["_problem"]
     assert garbled["_delivered"]
     assert land(org, ORDERS, transport).count == 0
+
+
+def test_both_protocols_land_the_same_rows_whatever_the_values_are(org: Stream) -> None:
+    dice = Random(4)
+    texts = ["", "a", "Zürich", "\U0001f600", " x ", None]
+    days = ["1700-03-01", "1970-01-01", "2024-02-29", None]
+    moments = ["1969-12-31T23:59:59.999Z", "2024-01-02T03:04:05.678Z", None]
+    for _ in range(60):
+        values = {
+            "Text__c": dice.choice(texts),
+            "Size__c": dice.choice([0, -1.5, 1e15, 0.1, None]),
+            "Due__c": dice.choice(days),
+            "At__c": dice.choice(moments),
+            "Done__c": dice.choice([True, False]),
+        }
+        publish(org, "Note__e", **{name: value for name, value in values.items() if value is not None})
+    found = []
+    for transport in ("pubsub", "cometd"):
+        assert land(into(org, org.root / transport), NOTES, transport).count == 60
+        of_wire = {"replay_id", "received_at", "_delivered"}
+        table = Table.open(Warehouse(str(org.root / transport)), table_of(NOTES))
+        assert table is not None
+        landed = table.scan().sort_by("position").to_pylist()
+        found.append([{name: value for name, value in row.items() if name not in of_wire} for row in landed])
+    assert found[0] == found[1]
+
+
+def into(org: Stream, root: Path) -> Stream:
+    """The same org, landed into another warehouse."""
+    return Stream(org.org, org.clock, org.server, org.connected, root)
 
 
 def test_publishers_that_number_their_events_anew_lose_none(org: Stream) -> None:

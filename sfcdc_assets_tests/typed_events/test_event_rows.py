@@ -97,19 +97,8 @@ HOSTILE = (
     "\\u0000",
     "",
 )
-SCHEMA = PayloadSchema(
-    "/u/X",
-    tuple(
-        PayloadColumn(name, field_type(kind), (name,))
-        for name, kind in {
-            "amount": "double",
-            "count": "int",
-            "text": "string",
-            "day": "date",
-            "at": "datetime",
-        }.items()
-    ),
-)
+KINDS = {"amount": "double", "count": "int", "text": "string", "day": "date", "at": "datetime"}
+SCHEMA = PayloadSchema("/u/X", tuple(PayloadColumn(name, field_type(kind), (name,)) for name, kind in KINDS.items()))
 
 
 @pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
