@@ -62,7 +62,7 @@ def _show(status: WarehouseStatus) -> None:
             _state(entity) + (", a read is not applied" if entity.entity in status.refused_reads else ""),
         )
     console.print(channels)
-    if status.entities or not status.event_tables:
+    if status.entities or any(carries_changes(each.channel) for each in status.channels):
         console.print(entities)
     if status.event_tables:
         console.print(_event_tables(status.event_tables))

@@ -19,10 +19,14 @@ def event_tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, 
     """One tick. A refused token, an unknown channel or an outage fails the tick with its reason; it is never a skip."""
     with opened.in_use():
         report = opened.land(patience)
-        opened.looked.cut_owed = opened.looked.was_busy = False
+        looked = opened.looked
+        looked.cut_owed = looked.was_busy = False
+        # Most ticks land nothing, and Dagster's list of partitions was looked at by the first one of this process.
+        is_to_look = report.count > 0 or looked.complete_position < 0
+        looked.complete_position = report.complete_position
     warehouse, kind, folder = opened.warehouse, kind_of(channel), folder_of(channel)
     partitions = EVENT_PARTITIONS[kind]
-    is_new = folder not in instance.get_dynamic_partitions(partitions.name or "")
+    is_new = is_to_look and folder not in instance.get_dynamic_partitions(partitions.name or "")
     said = f"{report.count} events landed on {channel}, position {report.position}"
     if report.lost_checkpoint:
         said += f"; the checkpoint was lost: {report.lost_checkpoint}"

@@ -23,7 +23,7 @@ from typing import Any
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.field_types import FieldType
 from sfcdc_assets.channel_kinds import ChannelKind, kind_of
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.errors import SettingsError, SfcdcError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TYPES: Mapping[str, FieldType] = {
@@ -75,12 +75,12 @@ class PayloadSchema:
 def payload_schemas(folder: Path | None) -> dict[str, PayloadSchema]:
     """Channel -> its schema, from the `*.toml` files of a folder; none where no folder is set.
 
-    Raises `PayloadSchemaError`, naming the file.
+    Raises `PayloadSchemaError`, naming the file, and `SettingsError`.
     """
     if folder is None:
         return {}
     if not folder.is_dir():
-        raise PayloadSchemaError(folder, "there is no such folder")
+        raise SettingsError("SFCDC_CHANNEL_SCHEMAS", f"there is no folder {folder}", "Create it, or leave it out")
     found: dict[str, PayloadSchema] = {}
     for path in sorted(folder.glob("*.toml")):
         schema = read_payload_schema(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.typed_events.payload_schema import PayloadSchemaError, payload_schemas, read_payload_schema
 
 GOOD = 'channel = "/u/Orders"\n[columns]\nid = "string"\ncity = { type = "string", path = "address.city" }\n'
@@ -50,6 +51,6 @@ def test_two_files_of_one_channel_and_a_folder_that_is_missing_are_refused(tmp_p
         (tmp_path / f"{name}.toml").write_text(GOOD)
     with pytest.raises(PayloadSchemaError, match="another file describes /u/Orders"):
         payload_schemas(tmp_path)
-    with pytest.raises(PayloadSchemaError, match="no such folder"):
+    with pytest.raises(SettingsError, match="SFCDC_CHANNEL_SCHEMAS: there is no folder"):
         payload_schemas(tmp_path / "missing")
     assert payload_schemas(None) == {}
