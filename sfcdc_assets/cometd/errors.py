@@ -7,9 +7,6 @@ limit. So an error is known by its text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from sfcdc_assets.cometd.refusal import Refusal
 from sfcdc_assets.streams import errors as streams
 
@@ -130,7 +127,6 @@ class UserNotEnabled(ChannelNotPermitted):
 
     problem = "The user may not use the Streaming API ({message}{subject})"
     remedy = "Switch on the Streaming API in Setup (User Interface), and give the user API Enabled."
-    remedies: ClassVar[Mapping[str, str]] = {}
 
 
 class ReplayIdRefused(CometdError, streams.ReplayIdRefused):

@@ -22,8 +22,15 @@ class TransportError(SfcdcError):
 
     @classmethod
     def remedy_for(cls, channel: str) -> str:
-        """What to do where the refusal is about a channel; `remedy` for any other."""
-        return next((text for prefix, text in cls.remedies.items() if channel.startswith(prefix)), cls.remedy)
+        """What to do where the refusal is about a channel: what the nearest class says that says anything."""
+        for each in cls.__mro__:
+            own = vars(each)
+            for prefix, text in own.get("remedies", {}).items():
+                if channel.startswith(prefix):
+                    return str(text)
+            if "remedy" in own:
+                return str(own["remedy"])
+        return cls.remedy
 
 
 class TransportUnavailable(TransportError):
@@ -54,15 +61,14 @@ class ChannelNotFound(TransportError):
 
     remedy = (
         "Correct SFCDC_CHANNELS (names are case-sensitive: /data/ChangeEvents, /data/AccountChangeEvent), or switch on "
-        "Change Data Capture for the object in Setup. A PushTopic (/topic/...) has to be there and active, a generic "
-        "channel (/u/...) or platform event (/event/...) to be there; events of standard volume are read over CometD."
+        "Change Data Capture for the object in Setup."
     )
     remedies: ClassVar[Mapping[str, str]] = {
         "/topic/": "Correct SFCDC_CHANNELS (names are case-sensitive, and fields of a filter have to be in the topic's "
-        "query), or create the topic: `sfcdc topics apply`.",
+        "query), or create the topic, or activate it: `sfcdc topics apply`.",
         "/u/": "Correct SFCDC_CHANNELS (names are case-sensitive), or create the channel: Setup, Streaming Channels.",
         "/event/": "Correct SFCDC_CHANNELS (names are case-sensitive: /event/Order__e), or define the event in Setup, "
-        "Platform Events.",
+        "Platform Events; events of standard volume are read over CometD.",
     }
 
 

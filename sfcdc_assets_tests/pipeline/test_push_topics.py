@@ -277,7 +277,7 @@ def test_sync_folds_what_it_lands_and_the_job_marks_what_left(topic: Topic, monk
     topic.pipeline.server.cometd.topics.push_topics.delete(topic.topic_id)
     failed = topic.pipeline.launch("check_topics")
     assert not failed.success
-    assert "create the topic: `sfcdc topics apply`" in topic.pipeline.failure(failed)
+    assert "create the topic, or activate it: `sfcdc topics apply`" in topic.pipeline.failure(failed)
 
 
 def test_a_person_folds_a_topic_and_evaluates_its_check(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
