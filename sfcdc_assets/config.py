@@ -56,6 +56,9 @@ class Settings(BaseSettings):
     entities: Annotated[tuple[str, ...], NoDecode] = ()
     """Only these entities; empty means every entity the channels carry."""
 
+    push_topics: Path = Path("push_topics")
+    """Folder with the definitions of PushTopics, one TOML file a topic; `sfcdc topics apply` brings the org to them."""
+
     exclude: Annotated[tuple[str, ...], NoDecode] = ()
     """Columns that reach no table but `raw_events`: `Entity.Field`, comma-separated, with `*` in either part."""
     hash: Annotated[tuple[str, ...], NoDecode] = ()
