@@ -60,6 +60,9 @@ class Settings(BaseSettings):
     entities: Annotated[tuple[str, ...], NoDecode] = ()
     """Only these entities, comma-separated. A name that no channel carries is refused, unless it was copied before."""
 
+    push_topics: Path = Path("push_topics")
+    """Folder with the definitions of PushTopics, one TOML file a topic; `sfcdc topics apply` brings the org to them."""
+
     exclude: Annotated[tuple[str, ...], NoDecode] = ()
     """Columns that are kept out of every table except `raw_events`: `Contact.Email,*.Phone,Lead.*`. Takes precedence
     over `SFCDC_HASH`."""

@@ -219,7 +219,7 @@ def test_channels_of_events_are_an_asset_a_kind_with_a_check_and_a_sensor_each_a
     script = (
         "import dagster as dg; from sfcdc_assets.definitions import defs\n"
         "dg.Definitions.validate_loadable(defs)\n"
-        "kinds = ('push_topic_events', 'generic_events', 'platform_events')\n"
+        "kinds = ('push_topic_events', 'generic_events', 'platform_events', 'push_topic_state')\n"
         "specs = {spec.key.path[-1]: spec for spec in defs.resolve_all_asset_specs() if spec.key.path[-1] in kinds}\n"
         "print({name: spec.partitions_def.name for name, spec in sorted(specs.items())})\n"
         "print(len(list(defs.resolve_all_asset_specs())), sorted(sensor.name for sensor in defs.sensors))\n"
@@ -244,9 +244,10 @@ def test_channels_of_events_are_an_asset_a_kind_with_a_check_and_a_sensor_each_a
             "generic_events": "salesforce_generic_channel",
             "platform_events": "salesforce_platform_event",
             "push_topic_events": "salesforce_push_topic",
+            "push_topic_state": "salesforce_push_topic",
         }
     )
-    assert sensors.startswith(f"{len(SPECS) + 3} ")
+    assert sensors.startswith(f"{len(SPECS) + 4} ")
     assert sensors.count("poll_push_topic_events_A") == 2
     assert all(
         name in sensors for name in ("poll_ChangeEvents", "poll_generic_events_a_b_", "platform_events_Order__e")

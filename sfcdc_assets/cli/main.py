@@ -23,6 +23,7 @@ COMMANDS = {
     "verify": "Compare each entity's table with the org, record by record and field by field.",
     "explain": "Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from "
     "where.",
+    "topics": "List the PushTopics of the org beside those of the files, or bring the org to the files.",
     "accept": "Apply a read of the org that was not believed, because too many rows would be deleted by it.",
     "rebuild": "Build an entity's tables again from raw_events and all that was read of the org: the same rows.",
     "maintain": "Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on "
@@ -54,6 +55,12 @@ def function_of(command: str) -> Any:
     return found
 
 
+def subcommands_of(command: str) -> dict[str, Any]:
+    """Functions of the commands below a command: what its module lists as SUBCOMMANDS."""
+    module = import_module(f"sfcdc_assets.cli.{command.replace('-', '_')}")
+    return dict(getattr(module, "SUBCOMMANDS", {}))
+
+
 class LaterCommand(TyperCommand):
     """Stands for a command whose module is not imported yet, until it is called or asked for its own help."""
 
@@ -61,7 +68,13 @@ class LaterCommand(TyperCommand):
         """That of the command itself."""
         assert self.name is not None
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(self.name)(function_of(self.name))
+        function, below = function_of(self.name), subcommands_of(self.name)
+        if below:
+            alone.callback(invoke_without_command=True)(function)
+        else:
+            alone.command(self.name)(function)
+        for name, each in below.items():
+            alone.command(name)(each)
         return typer.main.get_command(alone).make_context(info_name, args, parent=parent, **extra)
 
 

@@ -20,6 +20,7 @@ from sfcdc_assets.pipeline.status_report import (
     EventTableStatus,
     LostCheckpointStatus,
     PrivacyStatus,
+    TopicStatus,
     WarehouseStatus,
 )
 
@@ -65,6 +66,8 @@ def _show(status: WarehouseStatus) -> None:
         console.print(entities)
     if status.event_tables:
         console.print(_event_tables(status.event_tables))
+    if status.topics:
+        console.print(_topics(status.topics))
     for line in _remarks(status):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
@@ -78,6 +81,16 @@ def _event_tables(tables: Sequence[EventTableStatus]) -> Table:
     for each in tables:
         shown.add_row(each.table, f"{each.rows:,}", f"{each.problems:,}", each.newest_event or "-")
     return shown
+
+
+def _topics(topics: Sequence[TopicStatus]) -> Table:
+    columns = ("topic", "rows", "deleted", "left the filter", "applied", "landed", "last check (UTC)")
+    table = Table(*columns, title="PushTopics", title_justify="left")
+    for each in topics:
+        counts = (f"{each.rows:,}", f"{each.deleted:,}", f"{each.left:,}")
+        applied = "-" if each.applied is None else str(each.applied)
+        table.add_row(each.topic, *counts, applied, str(each.landed), each.last_check or "never")
+    return table
 
 
 def _remarks(status: WarehouseStatus) -> Iterator[str]:

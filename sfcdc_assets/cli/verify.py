@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from sfcdc_assets import clock
 from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.cli.verify_topics import compare_topics, show_topics
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.damage import damage_of
@@ -38,6 +39,7 @@ SHOWN = 20
 @stops_at_once
 def verify(
     entity: Annotated[list[str] | None, typer.Option(help="Only this entity; may be given several times.")] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="Only this PushTopic; may be given several times.")] = None,
     budget: Annotated[
         int | None,
         typer.Option(help="The most API requests to spend; parts that do not fit are named, and come first next time."),
@@ -51,12 +53,16 @@ def verify(
     are compared again, after a sync like that of `sfcdc sync`. Exit code 0 when all are equal, 3 when something differs
     (what differs is listed), 1 when the comparison could not be made, also where records changed each time or stay in
     doubt; an entity with a damaged table is named and left out. With --repair what differs is healed and compared
-    again. Also checks that each record's versions in `history` follow one another up to its row.
+    again. Also checks that each record's versions in `history` follow one another up to its row, and compares the state
+    of each PushTopic with the topic's own query.
     """
-    damaged = _damaged(entity or [])
+    damaged = _damaged(entity or []) if entity or not topic else []
     for each in damaged:
         typer.echo(f"sfcdc: {each}", err=True)
-    reports = verify_entities(entity or [], budget, without={each.entity for each in damaged if each.entity})
+    topics = compare_topics(topic or []) if topic or not entity else []
+    reports = []
+    if entity or not topic:
+        reports = verify_entities(entity or [], budget, without={each.entity for each in damaged if each.entity})
     differing = [report for report in reports if report.differences]
     if repair and differing:
         warehouse = Warehouse(load_settings().warehouse)
@@ -67,14 +73,20 @@ def verify(
         again = {report.entity: report for report in verify_entities([each.entity for each in differing], budget)}
         reports = [again.get(report.entity, report) for report in reports]
     if as_json:
-        equal = not damaged and all(report.is_equal for report in reports)
-        typer.echo(json.dumps({"equal": equal, "entities": [report.to_json() for report in reports]}))
+        equal = not damaged and all(each.is_equal for each in reports) and all(each.is_equal for each in topics)
+        described = [{**asdict(each), "equal": each.is_equal} for each in topics]
+        typer.echo(
+            json.dumps({"equal": equal, "entities": [report.to_json() for report in reports], "topics": described})
+        )
     else:
-        show(reports)
+        if reports or not topics:
+            show(reports)
+        if topics:
+            show_topics(topics, SHOWN)
     refused = [report.refused for report in reports if report.refused]
     for sentence in refused:
         typer.echo(sentence, err=True)
-    if any(report.differs for report in reports):
+    if any(report.differs for report in reports) or not all(each.is_equal for each in topics):
         raise typer.Exit(DRIFT)
     if damaged or refused or any(report.left for report in reports):
         raise typer.Exit(NOT_COMPARED)

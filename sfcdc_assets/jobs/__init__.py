@@ -8,5 +8,6 @@ from sfcdc_assets.jobs.checks import CHECK
 from sfcdc_assets.jobs.maintenance import DROP_PAYLOADS, MAINTAIN
 from sfcdc_assets.jobs.snapshot import LONG, SNAPSHOT
 from sfcdc_assets.jobs.sync import SYNC
+from sfcdc_assets.jobs.topics import CHECK_TOPICS
 
-__all__ = ["AUDIT", "CHECK", "DROP_PAYLOADS", "LONG", "MAINTAIN", "SNAPSHOT", "SYNC"]
+__all__ = ["AUDIT", "CHECK", "CHECK_TOPICS", "DROP_PAYLOADS", "LONG", "MAINTAIN", "SNAPSHOT", "SYNC"]

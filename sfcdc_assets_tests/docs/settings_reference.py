@@ -18,7 +18,14 @@ from sfcdc_assets.setting_names import PREFIX
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "What is copied, and where to": ("warehouse", "channels", "channel_schemas", "entities", "replay_preset"),
+        "What is copied, and where to": (
+            "warehouse",
+            "channels",
+            "channel_schemas",
+            "push_topics",
+            "entities",
+            "replay_preset",
+        ),
         "The org": ("instance_url", "login_url", "org_id", "transport", "pubsub_endpoint", "ca_file"),
         "Logging in": (
             "access_token",
