@@ -9,6 +9,8 @@ from sfcdc_assets import clock
 from sfcdc_assets.checks import drift
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.jobs.request import one_at_a_time
+from sfcdc_assets.jobs.retries import NIGHTLY, retried
 from sfcdc_assets.jobs.snapshot import LONG
 from sfcdc_assets.jobs.sync import IN_MEMORY
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -36,7 +38,7 @@ def compare(
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[list[VerifyReport]]]:
     """Read the org by Bulk API 2.0, compare record sets and every value, and evaluate the checks."""
     warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect(warehouse) as connected:
+    with retried(context), org.connect(warehouse) as connected:
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
         wanted = {entity: of for entity, of in known.items() if not config.entities or entity in config.entities}
         built = _built(warehouse, wanted)
@@ -83,6 +85,6 @@ def audit_graph() -> None:
     hand_on(compare())
 
 
-AUDIT = audit_graph.to_job(tags=LONG, executor_def=dg.in_process_executor)
+AUDIT = audit_graph.to_job(tags={**LONG, **NIGHTLY, **one_at_a_time("audit")}, executor_def=dg.in_process_executor)
 AUDIT_STEP = "compare"
 """The step that has the configuration."""

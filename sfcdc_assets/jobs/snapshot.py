@@ -11,9 +11,11 @@ from sfcdc_assets.assets.reports import Event, snapshot_materialization
 from sfcdc_assets.assets.taking_snapshots import SnapshotTaker
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs.request import RunRequestConfig, add_partitions
+from sfcdc_assets.jobs.request import RunRequestConfig, one_at_a_time
+from sfcdc_assets.jobs.retries import retried, retry_of
+from sfcdc_assets.jobs.started_run import started_run
 from sfcdc_assets.jobs.sync import IN_MEMORY
-from sfcdc_assets.pipeline.entities import EntityState, entity_channels
+from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.run_scope import RunScope
@@ -41,29 +43,25 @@ def choose(
     run_scope: RunScope,
 ) -> Iterator[dg.DynamicOutput[SnapshotWork]]:
     """Entities that need a snapshot; those that a person names are read whether they need it or not."""
-    warehouse, settings = lake.warehouse(), load_settings()
-    connected = run_scope.keep(org.connect(warehouse))
-    landing = config.lander(warehouse, connected, settings)
-    run_scope.keep(landing)
-    known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-    entities = config.of(known, settings)
-    add_partitions(context.instance, entities)
-    taker = SnapshotTaker(warehouse, connected, landing, spark, settings)
-    wanted = [state for state in taker.states(entities) if state.needs_snapshot or config.entities]
-    context.log.info(f"Entities to be read: {', '.join(state.entity for state in wanted) or 'none'}.")
-    for state in wanted:
-        yield dg.DynamicOutput(SnapshotWork(taker, state), mapping_key=state.entity)
+    with retried(context), started_run(context, config, lake, org, run_scope) as run:
+        taker = SnapshotTaker(run.warehouse, run.org, run.landing, spark, run.settings)
+        wanted = [state for state in taker.states(run.entities) if state.needs_snapshot or config.entities]
+        context.log.info(f"Entities to be read: {', '.join(state.entity for state in wanted) or 'none'}.")
+        for state in wanted:
+            yield dg.DynamicOutput(SnapshotWork(taker, state), mapping_key=state.entity)
 
 
 @dg.op(out=dg.Out(dg.Nothing))
 def take(
-    context: dg.OpExecutionContext, work: SnapshotWork
+    context: dg.OpExecutionContext, work: SnapshotWork, spark: SparkResource
 ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
     """Read one entity whole by Bulk API 2.0; an unfinished snapshot goes on where it stopped."""
     warehouse = work.taker.warehouse
     try:
         report = work.taker.take(work.state, context.log)
     except Exception as error:
+        if again := retry_of(context, error, spark):
+            raise again from error
         mark_as_failed(context, [SNAPSHOT_KEY], work.state.entity)
         yield from evaluations(warehouse, load_settings())
         raise failure_of(work.state.entity, error) from error
@@ -82,4 +80,4 @@ def snapshot_graph() -> None:
     choose().map(take)
 
 
-SNAPSHOT = snapshot_graph.to_job(tags=LONG, executor_def=dg.in_process_executor)
+SNAPSHOT = snapshot_graph.to_job(tags={**LONG, **one_at_a_time("snapshot")}, executor_def=dg.in_process_executor)

@@ -5,7 +5,7 @@ work, has its own log, and ends well or not on its own. It reports the materiali
 fails marks those as failed, and no others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -17,16 +17,15 @@ from sfcdc_assets.assets.reports import Event, RunReports
 from sfcdc_assets.checks import drift
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs.request import RunRequestConfig, add_partitions
+from sfcdc_assets.jobs.request import RunRequestConfig, one_at_a_time
+from sfcdc_assets.jobs.retries import retried, retry_of
 from sfcdc_assets.jobs.rolling_audit import audit_some, hand_on
-from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.jobs.started_run import StartedRun, started_run
 from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.apply_changes import Prepared
 from sfcdc_assets.pipeline.catch_up import Applied, CatchUp
-from sfcdc_assets.pipeline.entities import EntityState, entity_channels
+from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.following import Following
-from sfcdc_assets.pipeline.landing.lander import Lander
-from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.run_scope import RunScope
@@ -42,11 +41,9 @@ IN_MEMORY = "in_memory"
 class Landed:
     """A run under way, and the entities that have work."""
 
+    run: StartedRun
     catch_up: CatchUp
     reports: RunReports
-    warehouse: Warehouse
-    org: OrgConnection
-    known: Mapping[str, str]
     states: Sequence[EntityState]
     following: Following | None
 
@@ -70,57 +67,54 @@ def land(
     run_scope: RunScope,
 ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[Landed]]:
     """Land what the channels bring, and find out which entities have work."""
-    warehouse, settings = lake.warehouse(), load_settings()
-    connected = run_scope.keep(org.connect(warehouse))
-    landing = config.lander(warehouse, connected, settings)
-    run_scope.keep(landing)
-    known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-    entities = config.of(known, settings)
-    add_partitions(context.instance, entities)
-    catch_up, reports = catch_up_of_run(
-        context, warehouse, connected, landing, spark, settings, entities, known, every_entity=False
-    )
-    reports.log = context.log
-    states = catch_up.land()
-    yield from reports.take()
-    if states:
-        # Dagster takes an evaluation of a run for that of all its materializations: a run may go on for minutes, and
-        # the checks would read "not evaluated" until its last step.
-        yield from evaluations(warehouse, settings)
-    context.log.info(f"Entities with work: {', '.join(state.entity for state in states) or 'none'}.")
-    following = _following(context, config, warehouse, connected, landing, entities, known)
-    yield dg.Output(Landed(catch_up, reports, warehouse, connected, known, states, following))
+    with retried(context), started_run(context, config, lake, org, run_scope) as run:
+        catch_up, reports = catch_up_of_run(
+            context,
+            run.warehouse,
+            run.org,
+            run.landing,
+            spark,
+            run.settings,
+            run.entities,
+            run.known,
+            every_entity=False,
+        )
+        reports.log = context.log
+        states = catch_up.land()
+        yield from reports.take()
+        if states:
+            # Dagster takes an evaluation of a run for that of all its materializations: a run may go on for minutes,
+            # and the checks would read "not evaluated" until its last step.
+            yield from evaluations(run.warehouse, run.settings)
+        context.log.info(f"Entities with work: {', '.join(state.entity for state in states) or 'none'}.")
+        yield dg.Output(Landed(run, catch_up, reports, states, _following(context, config, run)))
 
 
-def _following(
-    context: dg.OpExecutionContext,
-    config: RunRequestConfig,
-    warehouse: Warehouse,
-    org: OrgConnection,
-    landing: Lander,
-    entities: Mapping[str, str],
-    known: Mapping[str, str],
-) -> Following | None:
+def _following(context: dg.OpExecutionContext, config: RunRequestConfig, run: StartedRun) -> Following | None:
     if not config.follow_seconds:
         return None
     instance, queued = context.instance, dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
     return Following(
-        warehouse,
-        landing,
-        entities,
-        known,
-        org.privacy,
+        run.warehouse,
+        run.landing,
+        run.entities,
+        run.known,
+        run.org.privacy,
         config.follow_seconds,
         gives_way=lambda: instance.get_runs_count(queued) > 0,
     )
 
 
 @dg.op(out=dg.DynamicOut(EntityWork, io_manager_key=IN_MEMORY))
-def prepare(context: dg.OpExecutionContext, landed: Landed) -> Iterator[dg.DynamicOutput[EntityWork]]:
+def prepare(
+    context: dg.OpExecutionContext, landed: Landed, spark: SparkResource
+) -> Iterator[dg.DynamicOutput[EntityWork]]:
     """Do what entities share: the files of all are written in few jobs of Spark, and no table knows them yet."""
     try:
         prepared = landed.catch_up.prepare(landed.states)
-    except Exception:
+    except Exception as error:
+        if again := retry_of(context, error, spark):
+            raise again from error
         for state in landed.states:
             mark_as_failed(context, TABLE_KEYS, state.entity)
         raise
@@ -130,33 +124,41 @@ def prepare(context: dg.OpExecutionContext, landed: Landed) -> Iterator[dg.Dynam
 
 @dg.op(out=dg.Out(Applied, io_manager_key=IN_MEMORY))
 def apply(
-    context: dg.OpExecutionContext, work: EntityWork
+    context: dg.OpExecutionContext, work: EntityWork, spark: SparkResource
 ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[Applied]]:
     """Commit one entity's batch, read its suspect records back, apply what was read, report."""
     landed, entity = work.landed, work.state.entity
     landed.reports.log = context.log
     try:
-        applied = landed.catch_up.bring_up_to_date(work.state, work.prepared)
+        # What was prepared may be what failed, or may be committed by now: a retry begins with the tables as they are.
+        prepared = landed.catch_up.prepare([work.state])[entity] if context.retry_number else work.prepared
+        applied = landed.catch_up.bring_up_to_date(work.state, prepared)
     except Exception as error:
+        if again := retry_of(context, error, spark):
+            raise again from error
         mark_as_failed(context, TABLE_KEYS, entity)
-        yield from evaluations(landed.warehouse, load_settings())
+        yield from evaluations(landed.run.warehouse, load_settings())
         raise failure_of(entity, error) from error
     yield from landed.reports.take()
     yield dg.Output(applied)
 
 
 @dg.op(out=dg.Out(Landed, io_manager_key=IN_MEMORY))
-def cut(context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]) -> Iterator[Event | dg.Output[Landed]]:
+def cut(
+    context: dg.OpExecutionContext, landed: Landed, applied: list[Applied], spark: SparkResource
+) -> Iterator[Event | dg.Output[Landed]]:
     """When all entities are done: apply what followed records that were read back, and note the consistent cut."""
     landed.reports.log = context.log
-    landed.catch_up.finish(applied)
+    with retried(context, spark):
+        landed.catch_up.finish(applied)
     yield from landed.reports.take()
     yield dg.Output(landed)
 
 
 @dg.op(out=dg.Out(Landed, io_manager_key=IN_MEMORY))
 def follow(context: dg.OpExecutionContext, landed: Landed) -> Iterator[Event | dg.Output[Landed]]:
-    """Go on for a while with what the sensor lands: to start a run takes longer than to apply a second's changes."""
+    """Go on for a while with what the sensor lands: to start a run takes longer than to apply a second's changes. What
+    fails is not tried again here: the next run does that."""
     landed.reports.log = context.log
     for failed in landed.catch_up.follow(landed.following) if landed.following else ():
         yield from landed.reports.take()
@@ -172,8 +174,8 @@ def check(
     context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Compare some records with the org, have what differs read back by the next run, and evaluate the checks."""
-    warehouse, settings = landed.warehouse, load_settings()
-    found = outcome_of(audit_some, warehouse, landed.org, landed.known, landed.catch_up.told_until_ms, applied)
+    warehouse, settings, run = landed.run.warehouse, load_settings(), landed.run
+    found = outcome_of(audit_some, warehouse, run.org, run.known, landed.catch_up.told_until_ms, applied)
     known = {}
     if isinstance(found, Exception):
         context.log.warning(f"No records were compared with the org: {found}")
@@ -200,4 +202,4 @@ def sync_graph() -> None:
     check(follow(cut(landed, applied)), applied)
 
 
-SYNC = sync_graph.to_job(tags=FIRST, executor_def=dg.in_process_executor)
+SYNC = sync_graph.to_job(tags={**FIRST, **one_at_a_time("sync")}, executor_def=dg.in_process_executor)

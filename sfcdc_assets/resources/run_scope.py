@@ -1,16 +1,14 @@
 """What the steps of one run have in common: connections that stay open from step to step, and values in memory."""
 
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import dagster as dg
 from pydantic import PrivateAttr
 
 from sfcdc_assets.errors import SfcdcError
-
-T = TypeVar("T")
 
 
 class RunScope(dg.ConfigurableResource):
@@ -31,9 +29,12 @@ class RunScope(dg.ConfigurableResource):
             if context.log is not None:
                 context.log.warning(f"A connection could not be closed well: {error}")
 
-    def keep(self, opened: AbstractContextManager[T]) -> T:
-        """Open it now, close it when the run ends."""
-        return self._stack.enter_context(opened)
+    @contextmanager
+    def kept_if_done(self) -> Iterator[ExitStack]:
+        """What is opened in this block is closed when the run ends, or at once when the block raises."""
+        with ExitStack() as opened:
+            yield opened
+            self._stack.push(opened.pop_all())
 
 
 class NotInMemory(SfcdcError):

@@ -5,14 +5,14 @@ A transport raises subclasses that carry its own facts and say what to do. Landi
 
 from __future__ import annotations
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.errors import SfcdcError, TransientError
 
 
 class TransportError(SfcdcError):
     """A transport could not do what was asked of it. The subscription may be read on after any of them."""
 
 
-class TransportUnavailable(TransportError):
+class TransportUnavailable(TransportError, TransientError):
     """The service or the way to it is down, or it sends its clients away for a while. It passes with time."""
 
 
