@@ -13,7 +13,7 @@ from sfcdc_assets.checks.refused_reads import reads_are_applied
 from sfcdc_assets.checks.schema import schema_follows_the_org
 from sfcdc_assets.checks.suspects import suspects_are_reconciled
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN, SNAPSHOT, SYNC
+from sfcdc_assets.jobs import AUDIT, CHECK, DROP_PAYLOADS, FORGET_RUNS, MAINTAIN, SNAPSHOT, SYNC
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.run_scope import RunScope, in_memory
@@ -23,6 +23,7 @@ from sfcdc_assets.schedules import (
     audit_filtered_every_night,
     check_every_hour,
     drop_payloads_every_night,
+    forget_runs_every_night,
     maintain_every_night,
     sync_every_ten_minutes,
 )
@@ -35,7 +36,7 @@ CHANNELS = SETTINGS.channels
 defs = dg.Definitions(
     assets=[*channel_specs(CHANNELS), build_raw_events(CHANNELS), snapshot, tables, consistent_cuts_spec()],
     asset_checks=[equals_the_org, is_fresh, reads_are_applied, schema_follows_the_org, suspects_are_reconciled],
-    jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN],
+    jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN, FORGET_RUNS],
     sensors=[*(build_channel_sensor(channel) for channel in CHANNELS), *alert_sensors(SETTINGS)],
     schedules=[
         sync_every_ten_minutes,
@@ -44,6 +45,7 @@ defs = dg.Definitions(
         check_every_hour,
         drop_payloads_every_night,
         maintain_every_night,
+        forget_runs_every_night,
     ],
     resources={
         "lake": LakeResource(),
