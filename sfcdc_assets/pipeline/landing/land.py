@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -50,7 +51,13 @@ class LandingReport:
 
     channel: str
     events: Counter[str] = field(default_factory=Counter)
+    oldest: dict[str, datetime] = field(default_factory=dict)
+    """Entity -> when the org committed the first of them."""
     quarantined: int = 0
+    deliveries: int = 0
+    """Events that the org sent since the last report, those included that were landed before: what it meters."""
+    api_requests: int = 0
+    """Requests to the org's REST side that this reading took."""
     position: int = 0
     complete_position: int = 0
     complete_through_ms: int = 0
@@ -129,8 +136,11 @@ class Landing:
         report.quarantined += self._quarantine(landed.quarantined)
         raw_events.commit(landed.rows, landed.checkpoint)
         settle_quarantine(self._warehouse, raw_events, self._channel)
-        for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
-            report.events[counted["values"]] += counted["counts"]
+        counted = landed.rows.group_by("entity_name").aggregate([("position", "count"), ("commit_timestamp", "min")])
+        for row in counted.to_pylist():
+            entity, oldest = row["entity_name"], row["commit_timestamp_min"]
+            report.events[entity] += row["position_count"]
+            report.oldest[entity] = min(oldest, report.oldest.get(entity, oldest))
         whole = landed.rows.filter(pc.field("position") <= landed.checkpoint.complete_position)
         if whole.num_rows:
             last = pc.max(whole["commit_timestamp"]).as_py()
