@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +17,7 @@ from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY, RAW_EVENTS_KEY
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.jobs.event_log import Forgotten, OtherEventLog, forget
+from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.sensors.dagster_runs import run_of
 
 CHECK = dg.AssetCheckKey(CURRENT_STATE_KEY, "is_fresh")
@@ -116,3 +120,18 @@ def test_another_kind_of_event_log_is_refused_with_what_to_do(monkeypatch: pytes
 
     with pytest.raises(OtherEventLog, match=r"switch the schedule forget_runs_every_night off"):
         forget(cast(dg.DagsterInstance, Elsewhere()), datetime.now(UTC))
+
+
+def test_the_job_runs_from_cron_too(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("dagster")), "job", "execute"]
+    done = subprocess.run(
+        [*command, "-m", "sfcdc_assets.definitions", "-j", "forget_runs"],
+        cwd=tmp_path,
+        env={**os.environ, "DAGSTER_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "0 runs and 0 events of ticks older than 14 days deleted" in done.stderr
