@@ -16,7 +16,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import AUDIT, CHECK, DROP_PAYLOADS, FORGET_RUNS, MAINTAIN, SNAPSHOT, SYNC
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.resources.run_scope import RunScope, in_memory
+from sfcdc_assets.resources.run_scope import RunScope
 from sfcdc_assets.resources.spark import SparkResource
 from sfcdc_assets.schedules import (
     audit_every_night,
@@ -52,7 +52,6 @@ defs = dg.Definitions(
         "org": OrgResource(),
         "spark": SparkResource(),
         "run_scope": RunScope(),
-        "in_memory": in_memory,
     },
     # One JVM and one session for a whole run; a process for each step would start one each
     # (docs/dagster-notes.md, "Executors and Spark").

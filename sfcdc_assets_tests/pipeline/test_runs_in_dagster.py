@@ -29,11 +29,11 @@ from sfcdc_assets.assets.keys import (
 from sfcdc_assets.cli.ticks import RunFailed
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.jobs import retries
+from sfcdc_assets.jobs.sync import Landed, PreparedEntities
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.catch_up import CatchUp
-from sfcdc_assets.resources.run_scope import InMemory, NotInMemory
+from sfcdc_assets.resources.run_scope import NotInMemory, RunScope
 from sfcdc_assets.salesforce.errors import OrgUnavailable
-from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
 CHECKS = {spec.name for check in defs.asset_checks or () for spec in check.check_specs}
@@ -203,26 +203,23 @@ def test_what_a_person_has_to_mend_is_not_retried(synced: EmulatedPipeline, cont
 def test_the_first_step_is_retried_with_a_session_and_a_subscription_of_its_own(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raised, land = away(1), CatchUp.land
+    raised, land, open_streams = away(1), CatchUp.land, []
 
     def landing(catch_up: CatchUp) -> object:
         found = land(catch_up)
+        assert synced.server.service is not None
+        open_streams.append(synced.server.service.open_streams)
         if raised:
-            assert synced.server.service is not None
-            assert synced.server.service.open_streams == 1
             raise raised.pop()
         return found
 
     monkeypatch.setattr(CatchUp, "land", landing)
     change_both(synced, "landed by the first try")
-    OPEN_CHANNELS.close()
     run = synced.launch("sync")
     assert run.success, synced.failure(run)
     assert retried_steps(synced) == ["land"]
-    assert synced.server.service is not None
-    synced.sync()
+    assert open_streams == [1, 1], "the subscription of the first try is closed: deliveries are metered"
     synced.assert_equal_to_the_org()
-    assert synced.server.meter.total == 2, "nothing was delivered twice"
 
 
 def test_checks_are_evaluated_by_each_run_that_materializes_so_that_they_stay_green(synced: EmulatedPipeline) -> None:
@@ -337,6 +334,8 @@ def test_what_cannot_be_computed_alone_is_not_chosen_alone() -> None:
 
 
 def test_a_step_that_is_started_without_the_one_before_says_what_to_do() -> None:
-    before = dg.build_output_context(step_key="land", name="result", run_id="of another process")
-    with pytest.raises(NotInMemory, match=r"What the step land found is not in this process.*Launch the job again"):
-        InMemory().load_input(dg.build_input_context(upstream_output=before))
+    scope = RunScope()
+    scope.hand_on(PreparedEntities({}))
+    assert scope.handed_on(PreparedEntities).of == {}
+    with pytest.raises(NotInMemory, match=r"found \(Landed\) is not in this process.*Launch the job again"):
+        scope.handed_on(Landed)
