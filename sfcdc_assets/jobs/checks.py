@@ -26,7 +26,7 @@ def check_all(
     warehouse, settings = lake.warehouse(), load_settings()
     with retried(context), org.connect(warehouse) as connected:
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-        found = audit_some(warehouse, connected, known, {}, (), MOST_LOOKS)
+        found = audit_some(warehouse, connected, known, {}, (), settings.audit_percent, MOST_LOOKS)
     result = drift.result_of_look(warehouse, found.report, list(found.entities))
     for evaluation in evaluations(warehouse, settings, known={drift.NAME: result}):
         context.log.info(f"{evaluation.check_name}: {'passed' if evaluation.passed else 'failed'}")

@@ -16,7 +16,6 @@ from sfcdc_assets.assets.keys import TABLE_KEYS
 from sfcdc_assets.assets.reports import Event, RunReports
 from sfcdc_assets.checks import drift
 from sfcdc_assets.checks.evaluations import evaluations
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs.request import RunRequestConfig, one_at_a_time
 from sfcdc_assets.jobs.retries import retried, retry_of
 from sfcdc_assets.jobs.rolling_audit import audit_some, hand_on
@@ -144,7 +143,7 @@ def apply(
         if again := retry_of(context, error, spark):
             raise again from error
         mark_as_failed(context, TABLE_KEYS, entity)
-        yield from evaluations(landed.run.warehouse, load_settings())
+        yield from evaluations(landed.run.warehouse, landed.run.settings)
         raise failure_of(entity, error) from error
     yield from landed.reports.take()
     yield dg.Output(None)
@@ -179,9 +178,9 @@ def follow(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[Even
 @dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
 def check(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Compare some records with the org, have what differs read back by the next run, and evaluate the checks."""
-    landed, settings = run_scope.handed_on(Landed), load_settings()
-    run, applied = landed.run, list(landed.applied.values())
-    found = outcome_of(audit_some, run.warehouse, run.org, run.known, landed.catch_up.told_until_ms, applied)
+    landed = run_scope.handed_on(Landed)
+    run, applied, until_ms = landed.run, list(landed.applied.values()), landed.catch_up.told_until_ms
+    found = outcome_of(audit_some, run.warehouse, run.org, run.known, until_ms, applied, run.settings.audit_percent)
     known = {}
     if isinstance(found, Exception):
         context.log.warning(f"No records were compared with the org: {found}")
@@ -190,7 +189,7 @@ def check(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[dg.As
         for difference in found.report.differences:
             context.log.warning(f"{difference}; it is read back by the next run")
         hand_on(run.warehouse, found)
-    for evaluation in evaluations(run.warehouse, settings, known=known):
+    for evaluation in evaluations(run.warehouse, run.settings, known=known):
         if not evaluation.passed:
             context.log.warning(f"The check {evaluation.check_name} fails.")
         yield evaluation
