@@ -193,7 +193,9 @@ def check(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[dg.As
         if not evaluation.passed:
             context.log.warning(f"The check {evaluation.check_name} fails.")
         yield evaluation
-    yield dg.Output(None)
+    used = {"api_requests": run.org.session.calls, "deliveries": landed.reports.deliveries}
+    context.log.info("This run used {api_requests} API requests and {deliveries} event deliveries.".format(**used))
+    yield dg.Output(None, metadata=used)
 
 
 @dg.graph(

@@ -28,6 +28,7 @@ from sfcdc_assets.assets.keys import (
 )
 from sfcdc_assets.cli.ticks import RunFailed
 from sfcdc_assets.definitions import defs
+from sfcdc_assets.emulator.api_usage import ApiUsage
 from sfcdc_assets.jobs import retries
 from sfcdc_assets.jobs.sync import Landed, PreparedEntities
 from sfcdc_assets.partitions import ENTITY
@@ -274,6 +275,19 @@ def test_figures_are_those_of_the_entity_and_of_the_batch(synced: EmulatedPipeli
     assert accounts["sample"].count("\n") == 11, "a head, a line, ten rows"
     assert "lag_seconds" not in metadata(synced, HISTORY_KEY, "Account")
     assert metadata(synced, GAP_RECONCILIATION_KEY, "Account")["suspect_records"] == 0
+
+
+def test_a_run_says_what_it_used_of_the_orgs_allowances(synced: EmulatedPipeline) -> None:
+    change_both(synced, "landed by the run itself")
+    before = ApiUsage(synced.org).used()
+    run = synced.launch("sync")
+    assert run.success, synced.failure(run)
+    outputs = events_of(synced, run.run_id, dg.DagsterEventType.STEP_OUTPUT)
+    used = outputs[-1].step_output_data.metadata
+    assert used["deliveries"].value == 2
+    assert used["api_requests"].value == ApiUsage(synced.org).used() - before, (
+        "all of them, those of the audit included"
+    )
 
 
 def test_columns_are_described_by_what_the_org_calls_its_fields(synced: EmulatedPipeline) -> None:

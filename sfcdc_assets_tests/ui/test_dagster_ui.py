@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
@@ -33,6 +34,17 @@ FLAGS = [
     "--disable-sync",
 ]
 PATIENCE_MS = 30_000
+LINES_DRAWN = """name => {
+    const found = document.evaluate(`//*[text()='${name}']/following::canvas[1]`, document, null, 9, null)
+    const canvas = found.singleNodeValue
+    if (!canvas || !canvas.width) return false
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data
+    let coloured = 0
+    for (let i = 0; i < pixels.length; i += 4)
+        coloured += pixels[i] < 130 && pixels[i + 1] < 130 && pixels[i + 2] > 180 && pixels[i + 3] > 200
+    return coloured > 20
+}"""
+"""Whether the plot below a heading has a line, or points: axes and grid are grey."""
 CHANGES: dict[str, dict[str, object]] = {
     "Account": {"Site": "changed"},
     "Contact": {"Department": "changed"},
@@ -170,6 +182,16 @@ def test_what_is_plotted_of_a_partition_has_a_number_for_each_materialization(at
     assert max(figures["deliveries"]) > 0
 
 
+@without_browser
+def test_the_plots_of_a_table_are_not_empty(at_rest: DagsterServer, page: Page) -> None:
+    page.goto(f"{at_rest.url}/assets/salesforce/current_state?view=overview")
+    page.get_by_role("button", name="Plots").click()
+    for name in PLOTTED:
+        expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+        page.wait_for_function(LINES_DRAWN, arg=name)
+    picture(page, "plots.png")
+
+
 def test_the_lineage_of_columns_is_served(at_rest: DagsterServer) -> None:
     """By GraphQL: the pages of the open-source Dagster leave it out, those of Dagster+ draw it."""
     sources = at_rest.sources_of_columns("current_state")
@@ -227,13 +249,33 @@ def test_an_interruption_ends_dagster_and_everything_it_started(synced: DagsterS
 
 
 def open_graph(server: DagsterServer, page: Page) -> None:
+    page.set_viewport_size({"width": 1500, "height": 1200})  # so that all of it is shown with its details
     page.goto(f"{server.url}/asset-groups")
+    if SCREENSHOTS:
+        hide_all_but_the_graph(page)
     expect(page.get_by_text("tables", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
-    page.keyboard.press("Alt+E")  # expand all groups
-    expect(page.get_by_text("current_state", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    table = page.get_by_text("current_state", exact=True).first
+    try:
+        expect(table).to_be_visible(timeout=3_000)  # the browser remembers groups that were expanded
+    except AssertionError:
+        page.keyboard.press("Alt+E")  # expand all groups
+    expect(table).to_be_visible(timeout=PATIENCE_MS)
+
+
+def hide_all_but_the_graph(page: Page) -> None:
+    """Navigation and the list of groups. The browser remembers that they are hidden."""
+    groups = page.locator("input[placeholder='Jump to…']")
+    for shown, button in (
+        (page.get_by_text("Hide navigation"), page.get_by_text("Hide navigation")),
+        (groups, groups.locator("xpath=following::button[1]")),
+    ):
+        with suppress(AssertionError):
+            expect(shown).to_be_visible(timeout=3_000)
+            button.click()
 
 
 def open_partition(server: DagsterServer, page: Page, asset: str, entity: str) -> None:
+    page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(f"{server.url}/assets/salesforce/{asset}?view=partitions&partition={entity}")
     expect(page.get_by_text(entity, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
 
