@@ -129,9 +129,9 @@ def test_a_run_at_work_takes_no_partition_away_from_the_graph(synced: DagsterSer
 
 @without_browser
 def test_the_ticks_of_the_sensor_are_listed_with_the_runs_they_asked_for(synced: DagsterServer, page: Page) -> None:
+    run = synced.wait(lambda: synced.runs_asked_for(SENSOR), 150, "a tick to ask for a run")[0]
     page.goto(f"{synced.url}/locations/sfcdc_assets/sensors/{SENSOR}")
     expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=PATIENCE_MS)
-    run = synced.run_ids("snapshot", "SUCCESS")[0]
     expect(page.get_by_text(run[:8]).first).to_be_visible(timeout=PATIENCE_MS)
 
 
@@ -260,8 +260,7 @@ def test_an_interruption_ends_dagster_and_everything_it_started(synced: DagsterS
 def open_graph(server: DagsterServer, page: Page) -> None:
     page.set_viewport_size({"width": 1500, "height": 1200})  # so that all of it is shown with its details
     page.goto(f"{server.url}/asset-groups")
-    if SCREENSHOTS:
-        hide_all_but_the_graph(page)
+    hide_all_but_the_graph(page)
     expect(page.get_by_text("tables", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
     table = page.get_by_text("current_state", exact=True).first
     try:
