@@ -258,7 +258,7 @@ def test_an_interruption_ends_dagster_and_everything_it_started(synced: DagsterS
 
 
 def open_graph(server: DagsterServer, page: Page) -> None:
-    page.set_viewport_size({"width": 1500, "height": 1200})  # so that all of it is shown with its details
+    page.set_viewport_size({"width": 1700, "height": 1360})  # so that all of it is shown with its details
     page.goto(f"{server.url}/asset-groups")
     hide_all_but_the_graph(page)
     expect(page.get_by_text("tables", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
@@ -268,6 +268,12 @@ def open_graph(server: DagsterServer, page: Page) -> None:
     except AssertionError:
         page.keyboard.press("Alt+E")  # expand all groups
     expect(table).to_be_visible(timeout=PATIENCE_MS)
+    for _ in range(3):  # where all of it fits in without its details, nearer
+        try:
+            expect(page.get_by_text("100% filled", exact=True).first).to_be_visible(timeout=5_000)
+            return
+        except AssertionError:
+            page.get_by_role("button", name="zoom_in").click()
 
 
 def hide_all_but_the_graph(page: Page) -> None:
