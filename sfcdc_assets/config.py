@@ -118,6 +118,8 @@ class Settings(BaseSettings):
     """The share of the org's daily API requests that the rolling audit may use; 0 switches it off."""
     alert_webhook: SecretStr | None = None
     """Address to which failed runs and late entities are posted as JSON, as Slack's incoming webhooks take it."""
+    run_retention_days: int = Field(default=14, ge=1)
+    """How long Dagster keeps runs and events; the latest of each partition and check are kept for ever."""
     owners: Annotated[tuple[str, ...], NoDecode] = ("team:data-platform",)
     """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
 
