@@ -132,6 +132,8 @@ class Settings(BaseSettings):
     """The share of the org's daily API requests that the rolling audit may use, 0 to 50. `0` switches it off."""
     alert_webhook: SecretStr | None = None
     """A webhook to which failed runs and late entities are posted, as JSON that Slack takes."""
+    run_retention_days: int = Field(default=14, ge=1)
+    """How many days Dagster keeps runs and events. The latest of each partition and check are kept for ever."""
     owners: Annotated[tuple[str, ...], NoDecode] = ("team:data-platform",)
     """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
 

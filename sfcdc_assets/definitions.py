@@ -17,10 +17,10 @@ from sfcdc_assets.checks.schema import schema_follows_the_org
 from sfcdc_assets.checks.suspects import suspects_are_reconciled
 from sfcdc_assets.checks.topics import build_topic_checks
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN, SNAPSHOT, SYNC
+from sfcdc_assets.jobs import AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, FORGET_RUNS, MAINTAIN, SNAPSHOT, SYNC
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.resources.run_scope import RunScope, in_memory
+from sfcdc_assets.resources.run_scope import RunScope
 from sfcdc_assets.resources.spark import SparkResource
 from sfcdc_assets.schedules import (
     audit_every_night,
@@ -28,6 +28,7 @@ from sfcdc_assets.schedules import (
     check_every_hour,
     check_topics_every_hour,
     drop_payloads_every_night,
+    forget_runs_every_night,
     maintain_every_night,
     sync_every_ten_minutes,
 )
@@ -55,7 +56,7 @@ defs = dg.Definitions(
         *build_event_checks(SETTINGS.event_channels),
         *build_topic_checks(SETTINGS.event_channels),
     ],
-    jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN],
+    jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN, FORGET_RUNS],
     sensors=[*(build_channel_sensor(channel) for channel in SETTINGS.channels), *alert_sensors(SETTINGS)],
     schedules=[
         sync_every_ten_minutes,
@@ -65,13 +66,13 @@ defs = dg.Definitions(
         check_topics_every_hour,
         drop_payloads_every_night,
         maintain_every_night,
+        forget_runs_every_night,
     ],
     resources={
         "lake": LakeResource(),
         "org": OrgResource(),
         "spark": SparkResource(),
         "run_scope": RunScope(),
-        "in_memory": in_memory,
     },
     # One JVM and one session for a whole run; a process for each step would start one each
     # (docs/dagster-notes.md, "Executors and Spark").

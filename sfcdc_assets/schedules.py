@@ -4,7 +4,7 @@ maintenance."""
 import dagster as dg
 
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN, SYNC
+from sfcdc_assets.jobs import AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, FORGET_RUNS, MAINTAIN, SYNC
 from sfcdc_assets.jobs.audit import AUDIT_STEP
 from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -92,4 +92,13 @@ maintain_every_night = dg.ScheduleDefinition(
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Packs, prunes and vacuums the tables, at half past four (UTC). Leave it on: without it each tick "
     "costs a little more than the one before.",
+)
+
+forget_runs_every_night = dg.ScheduleDefinition(
+    name="forget_runs_every_night",
+    job=FORGET_RUNS,
+    cron_schedule="30 5 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Deletes Dagster's runs and events past SFCDC_RUN_RETENTION_DAYS, at half past five (UTC). Nothing "
+    "else does: open-source Dagster purges ticks only.",
 )

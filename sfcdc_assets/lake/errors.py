@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.errors import SfcdcError, TransientError
 
 
 class WarehouseNotWritable(SfcdcError):
@@ -19,7 +19,7 @@ class WarehouseNotWritable(SfcdcError):
         )
 
 
-class ConcurrentCommit(SfcdcError):
+class ConcurrentCommit(TransientError):
     """Another writer committed first; nothing of this attempt is in the table. Reopen, decide again, try again."""
 
     def __init__(self, table: str, reason: str) -> None:

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.errors import SfcdcError, TransientError
 
 
 class TransportError(SfcdcError):
@@ -33,7 +33,7 @@ class TransportError(SfcdcError):
         return cls.remedy
 
 
-class TransportUnavailable(TransportError):
+class TransportUnavailable(TransportError, TransientError):
     """The service or the way to it is down, or it sends its clients away for a while. It passes with time.
 
     `pause`: seconds to wait before the next attempt at least. `ends_take`: the next attempt is made by another `take`,

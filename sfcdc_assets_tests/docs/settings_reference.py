@@ -45,7 +45,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "vanish_rows",
             "audit_percent",
         ),
-        "Dagster": ("freshness_minutes", "alert_webhook", "owners"),
+        "Dagster": ("freshness_minutes", "alert_webhook", "run_retention_days", "owners"),
         "Spark": ("spark_master", "spark_remote", "spark_standing"),
     }
 )
