@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 import yaml
 
+from sfcdc_assets.cli.dagster_home import INSTANCE
 from sfcdc_assets.definitions import defs
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +23,7 @@ LAYERS = {"salesforce/raw_events", "salesforce/snapshot", "salesforce/current_st
 def test_dagster_validates_the_workspace(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    (home / "dagster.yaml").write_text(INSTANCE.read_text())
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
     result = subprocess.run(
         [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"],
@@ -173,7 +174,7 @@ def test_pyproject_leaves_the_code_location_to_the_workspace_file() -> None:
 
 
 def test_the_instance_of_make_dev_sends_nothing_and_runs_one_run_a_lane() -> None:
-    instance = yaml.safe_load((ROOT / "dagster.yaml").read_text())
+    instance = yaml.safe_load(INSTANCE.read_text())
     assert instance["telemetry"] == {"enabled": False}
     assert instance["run_monitoring"]["enabled"]
     runs = instance["concurrency"]["runs"]

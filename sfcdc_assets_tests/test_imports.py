@@ -27,7 +27,7 @@ STAGES = [
 ]
 """Packages that do the work on values and DataFrames, in the order of the flow."""
 
-ROOT = {"clock", "errors", "config", "setting_names", "outcome"}
+ROOT = {"clock", "errors", "config", "setting_names", "outcome", "observation"}
 
 MAY_IMPORT = {
     "streams": {"streams"},

@@ -14,7 +14,7 @@ def main() -> None:
     atexit.register(gc.freeze)  # the process ends: its memory need not be searched for cycles first, for 0.1 s
     from sfcdc_assets.cli.main import app  # noqa: PLC0415 - takes seconds
 
-    app()
+    app(prog_name="sfcdc")  # the name in help and in completions, also under `python -m`
 
 
 if __name__ == "__main__":

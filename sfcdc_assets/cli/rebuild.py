@@ -31,7 +31,9 @@ from sfcdc_assets.spark.session import spark_session
 
 @stops_at_once
 def rebuild(
-    entity: Annotated[list[str] | None, typer.Option(help="The entity to rebuild; may be given several times.")] = None,
+    entity: Annotated[
+        list[str] | None, typer.Option(metavar="ENTITY", help="Rebuild this entity; may be given several times.")
+    ] = None,
     from_org: Annotated[
         bool,
         typer.Option("--from-org", help="Read the entity from the org again instead."),

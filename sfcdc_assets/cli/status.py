@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from sfcdc_assets.cli.fitting_table import Column, print_table
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
@@ -17,6 +17,17 @@ from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets.pipeline.status_report import EntityStatus, LostCheckpointStatus, PrivacyStatus, WarehouseStatus
 
 LOST_CHECKPOINTS_SHOWN = 5
+_CHANNEL_COLUMNS = (Column("channel"), Column("position"), Column("complete", 2), Column("last landed (UTC)", 1))
+_ENTITY_COLUMNS = (
+    Column("entity"),
+    Column("channel", 3),
+    Column("rows"),
+    Column("deleted", 2),
+    Column("in doubt"),
+    Column("applied", 1),
+    Column("state"),
+)
+_LEFT_OUT = "`sfcdc status --json` has all."
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
@@ -36,15 +47,13 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
 
 def _show(status: WarehouseStatus) -> None:
     console = Console()
-    channels = Table("channel", "position", "complete", "last landed (UTC)", title="Channels", title_justify="left")
-    for channel in status.channels:
-        channels.add_row(
-            channel.channel, str(channel.position), str(channel.complete_position), channel.landed_at or "never"
-        )
-    columns = ("entity", "channel", "rows", "deleted", "in doubt", "applied", "state")
-    entities = Table(*columns, title="Tables", title_justify="left")
-    for entity in status.entities:
-        entities.add_row(
+    channels = [
+        (channel.channel, str(channel.position), str(channel.complete_position), channel.landed_at or "never")
+        for channel in status.channels
+    ]
+    print_table("Channels", _CHANNEL_COLUMNS, channels, left_out=_LEFT_OUT)
+    entities = [
+        (
             entity.entity,
             (entity.channel or "-").removeprefix("/data/"),
             f"{entity.rows:,}",
@@ -53,12 +62,15 @@ def _show(status: WarehouseStatus) -> None:
             "-" if entity.applied is None else str(entity.applied),
             _state(entity) + (", a read is not applied" if entity.entity in status.refused_reads else ""),
         )
-    console.print(channels, entities)
+        for entity in status.entities
+    ]
+    print_table("Tables", _ENTITY_COLUMNS, entities, left_out=_LEFT_OUT)
     for line in _remarks(status):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"{status.quarantined} events in quarantine. Warehouse: {status.warehouse}, a copy of "
-        f"{status.organization or 'no organization yet'}."
+        f"{status.organization or 'no organization yet'}.",
+        soft_wrap=True,
     )
 
 

@@ -26,15 +26,19 @@ from sfcdc_assets.jobs.request import without_following
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.pipeline.landing.patience import POLL, Patience, until_settled
+from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets.pipeline.landing.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.sensors.channel import tick
+from sfcdc_assets.sensors.channel import INTERVAL_SECONDS, REFUSALS, tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.spark.early import EarlySpark
 
 ROUNDS = 200
 """The most ticks that one `sync --until-caught-up` makes on a channel."""
+
+
+FAILED_RUNS = 10
+"""After so many rounds with failed runs, one after another, `sync --watch` ends."""
 
 
 class RunFailed(SfcdcError):
@@ -95,14 +99,71 @@ def sync_channels(
         for channel in settings.channels:
             outcomes += _sync_channel(instance, opened, channel, settings, until_caught_up, tell, early)
             failed += outcomes[-1].failures
-    days = settings.payload_retention_days
-    if days is not None and droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
-        run = _run(instance, defs.resolve_job_def(DROP_PAYLOADS.name), {})
-        failed += [] if run.success else [RunFailed(DROP_PAYLOADS.name, run.run_id, _reason(run))]
-        tell("payloads past their retention are dropped")
+    failed += _drop_payloads(instance, settings, tell)
     if failed:
         raise failed[0]
     return outcomes
+
+
+def watch_channels(
+    *,
+    tell: Callable[[str], None],
+    channels: OpenChannels,
+    early: EarlySpark | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> None:
+    """Tick every configured channel as its sensor does, and do the runs, until `is_over` (a command: until it is
+    stopped). Payloads past their retention are dropped once an hour.
+
+    Raises what the first tick of a channel raises: a wrong setting will not mend itself. Later failures, of ticks and
+    of runs, are told once, and what they left undone is tried again, as under Dagster's daemon. Raises the last failure
+    when `FAILED_RUNS` rounds with runs in a row had one: a Spark that is gone, for one, comes back with a new process.
+    """
+    settings = load_settings()
+    check_ready(settings)
+    told = dict.fromkeys(settings.channels, "")
+    has_ticked: set[str] = set()
+    failed_rounds = dict.fromkeys(settings.channels, 0)
+
+    def said(channel: str, line: str) -> None:
+        if line != told[channel]:
+            tell(f"{channel}: {line}")
+        told[channel] = line
+
+    while not is_over():
+        # Without DAGSTER_HOME an instance is in memory, and grows with each run: another one every hour.
+        ends_at = clock.current().monotonic() + 3600
+        with dagster_instance() as instance:
+            for failure in _drop_payloads(instance, settings, tell):
+                tell(str(failure))
+            while not is_over() and clock.current().monotonic() < ends_at:
+                for channel in settings.channels:
+                    try:
+                        outcome = _tick_of(instance, channels, channel, settings, TICK, early)
+                    except SfcdcError as error:
+                        if channel not in has_ticked:
+                            raise
+                        if isinstance(error, REFUSALS):
+                            channels.drop(channel)
+                        said(channel, str(error))
+                        continue
+                    has_ticked.add(channel)
+                    if outcome.jobs:
+                        said(channel, "; ".join([outcome.said, *map(str, outcome.failures)]))
+                        failed_rounds[channel] = failed_rounds[channel] + 1 if outcome.failures else 0
+                    if failed_rounds[channel] == FAILED_RUNS:
+                        raise outcome.failures[-1]
+                clock.sleep(INTERVAL_SECONDS)
+
+
+def _drop_payloads(instance: dg.DagsterInstance, settings: Settings, tell: Callable[[str], None]) -> list[RunFailed]:
+    """If there are any past their retention; the run, if it failed."""
+    days = settings.payload_retention_days
+    if days is None or not droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
+        return []
+    run = _run(instance, defs.resolve_job_def(DROP_PAYLOADS.name), {})
+    tell("payloads past their retention are dropped")
+    return [] if run.success else [RunFailed(DROP_PAYLOADS.name, run.run_id, _reason(run))]
 
 
 def _sync_channel(
@@ -118,9 +179,7 @@ def _sync_channel(
     patience = until_settled(settings.settle_seconds) if until_caught_up else POLL
     only_events, failed_before = 0, False
     for _ in range(ROUNDS):
-        warehouse = Warehouse(settings.warehouse)
-        opened = channels.of(channel, warehouse, settings, partial(OrgResource().connect, warehouse))
-        outcome = tick_and_run(instance, channel, opened, patience, early)
+        outcome = _tick_of(instance, channels, channel, settings, patience, early)
         outcomes.append(outcome)
         tell(f"{channel}: {outcome.said}")
         only_events = only_events + 1 if outcome.jobs and SNAPSHOT.name not in outcome.jobs else 0
@@ -139,6 +198,19 @@ def _sync_channel(
             "complete yet and is left for the next time; --until-caught-up waits for it."
         )
     return outcomes
+
+
+def _tick_of(
+    instance: dg.DagsterInstance,
+    channels: OpenChannels,
+    channel: str,
+    settings: Settings,
+    patience: Patience,
+    early: EarlySpark | None,
+) -> TickOutcome:
+    warehouse = Warehouse(settings.warehouse)
+    opened = channels.of(channel, warehouse, settings, partial(OrgResource().connect, warehouse))
+    return tick_and_run(instance, channel, opened, patience, early)
 
 
 def tick_and_run(

@@ -13,6 +13,7 @@ from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs.request import RunRequestConfig, add_partitions
 from sfcdc_assets.jobs.sync import IN_MEMORY
+from sfcdc_assets.observation import SnapshotsWanted, notify
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
@@ -51,6 +52,7 @@ def choose(
     taker = SnapshotTaker(warehouse, connected, landing, spark, settings)
     wanted = [state for state in taker.states(entities) if state.needs_snapshot or config.entities]
     context.log.info(f"Entities to be read: {', '.join(state.entity for state in wanted) or 'none'}.")
+    notify(SnapshotsWanted(tuple(state.entity for state in wanted)))
     for state in wanted:
         yield dg.DynamicOutput(SnapshotWork(taker, state), mapping_key=state.entity)
 

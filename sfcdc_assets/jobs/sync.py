@@ -20,6 +20,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs.request import RunRequestConfig, add_partitions
 from sfcdc_assets.jobs.rolling_audit import audit_some, hand_on
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import WorkFound, notify
 from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.apply_changes import Prepared
 from sfcdc_assets.pipeline.catch_up import Applied, CatchUp
@@ -87,6 +88,7 @@ def land(
         # Dagster takes an evaluation of a run for that of all its materializations: a run may go on for minutes, and
         # the checks would read "not evaluated" until its last step.
         yield from evaluations(warehouse, settings)
+    notify(WorkFound(tuple(state.entity for state in states)))
     context.log.info(f"Entities with work: {', '.join(state.entity for state in states) or 'none'}.")
     following = _following(context, config, warehouse, connected, landing, entities, known)
     yield dg.Output(Landed(catch_up, reports, warehouse, connected, known, states, following))

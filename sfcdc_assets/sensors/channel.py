@@ -33,6 +33,8 @@ from sfcdc_assets.salesforce.errors import LoginRefused, OrganizationReplaced
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
 INTERVAL_SECONDS = 5
+REFUSALS = (WrongOrganization, OrganizationReplaced, LoginRefused)
+"""After these a channel is opened again by the next tick: a session that is kept would go on with the old login."""
 LOOK_SECONDS = 30.0
 """How often the tables are looked at when nothing was landed: other processes work on them too."""
 RETRY_SECONDS = 30.0
@@ -66,7 +68,7 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
         opened = OPEN_CHANNELS.of(channel, warehouse, load_settings(), partial(org.connect, warehouse))
         try:
             return tick(context.instance, channel, opened, TICK)
-        except (WrongOrganization, OrganizationReplaced, LoginRefused):
+        except REFUSALS:
             OPEN_CHANNELS.drop(channel)
             raise
 
@@ -80,6 +82,8 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
     """
     with opened.in_use():
         report = opened.land(patience)
+        # Who waits until all is done has ticked more than once, and wants to hear what all of it has landed.
+        landed = _landed(report, "") if patience is TICK else _landed(report, " by this sync", opened.landed)
         looked = opened.looked
         now = clock.current().monotonic()
         is_unchanged = not report.count and report.complete_position == looked.complete_position
@@ -87,17 +91,23 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
             if now - looked.at >= LOOK_SECONDS and looked.nothing_changed(now):
                 looked.at = now
             if now - looked.at < LOOK_SECONDS:
-                return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
+                return dg.SensorResult(skip_reason=landed + "; nothing has changed.")
         looked.at = float("-inf")  # should the look fail, the next tick looks again
         looked.was_idle = False
         with seen(opened.warehouse) as looked.tables:
-            result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
+            result = _look(instance, channel, opened, report, landed, retries_at_once=patience is not TICK)
         looked.at, looked.looked_through_at, looked.complete_position = now, now, report.complete_position
         return result
 
 
 def _look(
-    instance: dg.DagsterInstance, channel: str, opened: OpenChannel, report: LandingReport, *, retries_at_once: bool
+    instance: dg.DagsterInstance,
+    channel: str,
+    opened: OpenChannel,
+    report: LandingReport,
+    landed: str,
+    *,
+    retries_at_once: bool,
 ) -> dg.SensorResult:
     warehouse, settings, looked = opened.warehouse, opened.settings, opened.looked
     # The session is kept open for long, and another process may have given the warehouse to another organization.
@@ -115,7 +125,7 @@ def _look(
     looked.was_busy = busy[SYNC.name] is not None
     if looked.was_busy:
         looked.cut_owed = True
-        reason = f"{_landed(report)}; run {busy[SYNC.name]} is at work on {channel}."
+        reason = f"{landed}; run {busy[SYNC.name]} is at work on {channel}."
         return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added, asset_events=events)
     states = entity_states(warehouse, mine, privacy=opened.org.privacy)
     states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
@@ -138,7 +148,7 @@ def _look(
     looked.was_idle = not (new or busy[SNAPSHOT.name] or looked.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),
+        skip_reason=None if requests else _nothing_to_do(report, landed, states, busy[SNAPSHOT.name]),
         dynamic_partitions_requests=added,
         asset_events=events,
     )
@@ -168,13 +178,15 @@ def _name() -> str:
     return ENTITY.name
 
 
-def _landed(report: LandingReport) -> str:
-    description = f"{report.count} events landed on {report.channel}, position {report.position}"
+def _landed(report: LandingReport, by: str, count: int | None = None) -> str:
+    events = report.count if count is None else count
+    description = f"{events} events landed on {report.channel}{by}, position {report.position}"
     return description if report.has_answered else f"{description} (the stream has not answered yet)"
 
 
-def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
-    description = _landed(report)
+def _nothing_to_do(
+    report: LandingReport, description: str, states: Sequence[EntityState], snapshot_run: str | None
+) -> str:
     refused = {state.entity: state.refused for state in states if state.refused is not None}
     if refused:
         return f"{description}; {' '.join(sentences(refused))}"

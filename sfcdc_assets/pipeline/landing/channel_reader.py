@@ -20,6 +20,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import EventsDelivered, notify
 from sfcdc_assets.pipeline.landing.land import Landing, LandingReport, is_enough
 from sfcdc_assets.pipeline.landing.lost_checkpoint import lose_checkpoint
 from sfcdc_assets.pipeline.landing.patience import ANSWER_SECONDS, Patience
@@ -151,6 +152,7 @@ class ChannelReader:
                     continue  # the call broke and was begun again, and has not answered yet
                 break
             if received.events:
+                notify(EventsDelivered(self._channel, len(received.events)))
                 self.on_events()
             waiting.extend(received.events)
             payload_bytes += sum(len(event.payload) for event in received.events)
@@ -296,6 +298,7 @@ class ChannelReader:
                 received = subscription.take(_IN_FLIGHT_SECONDS)
                 if received is None:
                     break
+                notify(EventsDelivered(self._channel, len(received.events)))
                 taken.extend(received.events)
         # Another process that committed first has landed them, or will be sent them.
         with contextlib.suppress(ConcurrentCommit):

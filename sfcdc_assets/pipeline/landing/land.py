@@ -26,6 +26,7 @@ from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import EventsLanded, notify
 from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
 from sfcdc_assets.pipeline.landing.read_again import not_landed_before
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -129,6 +130,7 @@ class Landing:
         report.quarantined += self._quarantine(landed.quarantined)
         raw_events.commit(landed.rows, landed.checkpoint)
         settle_quarantine(self._warehouse, raw_events, self._channel)
+        notify(EventsLanded(self._channel, landed.rows.num_rows + landed.quarantined.num_rows))
         for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
             report.events[counted["values"]] += counted["counts"]
         whole = landed.rows.filter(pc.field("position") <= landed.checkpoint.complete_position)
