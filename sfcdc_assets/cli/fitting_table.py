@@ -36,7 +36,7 @@ def print_table(title: str | None, columns: Sequence[Column], rows: Sequence[Row
     shown, widths = fit(columns, rows, console.width if console.is_terminal else None)
     table = Table(title=title, title_justify="left")
     for place, width in zip(shown, widths, strict=True):
-        table.add_column(columns[place].heading, width=width)
+        table.add_column(columns[place].heading, width=width, overflow="fold")
     for row in rows:
         table.add_row(*(_text(row[place]) for place in shown))
     # One that cannot be made narrow enough goes over the edge; the terminal breaks its lines, and nothing is lost.

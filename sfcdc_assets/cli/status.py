@@ -40,12 +40,12 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     if as_json:
         typer.echo(json.dumps(found.to_json()))
     else:
-        _show(found)
+        show(found)
     if found.damaged:
         raise typer.Exit(1)
 
 
-def _show(status: WarehouseStatus) -> None:
+def show(status: WarehouseStatus) -> None:
     console = Console()
     channels = [
         (channel.channel, str(channel.position), str(channel.complete_position), channel.landed_at or "never")
