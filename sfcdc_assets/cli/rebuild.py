@@ -69,7 +69,7 @@ def rebuild(
         raise SettingsError(
             "--entity",
             f"{', '.join(missing)} has no snapshot to rebuild from",
-            f"Entities that have: {', '.join(known)}",
+            f"Entities that have: {', '.join(known) or 'none yet; run `sfcdc sync` first'}",
         )
     warehouse.check_writable()
     _claim(warehouse, settings, accept)

@@ -64,7 +64,10 @@ def show(status: WarehouseStatus) -> None:
         )
         for entity in status.entities
     ]
-    print_table("Tables", _ENTITY_COLUMNS, entities, left_out=_LEFT_OUT)
+    if entities:
+        print_table("Tables", _ENTITY_COLUMNS, entities, left_out=_LEFT_OUT)
+    else:
+        console.print("No entity was copied yet: `sfcdc sync --until-caught-up` begins, after `sfcdc doctor`.")
     for line in _remarks(status):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(

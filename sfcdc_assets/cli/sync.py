@@ -44,7 +44,8 @@ def sync(
     before is kept.
     """
     if watch and (until_caught_up or as_json):
-        raise typer.BadParameter("goes on until interrupted, so it goes without --until-caught-up and --json.")
+        problem = "it goes on until interrupted, and cannot be combined with --until-caught-up or --json."
+        raise typer.BadParameter(problem, param_hint="--watch")
     settings = load_settings()
     agree_to_first_start(settings, yes=yes)
     warehouse = Warehouse(settings.warehouse)

@@ -90,15 +90,15 @@ def verify(
             compared_again = verify_entities([each.entity for each in differing], display.tell, budget)
             again = {report.entity: report for report in compared_again}
             reports = [again.get(report.entity, report) for report in reports]
+    refused = [report.refused for report in reports if report.refused]
+    for sentence in refused:
+        typer.echo(sentence, err=True)
     if as_json:
         equal = not damaged and all(report.is_equal for report in reports)
         typer.echo(json.dumps({"equal": equal, "entities": [report.to_json() for report in reports]}))
     else:
         show(reports)
         typer.echo(verdict(reports, [str(each.entity or each.table) for each in damaged]))
-    refused = [report.refused for report in reports if report.refused]
-    for sentence in refused:
-        typer.echo(sentence, err=True)
     if any(report.differs for report in reports):
         raise typer.Exit(DRIFT)
     if damaged or refused or any(report.left for report in reports):

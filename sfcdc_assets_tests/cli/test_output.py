@@ -38,9 +38,16 @@ def test_status_of_nothing_creates_nothing(make_pipeline: Callable[..., Emulated
     description = json.loads(result.stdout)
     assert description["entities"] == []
     assert description["channels"][0]["position"] == 0
-    assert sfcdc("status").exit_code == 0
+    assert "No entity was copied yet" in sfcdc("status").stdout
     assert not pipeline.warehouse.exists()
     assert pipeline.server.meter.total == 0
+
+
+def test_questions_in_sql_end_without_a_word_of_the_library(tmp_path: Path) -> None:
+    result = console_script("sql", "SELECT 1", SFCDC_WAREHOUSE=str(tmp_path / "warehouse"))
+    assert result.returncode == 1
+    assert result.stderr.startswith("sfcdc: The warehouse ")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_whole_sync_shows_no_secret_anywhere(
