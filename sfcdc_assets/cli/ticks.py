@@ -30,7 +30,7 @@ from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets.pipeline.landing.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.sensors.channel import INTERVAL_SECONDS, REFUSALS, tick
+from sfcdc_assets.sensors.channel import REFUSALS, tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.spark.early import EarlySpark
 
@@ -38,6 +38,8 @@ ROUNDS = 200
 """The most ticks that one `sync --until-caught-up` makes on a channel."""
 
 
+PAUSE_SECONDS = 2.0
+"""Between two rounds of `sync --watch`."""
 FAILED_RUNS = 10
 """After so many rounds with failed runs, one after another, `sync --watch` ends."""
 
@@ -154,7 +156,7 @@ def watch_channels(
                         failed_rounds[channel] = failed_rounds[channel] + 1 if outcome.failures else 0
                     if failed_rounds[channel] == FAILED_RUNS:
                         raise outcome.failures[-1]
-                clock.sleep(INTERVAL_SECONDS)
+                clock.sleep(PAUSE_SECONDS)
 
 
 def _drop_payloads(instance: dg.DagsterInstance, settings: Settings, tell: Callable[[str], None]) -> list[RunFailed]:

@@ -17,7 +17,7 @@ from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
 
-MOST_LOOKS = 100
+MOST_LOOKS = 250
 
 
 @pytest.fixture(autouse=True)
