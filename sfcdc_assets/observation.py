@@ -86,6 +86,14 @@ class PageCompared:
     rows_expected: int
 
 
+@dataclass(frozen=True)
+class ComparisonsLeft:
+    """So many records changed while they were compared, or are suspect: the tables are brought up to date, and they are
+    compared again."""
+
+    records: int
+
+
 Fact = (
     EventsDelivered
     | EventsLanded
@@ -96,6 +104,7 @@ Fact = (
     | WorkFound
     | BatchApplied
     | PageCompared
+    | ComparisonsLeft
 )
 Observer = Callable[[Fact], object]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sfcdc_assets import clock
 from sfcdc_assets.cli.sync_progress import duration
-from sfcdc_assets.observation import Fact, PageCompared, RequestSent
+from sfcdc_assets.observation import ComparisonsLeft, Fact, PageCompared, RequestSent
 
 
 class VerifyProgress:
@@ -20,6 +20,7 @@ class VerifyProgress:
         self._requests = 0
         self._rows: dict[str, int] = {}
         self._now: PageCompared | None = None
+        self._left = 0
         self._first: tuple[int, float] = (0, 0.0)
 
     def __call__(self, fact: Fact) -> None:
@@ -32,6 +33,8 @@ class VerifyProgress:
                     self._first = (fact.rows, self._monotonic())
                 self._rows[fact.entity] = fact.rows
                 self._now = fact
+            elif isinstance(fact, ComparisonsLeft):
+                self._left, self._now = fact.records, None
 
     def lines(self) -> list[str]:
         """For a terminal."""
@@ -44,6 +47,8 @@ class VerifyProgress:
             parts = [f"{sum(self._rows.values()):,} records compared, {self._requests:,} API requests"]
             if self._now is not None:
                 parts.append(f"{self._now.entity}: {self._of(self._now, now)}")
+            elif self._left:
+                parts.append(f"the tables are brought up to date, to compare {self._left:,} records again")
             return "; ".join([*parts, duration(now - self._began)])
 
     def _of(self, page: PageCompared, now: float) -> str:

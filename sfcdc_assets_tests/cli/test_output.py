@@ -77,10 +77,10 @@ def test_a_whole_sync_shows_no_secret_anywhere(
     assert json.loads(synced.stdout)["ticks"][0]["jobs"] == ["snapshot"]
     summary = json.loads(synced.stdout)["summary"]
     assert (summary["events_landed"], summary["snapshots"], summary["suspect_records"]) == (1, 1, 0)
-    assert summary["records_changed"] == 21
+    assert summary["snapshot_rows"] == 21
     assert summary["api_requests"] > 0
     assert "1 events landed on /data/ChangeEvents by this sync" in synced.stderr
-    assert "records changed: 21" in synced.stderr
+    assert "snapshots:       1 (21 rows)" in synced.stderr
     assert not [line for line in synced.stderr.splitlines() if "WARN" in line.upper() or "log level" in line]
     pipeline.assert_equal_to_the_org()
     outputs = [synced.stdout, synced.stderr]

@@ -20,6 +20,7 @@ from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.observation import (
     BatchApplied,
+    ComparisonsLeft,
     EventsDelivered,
     EventsLanded,
     Fact,
@@ -206,6 +207,8 @@ def test_a_comparison_tells_how_far_it_is() -> None:
     told(progress, time, PageCompared("Contact", 100, 80))
     assert "2,100 records compared" in progress.line()
     assert "Contact: 100 of about 100" in progress.line()
+    told(progress, time, ComparisonsLeft(7))
+    assert "the tables are brought up to date, to compare 7 records again" in progress.line()
 
 
 def test_the_verdict_is_one_sentence_with_what_to_do() -> None:
