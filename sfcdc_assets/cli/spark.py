@@ -12,11 +12,15 @@ from sfcdc_assets.cli.stopping import before_stopping, stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.spark import standing
+from sfcdc_assets.spark.prepare import prepare
 from sfcdc_assets.spark.server import listening, watch
 
 
 @stops_at_once
 def spark(
+    prepares: Annotated[
+        bool, typer.Option("--prepare", help="Record the classes that Spark loads, and end: see below.")
+    ] = False,
     until_parent_ends: Annotated[bool, typer.Option("--until-parent-ends", hidden=True)] = False,
 ) -> None:
     """Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.
@@ -25,8 +29,14 @@ def spark(
     do without when it is not there, or has other code or options than they. It listens on the loopback interface only,
     and asks for a token that stands in the file. Exit code 1 when Spark ends by itself, or when the code has changed:
     for a service that is started again then. `sfcdc dev` has one of its own.
+
+    `--prepare` makes every later start of a Spark on this machine take half as long: what its Java process loads is
+    recorded once, 160 MB beside the Python environment. For the building of an image, or after an installation.
     """
     settings = load_settings()
+    if prepares:
+        typer.echo(f"Spark's classes are recorded in {prepare(settings)}.", err=True)
+        return
     if settings.spark_remote:
         raise SettingsError("SFCDC_SPARK_REMOTE", "names a server already", "Unset it, or do without `sfcdc spark`")
     path = settings.spark_standing

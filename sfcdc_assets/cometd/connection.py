@@ -29,6 +29,6 @@ class CometdConnection:
         """A new session with cookies of its own, which has not begun."""
         return BayeuxClient(CometdHttp(self.address(), lambda: self.token(False), self.adapter()), clock)
 
-    def refresh_token(self) -> None:
+    def refresh_credentials(self) -> None:
         """Have a fresh token made for the sessions that follow."""
         self.token(True)

@@ -19,7 +19,6 @@ class CometdError(streams.TransportError):
     least, as the service's advice or the kind of the error asks for."""
 
     problem = "The Streaming API refused {message}{subject}"
-    remedy = "Try again; if it stays, give this text to Salesforce support."
     least_pause = 0.0
 
     def __init__(self, refusal: Refusal, pause: float = 0.0) -> None:
@@ -79,6 +78,7 @@ class EndedByService(CometdUnavailable):
     problem = "The Streaming API ended the session at {message}{subject} and advises against another"
     remedy = "Another is begun with the next poll, not before a minute; if it stays, look at the org's setup."
     least_pause = LONG_PAUSE_SECONDS
+    ends_take = True
 
 
 class AuthenticationRefused(CometdError, streams.AuthenticationRefused):
@@ -92,28 +92,24 @@ class AuthenticationRefused(CometdError, streams.AuthenticationRefused):
     )
 
 
-class TokenExpired(AuthenticationRefused):
-    """The token is not accepted, and a new one may be: this is tried once before `AuthenticationRefused` is final."""
+class TokenExpired(AuthenticationRefused, streams.TokenExpired):
+    """The token is not accepted, and a new one may be."""
+
+    def final(self) -> AuthenticationRefused:
+        """See `streams.errors.TokenExpired.final`."""
+        return AuthenticationRefused(self.refusal)
 
 
 class ChannelNotFound(CometdError, streams.ChannelNotFound):
     """There is no such channel in the org."""
 
     problem = "The org has no channel{subject} ({message})"
-    remedy = (
-        "Correct SFCDC_CHANNELS (names are case-sensitive: /data/ChangeEvents, /data/AccountChangeEvent), or switch on "
-        "Change Data Capture for the object in Setup."
-    )
 
 
 class ChannelNotPermitted(CometdError, streams.ChannelNotPermitted):
     """The user may not subscribe to the channel."""
 
     problem = "The user may not subscribe{subject} ({message})"
-    remedy = (
-        "Give the integration user the permission View All of the entity (View All Data for /data/ChangeEvents), or "
-        "take the channel out of SFCDC_CHANNELS."
-    )
 
 
 class UserNotEnabled(ChannelNotPermitted):
@@ -127,17 +123,12 @@ class ReplayIdRefused(CometdError, streams.ReplayIdRefused):
     """The place in the stream is lost: the replay id is older than the retention of 72 hours, or the org was moved."""
 
     problem = "The place is lost: replay id {replay_id}{subject} is no longer accepted"
-    remedy = (
-        "Events since then cannot be had from the stream; take a new snapshot of the channel's entities. "
-        "Nothing was skipped silently."
-    )
 
 
 class DeliveryLimitReached(CometdError, streams.DeliveryLimitReached):
     """The org's events of the last 24 hours are used up."""
 
     problem = "The org's daily event delivery allowance is used up{subject} ({message})"
-    remedy = "Wait: the allowance is per 24 hours, and events are kept for 72. Do not retry at once."
 
 
 class VersionRefused(CometdError):
@@ -156,11 +147,10 @@ class RequestTooLarge(CometdError):
     remedy = "It takes 32,768 bytes, cookies apart: subscribe to fewer channels at once, or shorten their filters."
 
 
-class ProtocolRefused(CometdError):
+class ProtocolRefused(CometdError, streams.ProtocolRefused):
     """A message was malformed: a defect of this package."""
 
     problem = "The Streaming API calls {message}{subject} malformed"
-    remedy = "This is a defect of this package; please report it with this text."
 
 
 class EventWithoutReplayId(CometdError):

@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.soql.parser import parse_query
-from sfcdc_assets.emulator.soql.syntax import Chain, Comparison, Condition, Membership, Name, Negation
+from sfcdc_assets.emulator.soql.syntax import Comparison, Condition, Name, tests_in
 
 
 def check_filter(expression: str, definition: ObjectDefinition) -> None:
@@ -55,13 +55,5 @@ def _query(expression: str, definition: ObjectDefinition) -> str:
 
 def _names(condition: Condition) -> Iterator[str | None]:
     """The fields of a condition; None for what is more than a field."""
-    if isinstance(condition, Comparison):
-        yield condition.field.text if isinstance(condition.field, Name) else None
-    elif isinstance(condition, Membership):
-        yield None
-    elif isinstance(condition, Negation):
-        yield from _names(condition.condition)
-    else:
-        assert isinstance(condition, Chain)
-        for part in condition.conditions:
-            yield from _names(part)
+    for test in tests_in(condition):
+        yield test.field.text if isinstance(test, Comparison) and isinstance(test.field, Name) else None

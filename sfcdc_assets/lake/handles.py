@@ -27,8 +27,9 @@ from sfcdc_assets.lake.log_replay import LAST_CHECKPOINT, Log, Replayed, commit_
 
 T = TypeVar("T")
 
-KEPT_TABLES = 500
-"""Tables that handles are kept of; those of the one that was used longest ago go first."""
+KEPT_TABLES = 3000
+"""Tables that handles are kept of; those of the one that was used longest ago go first. Enough for 500 entities of five
+tables, which otherwise are opened from nothing by each run; a handle takes 20 to 160 kB."""
 KEPT_OF_A_TABLE = 3
 
 File = tuple[fs.FileType, int | None, int | None]

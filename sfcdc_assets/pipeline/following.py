@@ -14,10 +14,13 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entities import entity_states
 from sfcdc_assets.pipeline.landing.lander import Lander
 
-FOLLOW_SECONDS = 120.0
-"""How long a run goes on. Then it ends, so that no run is without end, and the next tick asks for another one."""
-QUIET_SECONDS = 7.0
-"""How long it waits for more: Dagster's daemon looks at its sensors every five seconds."""
+FOLLOW_SECONDS = 600.0
+"""How long a run goes on. Then it ends, so that no run is without end, and the next tick asks for another one. Until
+that one's first batch is applied some twenty seconds pass on two busy cores: seldom enough not to count among a hundred
+changes."""
+QUIET_SECONDS = 20.0
+"""How long it waits for more. Dagster's daemon looks at its sensors every five seconds, later when the machine is busy;
+to wait for some ticks costs next to nothing, to start another run seconds."""
 LOOK_SECONDS = 0.5
 
 

@@ -18,7 +18,7 @@ import tenacity
 from sfcdc_assets import clock
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.pubsub.credentials import Credentials
-from sfcdc_assets.pubsub.errors import AuthenticationRefused, PubSubUnavailable, TokenExpired, refused
+from sfcdc_assets.pubsub.errors import PubSubUnavailable, TokenExpired, refused
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets.streams.backoff import Backoff
@@ -123,13 +123,13 @@ class PubSubConnection:
                 return self._once(rpc, request, subject, self._deadline)
             except TokenExpired as error:
                 if refreshed:
-                    raise AuthenticationRefused(error.refusal) from None
+                    raise error.final() from None
             refreshed = True
             self.refresh_credentials()
             try:
                 return self._once(rpc, request, subject, self._deadline)
             except TokenExpired as error:
-                raise AuthenticationRefused(error.refusal) from None
+                raise error.final() from None
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(PubSubUnavailable),

@@ -38,7 +38,6 @@ class PubSubError(streams.TransportError):
     """A call of the Pub/Sub API failed. `refusal` has the facts."""
 
     problem = "The Pub/Sub API refused {rpc} of {subject}"
-    remedy = "Try again; if it stays, give the rpc id to Salesforce support."
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
@@ -68,45 +67,36 @@ class AuthenticationRefused(PubSubError, streams.AuthenticationRefused):
     )
 
 
-class TokenExpired(AuthenticationRefused):
-    """The token is not accepted, and a new one may be: this is tried once before `AuthenticationRefused` is final."""
+class TokenExpired(AuthenticationRefused, streams.TokenExpired):
+    """The token is not accepted, and a new one may be."""
+
+    def final(self) -> AuthenticationRefused:
+        """See `streams.errors.TokenExpired.final`."""
+        return AuthenticationRefused(self.refusal)
 
 
 class TopicNotFound(PubSubError, streams.ChannelNotFound):
     """There is no such channel in the org."""
 
     problem = "The org has no channel {subject}"
-    remedy = (
-        "Correct SFCDC_CHANNELS (names are case-sensitive: /data/ChangeEvents, /data/AccountChangeEvent), or switch on "
-        "Change Data Capture for the object in Setup."
-    )
 
 
 class TopicNotPermitted(PubSubError, streams.ChannelNotPermitted):
     """The user may not subscribe to the channel, or the org has no licence for it."""
 
     problem = "The user may not read {subject}"
-    remedy = (
-        "Give the integration user the permission View All of the entity (View All Data for /data/ChangeEvents), or "
-        "take the channel out of SFCDC_CHANNELS."
-    )
 
 
 class ReplayIdRefused(PubSubError, streams.ReplayIdRefused):
     """The place in the stream is lost: the replay id is older than the retention of 72 hours, or the org was moved."""
 
     problem = "The place in {subject} is lost: replay id {replay_id} is no longer accepted"
-    remedy = (
-        "Events since then cannot be had from the stream; take a new snapshot of the channel's entities. "
-        "Nothing was skipped silently."
-    )
 
 
 class DeliveryLimitReached(PubSubError, streams.DeliveryLimitReached):
     """The org's events of the last 24 hours are used up."""
 
     problem = "The org's daily event delivery allowance is used up; {subject} was not read"
-    remedy = "Wait: the allowance is per 24 hours, and events are kept for 72. Do not retry at once."
 
 
 class SchemaNotFound(PubSubError, streams.SchemaNotFound):
@@ -126,11 +116,10 @@ class SchemaNotPermitted(SchemaNotFound):
     )
 
 
-class ProtocolRefused(PubSubError):
+class ProtocolRefused(PubSubError, streams.ProtocolRefused):
     """A request was malformed: a defect of this package."""
 
     problem = "The Pub/Sub API calls {rpc} of {subject} malformed"
-    remedy = "This is a defect of this package; please report it with this text."
 
 
 _BY_SUFFIX: tuple[tuple[str, type[PubSubError]], ...] = (

@@ -1,15 +1,9 @@
-"""One Subscribe call: requests go in, responses come out, and no read waits without end.
-
-gRPC's own iterator blocks for as long as the service is silent, so a thread reads it and notes when each response came;
-the caller takes them with a deadline. The thread stops reading while `BYTES_WAITING` wait to be taken, and HTTP/2 flow
-control holds the service back: memory is bounded however slow the caller is.
-"""
+"""One Subscribe call: requests go in, responses come out, and HTTP/2 flow control holds the service back while those
+that wait to be taken are too large."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from dataclasses import dataclass
+import math
 from queue import SimpleQueue
 
 import grpc
@@ -18,27 +12,16 @@ from sfcdc_assets.clock import Clock
 from sfcdc_assets.pubsub.channel import PubSubConnection
 from sfcdc_assets.pubsub.errors import PubSubError, ended, refused
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.open_call import Arrival, OpenCall
 from sfcdc_assets.streams.replay import ReplayPreset, ReplayStart
-
-BYTES_WAITING = 16 * 1024 * 1024
-"""Bytes of responses that wait to be taken, beside the last one, which has 3 MB at most."""
-_CLOSE_SECONDS = 10.0
+from sfcdc_assets.streams.transport import SILENCE_SECONDS
 
 _PRESETS = {
     ReplayPreset.LATEST: pb.LATEST,
     ReplayPreset.EARLIEST: pb.EARLIEST,
     ReplayPreset.CUSTOM: pb.CUSTOM,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A response, its bytes, and when it arrived: by the clock's seconds, and as epoch ms UTC."""
-
-    response: pb.FetchResponse
-    size: int
-    at: float
-    at_ms: int
 
 
 def first_request(topic: str, start: ReplayStart, number: int) -> pb.FetchRequest:
@@ -48,89 +31,78 @@ def first_request(topic: str, start: ReplayStart, number: int) -> pb.FetchReques
     )
 
 
-class FetchStream:
+class FetchStream(OpenCall):
     """An open call. Close it, also after an error: only then has the service stopped sending.
 
     `outstanding` counts the events asked for and not yet taken by the caller; those that wait to be taken still count,
-    so that the service is never asked for more than the caller keeps up with. `last_sign` is when the service was last
-    heard of, or the call was begun; `responses` how many have arrived.
+    so that the service is never asked for more than the caller keeps up with.
     """
 
     def __init__(self, connection: PubSubConnection, topic: str, start: ReplayStart, number: int, clock: Clock) -> None:
         """Start the call and ask for `number` events."""
+        super().__init__(clock)
         self.outstanding = number
-        self.last_sign = clock.monotonic()
-        self.responses = 0
-        self._clock = clock
+        self._unserved = number
+        self._asked_since = self.last_sign
         self._topic = topic
         self._start = start
-        self._changed = threading.Condition()
-        self._arrived: deque[Arrival] = deque()
-        self._bytes = 0
-        self._error: PubSubError | None = None
-        self._closed = False
         # gRPC takes requests from this iterator until it ends; ending it early would half-close the call.
         self._requests: SimpleQueue[pb.FetchRequest | None] = SimpleQueue()
         self._requests.put(first_request(topic, start, number))
         self._call, self._secret = connection.subscribe(iter(self._requests.get, None))
-        self._reader = threading.Thread(target=self._read, name=f"subscribe {topic}", daemon=True)
-        self._reader.start()
+        self._begin_to_read(f"subscribe {topic}")
 
     @property
-    def is_over(self) -> bool:
-        """Whether the call was ended, by the service, the network or `close`; responses before that may wait to be
-        taken."""
-        return self._closed or self._error is not None
+    def longest_silence(self) -> float:
+        """A service that is asked for nothing owes nothing."""
+        return SILENCE_SECONDS if self.outstanding else math.inf
+
+    @property
+    def listening_since(self) -> float | None:
+        """A service that has brought all that was asked for brings no more until it is asked again."""
+        since = super().listening_since
+        with self._changed:
+            return None if since is None or self._unserved <= 0 else max(since, self._asked_since)
 
     def request(self, number: int) -> None:
         """Ask for more events."""
         self.outstanding += number
+        with self._changed:
+            if self._unserved <= 0:
+                self._asked_since = self._clock.monotonic()
+            self._unserved += number
         self._requests.put(pb.FetchRequest(topic_name=self._topic, num_requested=number))
 
     def take(self, seconds: float) -> Arrival | None:
-        """The next response, or None after `seconds` of silence. Raises the call's error once it is reached."""
-        with self._changed:
-            self._clock.wait_for(self._changed, lambda: bool(self._arrived or self._error), seconds)
-            if self._arrived:
-                arrival = self._arrived.popleft()
-                self._bytes -= arrival.size
-                self._changed.notify_all()
-                self.outstanding = max(0, self.outstanding - len(arrival.response.events))
-                return arrival
-            if self._error is not None:
-                raise self._error
-            return None
+        """See `OpenCall.take`."""
+        arrival = super().take(seconds)
+        if arrival is not None:
+            self.outstanding = max(0, self.outstanding - len(arrival.events))
+        return arrival
 
-    def close(self) -> None:
-        """Cancel the call and wait until it is over."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+    def _end(self) -> None:
         self._call.cancel()
         self._requests.put(None)
-        self._reader.join(_CLOSE_SECONDS)
 
-    def _read(self) -> None:
+    def _read(self) -> PubSubError | None:
         topic, replay_id = self._topic, self._start.replay_id
         try:
             for response in self._call:
-                if not self._put(response):
-                    return
-            error: PubSubError = ended(rpc="Subscribe", subject=topic, replay_id=replay_id)
+                if not self._put(self._arrival(response)):
+                    return None
         except grpc.RpcError as broken:
-            error = refused(broken, rpc="Subscribe", subject=topic, replay_id=replay_id, secret=self._secret)
-        with self._changed:
-            self._error = error
-            self._changed.notify_all()
+            return refused(broken, rpc="Subscribe", subject=topic, replay_id=replay_id, secret=self._secret)
+        return ended(rpc="Subscribe", subject=topic, replay_id=replay_id)
 
-    def _put(self, response: pb.FetchResponse) -> bool:
-        size = response.ByteSize()
+    def _arrival(self, response: pb.FetchResponse) -> Arrival:
+        at, at_ms = self._clock.monotonic(), self._clock.now_ms()
+        events = [
+            DeliveredEvent(event.id, event.schema_id, event.payload, each.replay_id, at_ms)
+            for each in response.events
+            for event in (each.event,)
+        ]
         with self._changed:
-            arrival = Arrival(response, size, self._clock.monotonic(), self._clock.now_ms())
-            self.last_sign = arrival.at
-            self.responses += 1
-            self._arrived.append(arrival)
-            self._bytes += size
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._closed or self._bytes < BYTES_WAITING)
-            return not self._closed
+            self._unserved -= len(events)
+        # With nothing requested an empty response would say nothing.
+        nothing_more = not events and response.pending_num_requested > 0
+        return Arrival(events, nothing_more, response.ByteSize(), at, at_ms, response.latest_replay_id)

@@ -32,7 +32,9 @@ from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.errors import LoginRefused, OrganizationReplaced
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
-INTERVAL_SECONDS = 5
+INTERVAL_SECONDS = 1
+"""Less than the five seconds of the daemon's loop, which looks at each sensor once: with as much as these, a tick that
+began a moment late is found too recent by the next loop, and ten seconds pass between two ticks."""
 REFUSALS = (WrongOrganization, OrganizationReplaced, LoginRefused)
 """After these a channel is opened again by the next tick: a session that is kept would go on with the old login."""
 LOOK_SECONDS = 30.0

@@ -28,11 +28,16 @@ class JavaMissing(SfcdcError):
 
 def check_java() -> int:
     """The major version of the Java that Spark would start; raises `JavaMissing` unless it is new enough."""
+    return _version_of(java_path())
+
+
+def java_path() -> str:
+    """The program that Spark would start; raises `JavaMissing` if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.access(java, os.X_OK):
         raise JavaMissing(f"JAVA_HOME={home} has no bin/java" if home else "no java is on PATH")
-    return _version_of(java)
+    return java
 
 
 @cache

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.spark import standing
+from sfcdc_assets.spark.class_archive import Recording, with_archive
 from sfcdc_assets.spark.java import check_java
 from sfcdc_assets.spark.jvm import launch
 
@@ -87,13 +88,16 @@ def _shared(found: standing.StandingSpark) -> SparkSession | None:
     return connect(found)
 
 
-def own_session(options: dict[str, str]) -> SparkSession:
-    """The session of a Spark that this process starts, or has started before. Raises `JavaMissing`."""
+def own_session(options: dict[str, str], recording: Recording | None = None) -> SparkSession:
+    """The session of a Spark that this process starts, or has started before. Raises `JavaMissing`.
+
+    `recording`: of the classes that it loads, in place of the archive of those that an earlier one has."""
     check_java()
     # Workers must find our packages: they run the interpreter that runs us, not the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Of the JVM that only works out the command line of the other one.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
+    options = with_archive(options) if recording is None else recording.options(options)
     with _starting:
         return _built(options) if SparkContext._gateway is not None else _started(options)
 

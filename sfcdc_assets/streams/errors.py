@@ -1,9 +1,12 @@
 """What a transport refuses, in the words that landing acts on.
 
-A transport raises subclasses that carry its own facts and say what to do. Landing distinguishes no more than these.
+A transport raises subclasses that carry its own facts and name the problem in its own words; the remedy is here where
+it is the same whatever protocol brings the refusal. Landing distinguishes no more than these.
 """
 
 from __future__ import annotations
+
+from abc import abstractmethod
 
 from sfcdc_assets.errors import SfcdcError
 
@@ -11,21 +14,48 @@ from sfcdc_assets.errors import SfcdcError
 class TransportError(SfcdcError):
     """A transport could not do what was asked of it. The subscription may be read on after any of them."""
 
+    remedy = "Try again; if it stays, give this text to Salesforce support."
+
 
 class TransportUnavailable(TransportError):
-    """The service or the way to it is down, or it sends its clients away for a while. It passes with time."""
+    """The service or the way to it is down, or it sends its clients away for a while. It passes with time.
+
+    `pause`: seconds to wait before the next attempt at least. `ends_take`: the next attempt is made by another `take`,
+    however patient this one is.
+    """
+
+    pause = 0.0
+    ends_take = False
 
 
 class AuthenticationRefused(TransportError):
     """The credentials are not accepted, and fresh ones were not either."""
 
 
+class TokenExpired(AuthenticationRefused):
+    """The token is not accepted, and a new one may be: this is tried once before `final` is raised."""
+
+    @abstractmethod
+    def final(self) -> AuthenticationRefused:
+        """The same refusal, of a token that was new."""
+
+
 class ChannelNotFound(TransportError):
     """There is no such channel in the org."""
+
+    remedy = (
+        "Correct SFCDC_CHANNELS (names are case-sensitive: /data/ChangeEvents, /data/AccountChangeEvent), or switch on "
+        "Change Data Capture for the object in Setup."
+    )
 
 
 class ChannelNotPermitted(TransportError):
     """The user may not subscribe to the channel, or the org may not."""
+
+    remedy = (
+        "Give the integration user the permission View All of the entity (View All Data for /data/ChangeEvents), or "
+        "take the channel out of SFCDC_CHANNELS."
+    )
 
 
 class ReplayIdRefused(TransportError):
@@ -34,9 +64,22 @@ class ReplayIdRefused(TransportError):
     Events may be missing. Landing answers with a snapshot of the channel's entities, never with a start at LATEST.
     """
 
+    remedy = (
+        "Events since then cannot be had from the stream; take a new snapshot of the channel's entities. "
+        "Nothing was skipped silently."
+    )
+
 
 class DeliveryLimitReached(TransportError):
     """The org's allowance of delivered events is used up: no early retry helps."""
+
+    remedy = "Wait: the allowance is per 24 hours, and events are kept for 72. Do not retry at once."
+
+
+class ProtocolRefused(TransportError):
+    """A request was malformed: a defect of this package."""
+
+    remedy = "This is a defect of this package; please report it with this text."
 
 
 class SchemaNotFound(TransportError):

@@ -66,7 +66,8 @@ class Subscription(Protocol):
         """Seconds since the open call was begun; 0 without one."""
 
     def quiet_for(self) -> float | None:
-        """Seconds since the open call last brought events, all of which were taken; None if it has not answered."""
+        """Seconds since the open call last brought events, all of which were taken; None if it has not answered. Time
+        in which the service could bring none, because it was asked for none, does not count: that silence is ours."""
 
     def close(self) -> None:
         """End the call. What had arrived and was not taken comes again with the next one."""

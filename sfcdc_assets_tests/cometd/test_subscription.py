@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from sfcdc_assets import clock
-from sfcdc_assets.cometd import long_poll
 from sfcdc_assets.cometd.client import BayeuxClient
 from sfcdc_assets.cometd.errors import (
     AuthenticationRefused,
@@ -28,6 +27,7 @@ from sfcdc_assets.cometd.subscription import CometdSubscription
 from sfcdc_assets.cometd.transport import CometdTransport, EventSchemaNotFound
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.pipeline.landing.patience import TICK
+from sfcdc_assets.streams import open_call
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint
@@ -182,7 +182,7 @@ def test_a_silent_connect_is_given_up_after_two_minutes(org: Stream, subscriptio
 def test_a_client_that_was_held_up_for_more_than_40_seconds_goes_on_where_it_was(
     org: Stream, subscription: CometdSubscription, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_poll, "BYTES_WAITING", 1)
+    monkeypatch.setattr(open_call, "BYTES_WAITING", 1)
     begun = sessions(monkeypatch)
     org.update(0)
     assert len(taken(subscription)) == 1

@@ -68,25 +68,30 @@ def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Table, "scan", once)
 
 
+def job_of(batches: Sequence[EntityBatch]) -> tuple[PackedBatches, Any, Any]:
+    """What tasks are given of these batches."""
+    return PackedBatches.of(batches), inputs_of(batches), ranges_of(batches)
+
+
+def worked_off(packed: PackedBatches, inputs: Any, ranges: Any, dice: Random) -> pa.Table:
+    """What all tasks of a job give back. From a shuffle rows reach them in any order."""
+    changes = pa.Table.from_batches(read_changes(packed, iter([inputs])), CHANGES_OF_ENTITIES)
+    changes = changes.take(pa.array(dice.sample(range(len(changes)), len(changes)), pa.int64()))
+    results = [
+        apply_range(
+            packed, changes.filter((pc.field("entity") == of["entity"]) & (pc.field("key_range") == of["key_range"]))
+        )
+        for of in changes.select(["entity", "key_range"]).group_by(["entity", "key_range"]).aggregate([]).to_pylist()
+    ]
+    return pa.concat_tables([pa.Table.from_batches(apply_ranges(packed, iter([ranges])), RESULTS), *results])
+
+
 def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
-    """Let batches be applied in this process: small ones with a shuffle or without, and from a shuffle rows reach the
-    tasks in any order."""
+    """Let batches be applied in this process: small ones with a shuffle or without."""
 
     def apply_events(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
         batches = [replace(batch, ranges=None) if dice.random() < 0.5 else batch for batch in batches]
-        packed = PackedBatches.of(batches)
-        changes = pa.Table.from_batches(read_changes(packed, iter([inputs_of(batches)])), CHANGES_OF_ENTITIES)
-        changes = changes.take(pa.array(dice.sample(range(len(changes)), len(changes)), pa.int64()))
-        ranges = changes.select(["entity", "key_range"]).group_by(["entity", "key_range"]).aggregate([]).to_pylist()
-        results = [
-            apply_range(
-                packed,
-                changes.filter((pc.field("entity") == of["entity"]) & (pc.field("key_range") == of["key_range"])),
-            )
-            for of in ranges
-        ]
-        whole = pa.Table.from_batches(apply_ranges(packed, iter([ranges_of(batches)])), RESULTS)
-        return outcomes(batches, pa.concat_tables([whole, *results]))
+        return outcomes(batches, worked_off(*job_of(batches), dice))
 
     def sample_ids(_: object, pages: Sequence[str], filesystem: fs.FileSystem) -> list[str]:
         return [record_id for page in pages for record_id in sample_of_page(page, filesystem)]

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,20 +19,10 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying import apply_changes
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.state import apply
-from sfcdc_assets.state.apply import (
-    CHANGES_OF_ENTITIES,
-    RESULTS,
-    Outcome,
-    PackedBatches,
-    apply_range,
-    apply_ranges,
-    inputs_of,
-    outcomes,
-    ranges_of,
-    read_changes,
-)
+from sfcdc_assets.state.apply import Outcome, PackedBatches, inputs_of, outcomes
 from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, object_store
+from sfcdc_assets_tests.pipeline.lives_in_process import job_of, worked_off
 from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
 
 ANOTHERS = {"AWS_ACCESS_KEY_ID": "of somebody else", "AWS_SECRET_ACCESS_KEY": "of somebody else"}
@@ -68,7 +57,7 @@ def applied(entities: Entities, spark: SparkSession | None) -> None:
 def in_another_process(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
     """What tasks do, in a process that has nothing of this one's environment, and credentials that open nothing."""
     batches = [replace(batches[0], ranges=None), *batches[1:]]  # the first one with a shuffle, others without
-    job = pickle.dumps((PackedBatches.of(batches), inputs_of(batches), ranges_of(batches)))
+    job = pickle.dumps(job_of(batches))
     root = Path(apply.__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name], input=job, stdout=subprocess.PIPE, check=True, env=ANOTHERS, cwd=root
@@ -77,13 +66,8 @@ def in_another_process(_: object, batches: Sequence[EntityBatch]) -> list[Outcom
 
 
 def tasks() -> None:
-    """The other process's part: the key ranges of each entity."""
-    packed, inputs, ranges = pickle.loads(sys.stdin.buffer.read())
-    changes = pa.Table.from_batches(read_changes(packed, iter([inputs])), CHANGES_OF_ENTITIES)
-    numbers = sorted(set(changes["entity"].to_pylist()))
-    shuffled = [apply_range(packed, changes.filter(pc.field("entity") == number)) for number in numbers]
-    whole = pa.Table.from_batches(apply_ranges(packed, iter([ranges])), RESULTS)
-    sys.stdout.buffer.write(pickle.dumps(pa.concat_tables([whole, *shuffled])))
+    """The other process's part."""
+    sys.stdout.buffer.write(pickle.dumps(worked_off(*pickle.loads(sys.stdin.buffer.read()), Random(0))))
 
 
 def test_tasks_read_and_write_by_the_credentials_they_bring_and_not_by_those_of_their_process(

@@ -75,6 +75,14 @@ def read(client: Client, start: ReplayStart = ReplayStart.EARLIEST, seconds: flo
         return OrgRead(events, False, subscription.resume_point)
 
 
+def wait_for(condition: Callable[[], bool]) -> None:
+    """What comes over a socket, by the machine's clock."""
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
 def numbered(first: int, last: int) -> list[pb.ConsumerEvent]:
     return [event(number) for number in range(first, last + 1)]
 
@@ -118,6 +126,25 @@ def test_a_quiet_stream_tells_how_long_it_brought_no_event(connect: Connect) -> 
         assert subscription.take(5.0) is not None
         assert subscription.take(0.4) is None
         assert 0.4 <= (subscription.quiet_for() or 0.0) < 5.0
+
+
+def test_a_silence_of_which_nobody_asked_for_more_is_no_silence_of_the_stream(connect: Connect) -> None:
+    clock = SimulatedClock()
+    client = connect([Events(numbered(1, 100)), Asked(200), Silence()])
+    with using(clock), closing(subscribe(client)) as subscription:
+        subscription.take(0.0)
+        wait_for(lambda: subscription.responses == 1)
+        clock.advance(60_000)
+        received = subscription.take(0.0)
+        assert received is not None
+        assert len(received.events) == 100
+        assert subscription.quiet_for() == 0.0
+        clock.advance(60_000)
+        assert subscription.quiet_for() == 0.0
+        subscription.top_up()
+        assert subscription.quiet_for() == 0.0
+        clock.advance(3_000)
+        assert subscription.quiet_for() == 3.0
 
 
 def test_a_service_that_answers_nothing_at_all_is_an_outage(connect: Connect) -> None:

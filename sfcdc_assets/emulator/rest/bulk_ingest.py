@@ -9,10 +9,9 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.bulk_choice import choice
-from sfcdc_assets.emulator.rest.csv_form import DELIMITERS, LINE_ENDINGS
+from sfcdc_assets.emulator.rest.bulk_job import ENDED, asked_for
+from sfcdc_assets.emulator.rest.csv_form import LINE_ENDINGS
 from sfcdc_assets.emulator.rest.ingest_job import IngestJob, IngestJobs, Outcome
 from sfcdc_assets.emulator.rest.record_operations import OPERATIONS, RecordOperations
 from sfcdc_assets.emulator.rest.rest_context import RestContext
@@ -60,27 +59,17 @@ class _BulkIngestResource:
             except ApiError:
                 message = f"InvalidField : Field name provided, {external_id} is not an External ID for {entity}"
                 raise ApiError("INVALIDJOB", message) from None
-        delimiter = choice(document, "columnDelimiter", DELIMITERS, "COMMA")
-        ending = choice(document, "lineEnding", LINE_ENDINGS, "LF")
-        choice(document, "contentType", {"CSV": ""}, "CSV")
+        facts = asked_for(request, self._context.org.clock())
         self._context.count_bulk_batch()
-        now = self._context.org.clock()
         job = self._jobs.create(
             IngestJob(
-                id="",
                 entity=definition.name,
                 operation=operation,
                 external_id=external_id if operation == "upsert" else None,
-                api_version=request.version,
-                delimiter=DELIMITERS[delimiter],
-                delimiter_name=delimiter,
-                line_ending=ending,
-                created_by=request.user_id,
-                created_at=now,
-                changed_at=now,
+                **facts,
             )
         )
-        return JSONResponse(_job_json(job))
+        return JSONResponse(_facts(job))
 
     def upload(self, request: ApiRequest) -> Response:
         """201; the rows are looked at when the job runs."""
@@ -97,7 +86,7 @@ class _BulkIngestResource:
 
     def all(self, request: ApiRequest) -> Response:
         """All jobs, on one page."""
-        records = [_job_json(job) | {"jobType": "V2Ingest"} for job in self._jobs.all()]
+        records = [_facts(job) | {"jobType": "V2Ingest"} for job in self._jobs.all()]
         return JSONResponse({"done": True, "nextRecordsUrl": None, "records": records})
 
     def look(self, request: ApiRequest) -> Response:
@@ -107,19 +96,17 @@ class _BulkIngestResource:
             "jobType": "V2Ingest",
             "numberRecordsProcessed": job.processed,
             "numberRecordsFailed": job.failed,
-            "retries": 0,
-            "totalProcessingTime": job.changed_at - job.created_at,
             "apiActiveProcessingTime": 0,
             "apexProcessingTime": 0,
         }
-        return JSONResponse(_job_json(job) | detail | ({"errorMessage": job.error} if job.error else {}))
+        return JSONResponse(_facts(job) | detail | job.detail())
 
     def set_state(self, request: ApiRequest) -> Response:
         """The job, closed for uploads or aborted."""
         state = request.json_object().get("state")
         if state not in ("UploadComplete", "Aborted"):
             raise ApiError("INVALIDJOBSTATE", "state can only be set to UploadComplete or Aborted")
-        return JSONResponse(_job_json(self._jobs.set_state(request.path["id"], state)))
+        return JSONResponse(_facts(self._jobs.set_state(request.path["id"], state)))
 
     def delete(self, request: ApiRequest) -> Response:
         """204."""
@@ -131,7 +118,7 @@ class _BulkIngestResource:
 
         def handler(request: ApiRequest) -> Response:
             job = self._jobs.get(request.path["id"])
-            if job.state not in {"JobComplete", "Failed", "Aborted"}:
+            if job.state not in ENDED:
                 raise ApiError("INVALIDJOBSTATE", f"results are there when the job has ended; it is {job.state}")
             ending = LINE_ENDINGS[job.line_ending]
             text = "".join(line + ending for line in self._jobs.lines(job.id, kind))
@@ -149,21 +136,8 @@ class _BulkIngestResource:
         return self._operations.run(replace(request, api="bulkapi"), changes, all_or_none=False)
 
 
-def _job_json(job: IngestJob) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "id": job.id,
-        "operation": job.operation,
-        "object": job.entity,
-        "createdById": job.created_by,
-        "createdDate": datetime_text(job.created_at, "+0000"),
-        "systemModstamp": datetime_text(job.changed_at, "+0000"),
-        "state": job.state,
-        "concurrencyMode": "Parallel",
-        "contentType": "CSV",
-        "apiVersion": float(job.api_version),
-        "lineEnding": job.line_ending,
-        "columnDelimiter": job.delimiter_name,
-    }
+def _facts(job: IngestJob) -> dict[str, Any]:
+    facts = job.facts()
     if job.external_id:
         facts["externalIdFieldName"] = job.external_id
     if job.state == "Open":

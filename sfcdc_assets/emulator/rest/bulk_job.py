@@ -1,195 +1,164 @@
-"""Bulk API 2.0 query jobs: their states, and their results, pinned when the job runs and kept in the org's database.
+"""What query and ingest jobs of Bulk API 2.0 have in common: their facts, and the table of the org's database that
+keeps them.
 
-A job is UploadComplete, then InProgress, then JobComplete (or Failed); a client may abort it before that. With
-`OrgSettings.bulk_step` 0 each look at the job moves it one state on; otherwise it stays that long, by the clock, in
-each.
+A job that runs is UploadComplete, then InProgress, then JobComplete (or Failed). With `OrgSettings.bulk_step` 0 each
+look at it moves it one state on; otherwise it stays that long, by the clock, in each.
 """
 
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
+from typing import Any, Generic, TypeVar
 
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.rest.csv_form import LINE_ENDINGS, cells, csv_line, quoted_cell
-from sfcdc_assets.emulator.rest.query import compile_for
+from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.csv_form import DELIMITERS, LINE_ENDINGS
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.rest.spoiled_records import NO_VALUE, spoiled_fields
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery
 
-_BLOCK = 1_000
-_RUNNING = ("UploadComplete", "InProgress")
+RUNNING = ("UploadComplete", "InProgress")
 ENDED = ("JobComplete", "Failed", "Aborted")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BulkJob:
-    """A query job as it stands; times are epoch ms."""
+    """A job as it stands; times are epoch ms. `id` is empty until it is kept."""
 
-    id: str
+    id: str = ""
     operation: str
-    query: str
     entity: str
     api_version: str
-    delimiter: str
     delimiter_name: str
     line_ending: str
     created_by: str
     created_at: int
     changed_at: int
-    state: str = "UploadComplete"
-    records: int = 0
+    state: str
     error: str | None = None
 
+    @property
+    def delimiter(self) -> str:
+        """The character between two cells."""
+        return DELIMITERS[self.delimiter_name]
 
-class BulkJobs:
-    """All query jobs of the org."""
+    def facts(self) -> dict[str, Any]:
+        """As every answer about the job shows it."""
+        return {
+            "id": self.id,
+            "operation": self.operation,
+            "object": self.entity,
+            "createdById": self.created_by,
+            "createdDate": datetime_text(self.created_at, "+0000"),
+            "systemModstamp": datetime_text(self.changed_at, "+0000"),
+            "state": self.state,
+            "concurrencyMode": "Parallel",
+            "contentType": "CSV",
+            "apiVersion": float(self.api_version),
+            "lineEnding": self.line_ending,
+            "columnDelimiter": self.delimiter_name,
+        }
 
-    def __init__(self, context: RestContext) -> None:
+    def detail(self) -> dict[str, Any]:
+        """What the answer about this one job shows besides."""
+        detail = {"retries": 0, "totalProcessingTime": self.changed_at - self.created_at}
+        return detail | ({"errorMessage": self.error} if self.error else {})
+
+
+def asked_for(request: ApiRequest, now: int) -> dict[str, Any]:
+    """Facts of a new job: who asks for it, when, and for which form of CSV. Raises ApiError API_ERROR."""
+    document = request.json_object()
+    facts = {
+        "delimiter_name": _choice(document, "columnDelimiter", DELIMITERS, "COMMA"),
+        "line_ending": _choice(document, "lineEnding", LINE_ENDINGS, "LF"),
+    }
+    _choice(document, "contentType", {"CSV": ""}, "CSV")
+    return {
+        **facts,
+        "api_version": request.version,
+        "created_by": request.user_id,
+        "created_at": now,
+        "changed_at": now,
+    }
+
+
+def _choice(document: Mapping[str, Any], key: str, allowed: Mapping[str, str], default: str) -> str:
+    value = document.get(key) or default
+    if not isinstance(value, str) or value not in allowed:
+        raise ApiError("API_ERROR", f"{key} must be one of {', '.join(allowed)}")
+    return value
+
+
+AnyJob = TypeVar("AnyJob", bound=BulkJob)
+
+
+class BulkJobs(ABC, Generic[AnyJob]):
+    """All jobs of one kind in the org. `kind` is their class, `first` the number of the first id: both kinds share the
+    ids' prefix."""
+
+    def __init__(self, context: RestContext, kind: type[AnyJob], table: str, results: str, first: int) -> None:
         self._context = context
         self._org = context.org
         self._database: Database = context.org.database
+        self._kind, self._table, self._results, self._first = kind, table, results, first
         self._database.execute(
-            "CREATE TABLE IF NOT EXISTS _bulk_job (number INTEGER PRIMARY KEY, id TEXT UNIQUE, job TEXT)"
-        )
-        self._database.execute(
-            "CREATE TABLE IF NOT EXISTS _bulk_lines (job_id TEXT, first INTEGER, ends BLOB, lines BLOB, "
-            "PRIMARY KEY (job_id, first))"
+            f"CREATE TABLE IF NOT EXISTS {table} (number INTEGER PRIMARY KEY, id TEXT UNIQUE, job TEXT)"
         )
 
-    def create(self, job: BulkJob) -> BulkJob:
-        """Keep a new job under an id of its own. Raises ApiError if its query is not one a bulk job can run."""
-        self._compiled(job)
+    @abstractmethod
+    def _finished(self, job: AnyJob) -> AnyJob:
+        """Do what the job is for, and how it ended."""
+
+    def create(self, job: AnyJob) -> AnyJob:
+        """Keep a new job under an id of its own."""
         with self._database.transaction():
-            self._forget_old()
-            row = self._database.row("SELECT COALESCE(MAX(number), 0) + 1 FROM _bulk_job")
+            row = self._database.row(f"SELECT COALESCE(MAX(number), 0) + 1 FROM {self._table}")
             number = row[0] if row else 1
-            job = replace(job, id=new_id("750", instance_characters(self._org.seed), number))
-            self._database.execute("INSERT INTO _bulk_job VALUES (?, ?, ?)", (number, job.id, json.dumps(asdict(job))))
+            job = replace(job, id=new_id("750", instance_characters(self._org.seed), self._first - 1 + number))
+            values = (number, job.id, json.dumps(asdict(job)))
+            self._database.execute(f"INSERT INTO {self._table} (number, id, job) VALUES (?, ?, ?)", values)
         return job
 
-    def look(self, job_id: str) -> BulkJob:
+    def get(self, job_id: str) -> AnyJob:
+        """The job as it stands. Raises ApiError NOT_FOUND."""
+        row = self._database.row(f"SELECT job FROM {self._table} WHERE id = ?", (job_id,))
+        if row is None:
+            raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+        return self._kind(**json.loads(row[0]))
+
+    def all(self) -> list[AnyJob]:
+        """All jobs, the oldest first."""
+        rows = self._database.rows(f"SELECT job FROM {self._table} ORDER BY number")
+        return [self._kind(**json.loads(row[0])) for row in rows]
+
+    def look(self, job_id: str) -> AnyJob:
         """The job, moved on as far as this look or the clock moves it. Raises ApiError NOT_FOUND."""
-        with self._database.transaction():
+        with self._database.lock:  # two looks at once run the job once
             job = self.get(job_id)
             step = self._org.settings.bulk_step
             steps = 1 if step == 0 else (self._org.clock() - job.changed_at) // step
-            for _ in range(min(steps, len(_RUNNING))):
+            for _ in range(min(steps, len(RUNNING))):
                 job = self._moved_on(job)
             return job
 
-    def get(self, job_id: str) -> BulkJob:
-        """The job as it stands. Raises ApiError NOT_FOUND."""
-        row = self._database.row("SELECT job FROM _bulk_job WHERE id = ?", (job_id,))
-        if row is None:
-            raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
-        return BulkJob(**json.loads(row[0]))
-
-    def all(self) -> list[BulkJob]:
-        """All jobs, the oldest first."""
-        return [
-            BulkJob(**json.loads(row[0])) for row in self._database.rows("SELECT job FROM _bulk_job ORDER BY number")
-        ]
-
-    def abort(self, job_id: str) -> BulkJob:
-        """Stop a job that has not ended. Raises ApiError."""
-        with self._database.transaction():
-            job = self.get(job_id)
-            if job.state in ENDED:
-                raise ApiError("INVALIDJOBSTATE", f"Aborting already {job.state} Job not allowed")
-            return self._save(replace(job, state="Aborted", changed_at=self._org.clock()))
-
     def delete(self, job_id: str) -> None:
-        """Forget a job that has ended, with its results. Raises ApiError."""
+        """Forget a job that does not run, with its results. Raises ApiError."""
         with self._database.transaction():
-            if self.get(job_id).state not in ENDED:
+            if self.get(job_id).state in RUNNING:
                 raise ApiError("INVALIDJOBSTATE", "Deleting a job that has not ended is not allowed")
-            self._database.execute("DELETE FROM _bulk_lines WHERE job_id = ?", (job_id,))
-            self._database.execute("DELETE FROM _bulk_job WHERE id = ?", (job_id,))
+            self._database.execute(f"DELETE FROM {self._results} WHERE job_id = ?", (job_id,))
+            self._database.execute(f"DELETE FROM {self._table} WHERE id = ?", (job_id,))
 
-    def lines(self, job: BulkJob, first: int, count: int) -> Iterator[bytes]:
-        """CSV lines `first` to `first + count`, with their endings, in blocks; the header is line 0 and records start
-        at 1."""
-        end, at = first + count, first // _BLOCK * _BLOCK
-        while at < end:
-            row = self._database.row("SELECT ends, lines FROM _bulk_lines WHERE job_id = ? AND first = ?", (job.id, at))
-            if row is None:
-                return
-            ends = [0, *array("Q", row[0])]
-            begin, stop = max(0, first - at), min(end - at, len(ends) - 1)
-            yield row[1][ends[begin] : ends[stop]]
-            at += _BLOCK
-
-    def _moved_on(self, job: BulkJob) -> BulkJob:
-        now = self._org.clock()
+    def _moved_on(self, job: AnyJob) -> AnyJob:
         if job.state == "UploadComplete":
-            return self._save(replace(job, state="InProgress", changed_at=now))
-        if job.state == "InProgress":
-            try:
-                return self._save(replace(job, state="JobComplete", changed_at=now, records=self._run(job)))
-            except ApiError as error:
-                return self._save(
-                    replace(job, state="Failed", changed_at=now, error=f"{error.error_code}: {error.message}")
-                )
+            return self._in_state(job, "InProgress")
+        return self._finished(job) if job.state == "InProgress" else job
+
+    def _in_state(self, job: AnyJob, state: str, **facts: Any) -> AnyJob:
+        job = replace(job, state=state, changed_at=self._org.clock(), **facts)
+        self._database.execute(f"UPDATE {self._table} SET job = ? WHERE id = ?", (json.dumps(asdict(job)), job.id))
         return job
-
-    def _run(self, job: BulkJob) -> int:
-        compiled = self._compiled(job)
-        selected = compiled.selected
-        ending = LINE_ENDINGS[job.line_ending]
-        block = [csv_line([".".join(item.path) for item in selected], job.delimiter) + ending]
-        first = 0
-        for rows in self._org.rest_view.stream(compiled.sql, compiled.parameters, _BLOCK):
-            values = list(zip(*rows, strict=True))
-            columns = [cells(item.field, values[item.first]) for item in selected]
-            self._spoil(values[0], compiled, columns)
-            block += [job.delimiter.join(row) + ending for row in zip(*columns, strict=True)]
-            while len(block) >= _BLOCK:
-                first, block = self._store(job, first, block[:_BLOCK]), block[_BLOCK:]
-        return self._store(job, first, block) - 1
-
-    def _spoil(self, ids: Sequence[object], compiled: CompiledQuery, columns: list[list[str]]) -> None:
-        """Put what the org cannot give in the place of values of some records."""
-        if not self._org.settings.spoiled_records:
-            return
-        for row, record_id in enumerate(ids):
-            for name in spoiled_fields(self._org.settings, record_id):
-                for item, column in zip(compiled.selected, columns, strict=True):
-                    if item.field.name == name:
-                        column[row] = quoted_cell(NO_VALUE)
-
-    def _store(self, job: BulkJob, first: int, block: list[str]) -> int:
-        if block:
-            lines = [line.encode() for line in block]
-            ends = array("Q", accumulate(map(len, lines))).tobytes()
-            self._database.execute(
-                "INSERT INTO _bulk_lines VALUES (?, ?, ?, ?)", (job.id, first, ends, b"".join(lines))
-            )
-        return first + len(block)
-
-    def _compiled(self, job: BulkJob) -> CompiledQuery:
-        compiled = compile_for(self._context, job.query, include_deleted=job.operation == "queryAll")
-        if compiled.counts:
-            raise ApiError("API_ERROR", "Aggregate queries are not supported in Bulk Query")
-        if compiled.children:
-            raise ApiError("API_ERROR", "Nested queries are not supported in Bulk Query")
-        if compiled.query.offset:
-            raise ApiError("API_ERROR", "OFFSET is not supported in Bulk Query")
-        if any(selected.components for selected in compiled.selected):
-            raise ApiError("API_ERROR", "Selecting compound data not supported in Bulk Query")
-        return compiled
-
-    def _save(self, job: BulkJob) -> BulkJob:
-        self._database.execute("UPDATE _bulk_job SET job = ? WHERE id = ?", (json.dumps(asdict(job)), job.id))
-        return job
-
-    def _forget_old(self) -> None:
-        oldest = self._org.clock() - self._org.settings.bulk_result_lifetime
-        for job in self.all():
-            if job.state in ENDED and job.changed_at <= oldest:
-                self.delete(job.id)

@@ -10,12 +10,10 @@ from typing import Any
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.bulk_choice import choice
-from sfcdc_assets.emulator.rest.bulk_job import BulkJob, BulkJobs
-from sfcdc_assets.emulator.rest.csv_form import DELIMITERS, LINE_ENDINGS
+from sfcdc_assets.emulator.rest.bulk_job import asked_for
 from sfcdc_assets.emulator.rest.query import compile_for
+from sfcdc_assets.emulator.rest.query_job import QueryJob, QueryJobs
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 _DEFAULT_PAGE = 50_000
@@ -32,7 +30,7 @@ def add_bulk_query(context: RestContext) -> None:
 class _BulkQueryResource:
     def __init__(self, context: RestContext) -> None:
         self._context = context
-        self._jobs = BulkJobs(context)
+        self._jobs = QueryJobs(context)
 
     def create(self, request: ApiRequest) -> Response:
         """The new job; a query that cannot run is refused here."""
@@ -40,34 +38,18 @@ class _BulkQueryResource:
         operation, query = document.get("operation"), document.get("query")
         if operation not in ("query", "queryAll") or not isinstance(query, str):
             raise ApiError("API_ERROR", "operation must be query or queryAll, and query a SOQL query")
-        delimiter = choice(document, "columnDelimiter", DELIMITERS, "COMMA")
-        ending = choice(document, "lineEnding", LINE_ENDINGS, "LF")
-        choice(document, "contentType", {"CSV": ""}, "CSV")
-        org, now = self._context.org, self._context.org.clock()
+        org = self._context.org
+        facts = asked_for(request, org.clock())
         if self._context.usage.used("bulk_query") >= org.settings.daily_bulk_query_jobs:
             raise ApiError("REQUEST_LIMIT_EXCEEDED", "Max query jobs per 24 hours exceeded.", status=403)
         entity = compile_for(self._context, query, include_deleted=True).definition.name
-        job = self._jobs.create(
-            BulkJob(
-                id="",
-                operation=operation,
-                query=query,
-                entity=entity,
-                api_version=request.version,
-                delimiter=DELIMITERS[delimiter],
-                delimiter_name=delimiter,
-                line_ending=ending,
-                created_by=request.user_id,
-                created_at=now,
-                changed_at=now,
-            )
-        )
+        job = self._jobs.create(QueryJob(operation=operation, query=query, entity=entity, **facts))
         self._context.usage.add("bulk_query")
-        return JSONResponse(_job_json(job))
+        return JSONResponse(job.facts())
 
     def all(self, request: ApiRequest) -> Response:
         """All jobs, on one page."""
-        records = [_job_json(job) | {"jobType": "V2Query"} for job in self._jobs.all()]
+        records = [job.facts() | {"jobType": "V2Query"} for job in self._jobs.all()]
         return JSONResponse({"done": True, "nextRecordsUrl": None, "records": records})
 
     def look(self, request: ApiRequest) -> Response:
@@ -100,7 +82,7 @@ class _BulkQueryResource:
         headers = {"Sforce-Locator": locator, "Sforce-NumberOfRecords": str(count)}
         return StreamingResponse(self._page(job, done, count), media_type="text/csv; charset=UTF-8", headers=headers)
 
-    def _page(self, job: BulkJob, done: int, count: int) -> Iterator[bytes]:
+    def _page(self, job: QueryJob, done: int, count: int) -> Iterator[bytes]:
         for first, lines in ((0, 1), (done + 1, count)):
             yield from self._jobs.lines(job, first, lines)
 
@@ -125,29 +107,6 @@ def _offset(locator: str | None) -> int:
         raise ApiError("INVALID_QUERY_LOCATOR", "invalid query locator") from None
 
 
-def _job_json(job: BulkJob) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "operation": job.operation,
-        "object": job.entity,
-        "createdById": job.created_by,
-        "createdDate": datetime_text(job.created_at, "+0000"),
-        "systemModstamp": datetime_text(job.changed_at, "+0000"),
-        "state": job.state,
-        "concurrencyMode": "Parallel",
-        "contentType": "CSV",
-        "apiVersion": float(job.api_version),
-        "lineEnding": job.line_ending,
-        "columnDelimiter": job.delimiter_name,
-    }
-
-
-def _detail_json(job: BulkJob) -> dict[str, Any]:
-    detail = {
-        "jobType": "V2Query",
-        "numberRecordsProcessed": job.records,
-        "retries": 0,
-        "totalProcessingTime": job.changed_at - job.created_at,
-        "isPkChunkingSupported": True,
-    }
-    return _job_json(job) | detail | ({"errorMessage": job.error} if job.error else {})
+def _detail_json(job: QueryJob) -> dict[str, Any]:
+    detail = {"jobType": "V2Query", "numberRecordsProcessed": job.records, "isPkChunkingSupported": True}
+    return job.facts() | detail | job.detail()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -85,6 +86,17 @@ class Chain:
 
 
 Condition = Comparison | Membership | Negation | Chain
+
+
+def tests_in(condition: Condition) -> Iterator[Comparison | Membership]:
+    """What a condition is made of, left to right, without what joins or negates it."""
+    if isinstance(condition, Negation):
+        yield from tests_in(condition.condition)
+    elif isinstance(condition, Chain):
+        for part in condition.conditions:
+            yield from tests_in(part)
+    else:
+        yield condition
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.soql.compiler import compile_query
-from sfcdc_assets.emulator.soql.syntax import Chain, Comparison, Condition, Name, Negation
+from sfcdc_assets.emulator.soql.syntax import Condition, Name, tests_in
 
 LONGEST = 1_300
 STANDARD_OBJECTS = frozenset({"Account", "Campaign", "Case", "Contact", "Lead", "Opportunity", "Task"})
@@ -80,12 +80,6 @@ def _field(definition: ObjectDefinition, name: str) -> FieldDefinition:
 
 
 def _names(condition: Condition) -> Iterator[str]:
-    if isinstance(condition, Comparison):
-        assert isinstance(condition.field, Name), "only HAVING compares aggregates"
-        yield condition.field.text
-    elif isinstance(condition, Negation):
-        yield from _names(condition.condition)
-    else:
-        assert isinstance(condition, Chain)
-        for part in condition.conditions:
-            yield from _names(part)
+    for test in tests_in(condition):
+        assert isinstance(test.field, Name), "only HAVING compares aggregates"
+        yield test.field.text

@@ -163,7 +163,7 @@ class ChannelReader:
                 if not patience.goes_on:
                     return
                 continue
-            if not patience.goes_on and _is_committed_after(received.events, began):
+            if _is_committed_after(received.events, began):
                 break
             subscription.top_up(sparingly=True)
             if is_enough(waiting, payload_bytes):

@@ -9,10 +9,10 @@ from sfcdc_assets.streams.transport import SILENCE_SECONDS
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a reading waits, in seconds: for the first response of a call, for the next one, and in all.
+    """How long a reading waits, in seconds: for the first response of a call, for the next one, and in all. It ends
+    with the first event that was committed after it began, because a stream may never rest.
 
-    `goes_on`: somebody reads on later from the same subscription. Otherwise the reading ends with the first event that
-    was committed after it began, because a stream may never rest. `through_ms`: a silence lasts at least until all that
+    `goes_on`: somebody reads on later from the same subscription. `through_ms`: a silence lasts at least until all that
     was committed before (epoch ms, UTC) is landed.
     """
 
