@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from sfcdc_assets.pipeline.org_reads.refused_reads import ReadsRefused, refused_
 from sfcdc_assets.sensors.open_channels import OpenChannels
 from sfcdc_assets.spark.early import EarlySpark
 
+if TYPE_CHECKING:
+    from sfcdc_assets.cli.ticks import TickOutcome
+
 
 @stops_at_once
 def sync(
@@ -38,7 +41,8 @@ def sync(
     """Poll every channel and bring the tables up to date, through Dagster, in this process.
 
     For cron and tests: each channel's sensor is ticked and the runs it asks for are done here (snapshots on the first
-    day, then events). With DAGSTER_HOME set the runs show in that instance's UI. Progress and a summary go to standard
+    day, then events), once, until all is applied, or with --watch until interrupted, as a service. With DAGSTER_HOME
+    set the runs show in that instance's UI. Progress and a summary go to standard
     error. A first start says what it takes of the org's allowances, and asks when it is on a terminal.
     Exit code 0 when done, 1 with the reason when not; 130 or 143 when stopped by Ctrl-C or SIGTERM. What was landed
     before is kept.
@@ -50,7 +54,8 @@ def sync(
     agree_to_first_start(settings, yes=yes)
     warehouse = Warehouse(settings.warehouse)
     settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
-    early, progress, outcomes = EarlySpark(settings), SyncProgress(), list[Any]()
+    early, progress = EarlySpark(settings), SyncProgress()
+    outcomes: list[TickOutcome] = []
     ended_well = False
     try:
         with ProgressDisplay(progress) as display, OpenChannels(forgotten_seconds=math.inf) as channels:
@@ -60,10 +65,11 @@ def sync(
 
             if watch:
                 ticks.watch_channels(tell=display.tell, channels=channels, early=early)
-            with ticks.dagster_instance() as instance:
-                outcomes += ticks.sync_channels(
-                    instance, until_caught_up=until_caught_up, tell=display.tell, channels=channels, early=early
-                )
+            else:
+                with ticks.dagster_instance() as instance:
+                    outcomes += ticks.sync_channels(
+                        instance, until_caught_up=until_caught_up, tell=display.tell, channels=channels, early=early
+                    )
         ended_well = True
     finally:
         for loss in _losses(warehouse, settings.channels):
