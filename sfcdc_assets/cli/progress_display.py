@@ -34,7 +34,7 @@ class Progress(Protocol):
 class ProgressDisplay:
     """A context manager: while entered, `progress` observes and is shown. `tell` prints a line of its own.
 
-    On a terminal the drawing is gone at the end; what was told stays.
+    On a terminal the drawing is gone at the end; the lines stay.
     """
 
     def __init__(

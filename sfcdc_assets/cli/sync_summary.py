@@ -81,7 +81,7 @@ def summary_of(progress: SyncProgress, warehouse: Warehouse) -> SyncSummary:
 
 
 def _suspect_records(warehouse: Warehouse) -> int | None:
-    """None where a ledger is damaged: `sfcdc status` names it, and what stopped the sync is told by itself."""
+    """None where a ledger is damaged: `sfcdc status` names it, and what stopped the sync has its own message."""
     ledgers = (Ledger.open(warehouse, entity) for entity in warehouse.entities(gap_reconciliation.LAYER))
     try:
         return sum(sum(ledger.counts().values()) for ledger in ledgers if ledger is not None)

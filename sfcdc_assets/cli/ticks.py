@@ -119,19 +119,19 @@ def watch_channels(
     stopped). Payloads past their retention are dropped once an hour.
 
     Raises what the first tick of a channel raises: a wrong setting will not mend itself. Later failures, of ticks and
-    of runs, are told once, and what they left undone is tried again, as under Dagster's daemon. Raises the last failure
+    of runs, are reported once, and what they left undone is tried again, as under Dagster's daemon. Raises the last failure
     when `FAILED_RUNS` rounds with runs in a row had one: a Spark that is gone, for one, comes back with a new process.
     """
     settings = load_settings()
     check_ready(settings)
-    told = dict.fromkeys(settings.channels, "")
+    last_said = dict.fromkeys(settings.channels, "")
     has_ticked: set[str] = set()
     failed_rounds = dict.fromkeys(settings.channels, 0)
 
     def said(channel: str, line: str) -> None:
-        if line != told[channel]:
+        if line != last_said[channel]:
             tell(f"{channel}: {line}")
-        told[channel] = line
+        last_said[channel] = line
 
     while not is_over():
         # Without DAGSTER_HOME an instance is in memory, and grows with each run: another one every hour.

@@ -50,7 +50,7 @@ class Time:
         return self.now
 
 
-def told(progress: Callable[[Fact], None], time: Time, *facts: Fact | float) -> None:
+def report(progress: Callable[[Fact], None], time: Time, *facts: Fact | float) -> None:
     """Facts in their order; a number lets so many seconds pass."""
     for each in facts:
         if isinstance(each, float):
@@ -62,7 +62,7 @@ def told(progress: Callable[[Fact], None], time: Time, *facts: Fact | float) -> 
 def test_the_rate_of_landing_and_each_entitys_state_are_shown() -> None:
     time = Time()
     progress = SyncProgress(time)
-    told(
+    report(
         progress,
         time,
         RequestSent(),
@@ -81,23 +81,23 @@ def test_the_rate_of_landing_and_each_entitys_state_are_shown() -> None:
     ]
 
 
-def test_a_snapshot_tells_its_rows_of_those_expected_and_the_time_left() -> None:
+def test_a_snapshot_shows_its_rows_of_those_expected_and_the_time_left() -> None:
     time = Time()
     progress = SyncProgress(time)
-    told(progress, time, SnapshotBegun("Account"), 7.0, PageStored("Account", 25_000, 125_000, False))
+    report(progress, time, SnapshotBegun("Account"), 7.0, PageStored("Account", 25_000, 125_000, False))
     assert progress.lines()[1] == "  Account  snapshot: 25,000 of 125,000 rows read"
-    told(progress, time, 5.0, PageStored("Account", 50_000, 125_000, False))
+    report(progress, time, 5.0, PageStored("Account", 50_000, 125_000, False))
     assert progress.lines()[1] == "  Account  snapshot: 50,000 of 125,000 rows read, 15 s left"
     assert progress.line().endswith("0 of 1 entities done; Account: snapshot: 50,000 of 125,000 rows read, 15 s left")
-    told(progress, time, 15.0, PageStored("Account", 125_000, 125_000, True))
+    report(progress, time, 15.0, PageStored("Account", 125_000, 125_000, True))
     assert progress.lines()[1] == "  Account  snapshot: 125,000 rows read"
 
 
 def test_a_snapshot_that_goes_on_counts_the_time_from_where_it_does() -> None:
     time = Time()
     progress = SyncProgress(time)
-    told(progress, time, SnapshotBegun("Account"), PageStored("Account", 90_000, 100_000, False))
-    told(progress, time, 1.0, PageStored("Account", 91_000, 100_000, False))
+    report(progress, time, SnapshotBegun("Account"), PageStored("Account", 90_000, 100_000, False))
+    report(progress, time, 1.0, PageStored("Account", 91_000, 100_000, False))
     assert progress.lines()[1].endswith("9 s left")
 
 
@@ -120,7 +120,7 @@ def test_what_a_sync_changed_is_the_sum_of_its_batches_in_any_order(batches: lis
     sums = []
     for each in (batches, shuffled):
         progress = SyncProgress(Time())
-        told(progress, Time(), *(BatchApplied(*batch, None) for batch in each))
+        report(progress, Time(), *(BatchApplied(*batch, None) for batch in each))
         sums.append({name: (e.inserted, e.updated, e.deleted) for name, e in progress.entities.items()})
     assert sums[0] == sums[1]
     assert sum(map(sum, sums[0].values())) == sum(sum(batch[1:]) for batch in batches)
@@ -132,7 +132,7 @@ def test_the_summary_has_what_was_done_and_what_is_left(tmp_path: Path) -> None:
     Ledger.open_or_create(warehouse, "Contact").note([doubt], CHANNEL, 3, 1_700_000_000_000)
     time = Time()
     progress = SyncProgress(time)
-    told(
+    report(
         progress,
         time,
         *[RequestSent()] * 12,
@@ -170,7 +170,7 @@ def displayed(*, terminal: bool, time: Time, facts: Sequence[Fact | float]) -> s
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=80, legacy_windows=False)
     with ProgressDisplay(SyncProgress(time), console, time) as display:
-        told(notify, time, *facts)
+        report(notify, time, *facts)
         display.tell("[a line] of its own")
     return output.getvalue()
 
@@ -197,17 +197,17 @@ def test_nobody_observes_after_the_end() -> None:
     assert len(seen) == 2
 
 
-def test_a_comparison_tells_how_far_it_is() -> None:
+def test_a_comparison_shows_how_far_it_is() -> None:
     time = Time()
     progress = VerifyProgress(time)
-    told(
+    report(
         progress, time, RequestSent(), PageCompared("Account", 1_000, 5_000), 2.0, PageCompared("Account", 2_000, 5_000)
     )
     assert progress.lines() == ["2,000 records compared, 1 API requests; Account: 2,000 of about 5,000, 6 s left; 2 s"]
-    told(progress, time, PageCompared("Contact", 100, 80))
+    report(progress, time, PageCompared("Contact", 100, 80))
     assert "2,100 records compared" in progress.line()
     assert "Contact: 100 of about 100" in progress.line()
-    told(progress, time, ComparisonsLeft(7))
+    report(progress, time, ComparisonsLeft(7))
     assert "the tables are brought up to date, to compare 7 records again" in progress.line()
 
 
