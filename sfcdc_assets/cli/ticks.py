@@ -119,8 +119,8 @@ def watch_channels(
     stopped). Payloads past their retention are dropped once an hour.
 
     Raises what the first tick of a channel raises: a wrong setting will not mend itself. Later failures, of ticks and
-    of runs, are reported once, and what they left undone is tried again, as under Dagster's daemon. Raises the last failure
-    when `FAILED_RUNS` rounds with runs in a row had one: a Spark that is gone, for one, comes back with a new process.
+    of runs, are reported once, and what they left undone is tried again, as under Dagster's daemon. Raises the last
+    failure when `FAILED_RUNS` rounds with runs in a row had one: a Spark that is gone comes back with a new process.
     """
     settings = load_settings()
     check_ready(settings)
