@@ -142,7 +142,8 @@ def watch_channels(
             while not is_over() and clock.current().monotonic() < ends_at:
                 for channel in settings.channels:
                     try:
-                        outcome = _tick_of(instance, channels, channel, settings, TICK, early)
+                        opened = _opened(channels, channel, settings)
+                        outcome = tick_and_run(instance, channel, opened, TICK, early)
                     except SfcdcError as error:
                         if channel not in has_ticked:
                             raise
@@ -182,7 +183,8 @@ def _sync_channel(
     patience = until_settled(settings.settle_seconds) if until_caught_up else POLL
     only_events, failed_before = 0, False
     for _ in range(ROUNDS):
-        outcome = _tick_of(instance, channels, channel, settings, patience, early)
+        opened = _opened(channels, channel, settings)
+        outcome = tick_and_run(instance, channel, opened, patience, early)
         outcomes.append(outcome)
         tell(f"{channel}: {outcome.said}")
         only_events = only_events + 1 if outcome.jobs and SNAPSHOT.name not in outcome.jobs else 0
@@ -203,17 +205,9 @@ def _sync_channel(
     return outcomes
 
 
-def _tick_of(
-    instance: dg.DagsterInstance,
-    channels: OpenChannels,
-    channel: str,
-    settings: Settings,
-    patience: Patience,
-    early: EarlySpark | None,
-) -> TickOutcome:
+def _opened(channels: OpenChannels, channel: str, settings: Settings) -> OpenChannel:
     warehouse = Warehouse(settings.warehouse)
-    opened = channels.of(channel, warehouse, settings, partial(OrgResource().connect, warehouse))
-    return tick_and_run(instance, channel, opened, patience, early)
+    return channels.of(channel, warehouse, settings, partial(OrgResource().connect, warehouse))
 
 
 def tick_and_run(

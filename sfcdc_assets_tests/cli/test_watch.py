@@ -70,7 +70,7 @@ def test_a_failure_is_said_once_and_what_it_left_undone_is_done_when_it_is_over(
 ) -> None:
     pipeline = make_pipeline("Account", records=3)
     calls = 0
-    tick = ticks._tick_of
+    tick = ticks.tick_and_run
 
     def broken(*arguments: object) -> object:
         nonlocal calls
@@ -79,7 +79,7 @@ def test_a_failure_is_said_once_and_what_it_left_undone_is_done_when_it_is_over(
             raise SfcdcError("The org does not answer.")
         return tick(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ticks, "_tick_of", broken)
+    monkeypatch.setattr(ticks, "tick_and_run", broken)
     said = watch((pipeline.warehouse / "current_state").exists)
     assert calls > 6
     assert sum("does not answer" in line for line in said) == 1
