@@ -39,12 +39,13 @@ def prepare(home: Path) -> Path:
 def write_environment(file: Path, environment: Mapping[str, str], emulated: Mapping[str, str], home: Path) -> None:
     """Write what a shell sources to work with the same org, warehouse and Dagster, and to find the command.
 
-    Of secrets it has those of the `emulated` org alone, which mean nothing elsewhere; yours are where you keep them.
+    Of secrets it has those of the `emulated` org alone, which mean nothing elsewhere; yours are where you keep them. Nor
+    does it have options of Spark whose names no shell can export.
     """
     shared = {
         name: value
         for name, value in sorted(environment.items())
-        if name.startswith(PREFIX) and (name not in SECRETS or emulated.get(name) == value)
+        if name.startswith(PREFIX) and name.isidentifier() and (name not in SECRETS or emulated.get(name) == value)
     }
     lines = [f"export {name}={shlex.quote(value)}" for name, value in (*shared.items(), ("DAGSTER_HOME", str(home)))]
     command = Path(sys.executable).with_name("sfcdc")

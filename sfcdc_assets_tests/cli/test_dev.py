@@ -43,6 +43,7 @@ def test_another_terminal_gets_the_same_settings_by_one_line_and_no_secret_but_t
 ) -> None:
     emulated = {"SFCDC_CLIENT_ID": "emulated", "SFCDC_CLIENT_SECRET": "for-this-machine"}
     own = {"SFCDC_WAREHOUSE": "/data/o'clock", "SFCDC_HASH_KEY": "s3cret", "HOME": "/root"}
+    own["SFCDC_SPARK_CONF_spark.driver.memory"] = "2g"
     file = tmp_path / "dev.env"
     for environment in ({**own, "SFCDC_WAREHOUSE": "old"}, {**emulated, **own}):
         write_environment(file, environment, emulated, tmp_path / "home")
@@ -56,7 +57,7 @@ def test_another_terminal_gets_the_same_settings_by_one_line_and_no_secret_but_t
         check=True,
     )
     assert shell.stdout.splitlines() == [f"/data/o'clock|{tmp_path / 'home'}|for-this-machine", str(SCRIPT)]
-    assert list(tmp_path.iterdir()) == [file]
+    assert (list(tmp_path.iterdir()), shell.stderr) == ([file], "")
 
 
 def test_a_folder_that_is_in_use_is_named(tmp_path: Path) -> None:
