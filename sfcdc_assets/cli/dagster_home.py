@@ -39,8 +39,8 @@ def prepare(home: Path) -> Path:
 def write_environment(file: Path, environment: Mapping[str, str], emulated: Mapping[str, str], home: Path) -> None:
     """Write what a shell sources to work with the same org, warehouse and Dagster, and to find the command.
 
-    Of secrets it has those of the `emulated` org alone, which mean nothing elsewhere; yours are where you keep them. Nor
-    does it have options of Spark whose names no shell can export.
+    Of secrets it has those of the `emulated` org alone, which mean nothing elsewhere; yours are where you keep them.
+    Options of Spark whose names no shell can export are not there either.
     """
     shared = {
         name: value
