@@ -148,12 +148,12 @@ def test_dev_and_sync_run_from_a_wheel_and_another_terminal_shows_the_same(insta
     directory = installed.folder / "dev"
     server = DagsterServer(directory, ["Account"], 5, installed.script, installed.folder)
     try:
-        server.succeeded("sync", 120)
+        server.succeeded("snapshot", 240)
         said = "".join(server.said)
         line = said.partition("another terminal:  ")[2].splitlines()[0]
-        shown = installed.run("bash", "-c", f"{line} && sfcdc status && sfcdc sync")
+        shown = installed.run("bash", "-c", f"{line} && sfcdc sync --until-caught-up && sfcdc status")
         assert f"Warehouse: {directory / 'warehouse'}" in shown.stdout
-        assert "Account" in shown.stdout
+        assert "Account" in shown.stdout, shown.stdout
         assert "events landed:" in shown.stderr
         assert f"into {directory / 'warehouse'}" in said
     finally:
