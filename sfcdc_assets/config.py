@@ -11,13 +11,22 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from dotenv import dotenv_values
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from sfcdc_assets.channel_kinds import (
+    COMETD,
+    ONLY_COMETD,
+    PUBSUB,
+    carries_changes,
+    kind_of,
+    managed_name,
+    protocol_of,
+    split_channels,
+)
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.setting_names import PREFIX, check_names
 
-_CHANNEL = re.compile(r"/data/[A-Za-z][A-Za-z0-9_]*")
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
 DOTENV = ".env"
 _OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -36,7 +45,14 @@ class Settings(BaseSettings):
     warehouse: str = "./warehouse"
     """Root URI of the tables: a folder, or an object store URI that deltalake understands."""
     channels: Annotated[tuple[str, ...], NoDecode] = ("/data/ChangeEvents",)
-    """Channels to subscribe to, comma-separated. Where two carry one entity, the first one's events are applied."""
+    """Channels to subscribe to, comma-separated: of change events (`/data/...`; where two carry one entity, the first
+    one's events are applied), PushTopics (`/topic/...`, with a filter if you like), generic channels (`/u/...`) and
+    platform events (`/event/...`). `managed:<DeveloperName>` reads change events through a managed event subscription,
+    `pubsub:` or `cometd:` before a channel names the protocol for it alone."""
+    _protocols: dict[str, str] = PrivateAttr(default_factory=dict)
+    """By channel, where its name has the protocol before it."""
+    channel_schemas: Path | None = None
+    """Folder of TOML files that say what the JSON is that applications push to generic channels: a file a channel."""
     entities: Annotated[tuple[str, ...], NoDecode] = ()
     """Only these entities; empty means every entity the channels carry."""
 
@@ -108,7 +124,12 @@ class Settings(BaseSettings):
     spark_standing: Path = Path(".sfcdc/spark.json")
     """Where `sfcdc spark` notes how its Spark is reached; commands and runs use that one while it is there."""
 
-    @field_validator("channels", "entities", "exclude", "hash", "owners", mode="before")
+    @field_validator("channels", mode="before")
+    @classmethod
+    def _channels_apart(cls, value: object) -> object:
+        return split_channels(value) if isinstance(value, str) else value
+
+    @field_validator("entities", "exclude", "hash", "owners", mode="before")
     @classmethod
     def _comma_separated(cls, value: object) -> object:
         if isinstance(value, str):
@@ -120,12 +141,13 @@ class Settings(BaseSettings):
     def _channel_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
             raise ValueError("is empty; name at least one channel, such as /data/ChangeEvents")
-        for channel in value:
-            if not _CHANNEL.fullmatch(channel):
-                raise ValueError(
-                    f"{channel!r} is not a channel name; write it as /data/ChangeEvents or /data/AccountChangeEvent"
-                )
-        return tuple(dict.fromkeys(value))
+        written = tuple(dict.fromkeys(value))
+        names = [protocol_of(each)[0] for each in written]
+        for name in names:
+            kind_of(name)
+            if names.count(name) > 1:
+                raise ValueError(f"names {name} twice, with another protocol; choose one")
+        return written
 
     @field_validator("alert_webhook")
     @classmethod
@@ -193,6 +215,31 @@ class Settings(BaseSettings):
         if value is not None and not os.access(value, os.R_OK):
             raise ValueError(f"the file {value} cannot be read")
         return value
+
+    @model_validator(mode="after")
+    def _protocols_apart(self) -> Settings:
+        """The channels are known by their names from here on, so that a table goes on when its protocol changes."""
+        named = [protocol_of(written) for written in self.channels]
+        self._protocols = {**self._protocols, **{name: protocol for name, protocol in named if protocol is not None}}
+        self.channels = tuple(name for name, _ in named)
+        return self
+
+    def transport_of(self, channel: str) -> str:
+        """The protocol that a channel is read by: the one before its name in `channels`, the only one that has it, or
+        that of `transport`."""
+        if kind_of(channel) in ONLY_COMETD:
+            return COMETD
+        return PUBSUB if managed_name(channel) is not None else self._protocols.get(channel, self.transport)
+
+    @property
+    def change_channels(self) -> tuple[str, ...]:
+        """Those of the channels that carry change events."""
+        return tuple(channel for channel in self.channels if carries_changes(channel))
+
+    @property
+    def event_channels(self) -> tuple[str, ...]:
+        """The others: each has an append-only table of its own."""
+        return tuple(channel for channel in self.channels if not carries_changes(channel))
 
     @property
     def spark_conf(self) -> dict[str, str]:

@@ -3,11 +3,13 @@
 import dagster as dg
 
 from sfcdc_assets.assets.channels import channel_specs
+from sfcdc_assets.assets.event_tables import build_event_tables
 from sfcdc_assets.assets.raw_events import build_raw_events
 from sfcdc_assets.assets.snapshot import snapshot
 from sfcdc_assets.assets.specs import consistent_cuts_spec
 from sfcdc_assets.assets.tables import tables
 from sfcdc_assets.checks.drift import equals_the_org
+from sfcdc_assets.checks.events import build_event_checks
 from sfcdc_assets.checks.freshness import is_fresh
 from sfcdc_assets.checks.refused_reads import reads_are_applied
 from sfcdc_assets.checks.schema import schema_follows_the_org
@@ -30,13 +32,26 @@ from sfcdc_assets.sensors.alerts import alert_sensors
 from sfcdc_assets.sensors.channel import build_channel_sensor
 
 SETTINGS = load_settings()
-CHANNELS = SETTINGS.channels
 
 defs = dg.Definitions(
-    assets=[*channel_specs(CHANNELS), build_raw_events(CHANNELS), snapshot, tables, consistent_cuts_spec()],
-    asset_checks=[equals_the_org, is_fresh, reads_are_applied, schema_follows_the_org, suspects_are_reconciled],
+    assets=[
+        *channel_specs(SETTINGS.change_channels),
+        build_raw_events(SETTINGS.change_channels),
+        snapshot,
+        tables,
+        consistent_cuts_spec(),
+        *build_event_tables(SETTINGS.event_channels),
+    ],
+    asset_checks=[
+        equals_the_org,
+        is_fresh,
+        reads_are_applied,
+        schema_follows_the_org,
+        suspects_are_reconciled,
+        *build_event_checks(SETTINGS.event_channels),
+    ],
     jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN],
-    sensors=[*(build_channel_sensor(channel) for channel in CHANNELS), *alert_sensors(SETTINGS)],
+    sensors=[*(build_channel_sensor(channel) for channel in SETTINGS.channels), *alert_sensors(SETTINGS)],
     schedules=[
         sync_every_ten_minutes,
         audit_every_night,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from sfcdc_assets.cometd.connection import CometdConnection
 from sfcdc_assets.cometd.transport import CometdTransport
@@ -10,14 +11,16 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.pubsub.channel import PubSubConnection
 from sfcdc_assets.pubsub.credentials import Credentials
 from sfcdc_assets.pubsub.transport import PubSubTransport
+from sfcdc_assets.salesforce.managed_subscription import managed_topic
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.streams.transport import Transport
 
 
-def new_transport(settings: Settings, session: OrgSession, sleep: Callable[[float], None]) -> Transport:
+def new_transport(settings: Settings, session: OrgSession, sleep: Callable[[float], None], channel: str) -> Transport:
     """A transport for the session's org, with the session's token; whoever makes one closes it. Nothing is connected
-    yet. `sleep` makes the pauses between tries."""
-    if settings.transport == CometdTransport.name:
+    yet. `sleep` makes the pauses between tries. `channel`: one that it has to be able to read, which decides on the
+    protocol (`Settings.transport_of`)."""
+    if settings.transport_of(channel) == CometdTransport.name:
 
         def address() -> str:
             return f"{session.instance_url}/cometd/{session.version}"
@@ -27,4 +30,5 @@ def new_transport(settings: Settings, session: OrgSession, sleep: Callable[[floa
     def credentials(refresh: bool) -> Credentials:
         return Credentials(session.token(refresh), session.instance_url, session.organization_id)
 
-    return PubSubTransport(PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep))
+    connection = PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep)
+    return PubSubTransport(connection, partial(managed_topic, session))

@@ -74,14 +74,15 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "SFCDC_CHANNELS": "/data/Sales__chn, /data/ChangeEvents,/data/Foo__ChangeEvent,/data/Sales__chn",
+            "SFCDC_CHANNELS": "/data/Sales__chn, cometd:/data/ChangeEvents,/data/Foo__ChangeEvent,managed:Own,"
+            "/data/Sales__chn",
         },
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent"]
+    channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent", "managed_Own"]
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == f"{sorted(channels)} {['poll_' + name for name in channels]}"
 
@@ -211,3 +212,45 @@ def test_a_bad_setting_is_told_in_one_sentence_by_the_code_location(tmp_path: Pa
         "sfcdc_assets.errors.SettingsError: SFCDC_OWNERS: 'nobody in particular' is neither an e-mail address nor "
         "written as team:name. Correct it in the environment or in .env"
     )
+
+
+def test_channels_of_events_are_an_asset_a_kind_with_a_check_and_a_sensor_each_and_the_graph_stays_short(
+    tmp_path: Path,
+) -> None:
+    script = (
+        "import dagster as dg; from sfcdc_assets.definitions import defs\n"
+        "dg.Definitions.validate_loadable(defs)\n"
+        "kinds = ('push_topic_events', 'generic_events', 'platform_events')\n"
+        "specs = {spec.key.path[-1]: spec for spec in defs.resolve_all_asset_specs() if spec.key.path[-1] in kinds}\n"
+        "print({name: spec.partitions_def.name for name, spec in sorted(specs.items())})\n"
+        "print(len(list(defs.resolve_all_asset_specs())), sorted(sensor.name for sensor in defs.sensors))\n"
+        "print(all(spec.description and spec.owners and spec.kinds and spec.group_name for spec in specs.values()))\n"
+        "checks = defs.resolve_asset_graph().asset_check_keys\n"
+        "print(sorted(each.asset_key.path[-1] for each in checks if each.name == 'events_are_whole'))"
+    )
+    channels = "/data/ChangeEvents, /topic/A, /topic/A?Industry='Oil, Gas', /u/a/b, /event/Order__e"
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SFCDC_CHANNELS": channels},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    partitions, sensors, described, checks = result.stdout.splitlines()
+    assert partitions == str(
+        {
+            "generic_events": "salesforce_generic_channel",
+            "platform_events": "salesforce_platform_event",
+            "push_topic_events": "salesforce_push_topic",
+        }
+    )
+    assert sensors.startswith(f"{len(SPECS) + 3} ")
+    assert sensors.count("poll_push_topic_events_A") == 2
+    assert all(
+        name in sensors for name in ("poll_ChangeEvents", "poll_generic_events_a_b_", "platform_events_Order__e")
+    )
+    assert described == "True"
+    assert checks == str(["generic_events", "platform_events", "push_topic_events"])

@@ -32,6 +32,7 @@ from sfcdc_assets.lake.snapshots import READ_OF_COLUMNS
 from sfcdc_assets.state.read_rows import READ_COLUMNS
 from sfcdc_assets.state.text_values import TEXT_FIELDS
 from sfcdc_assets.state.version_columns import SYSTEM_COLUMNS, history_schema
+from sfcdc_assets.typed_events.event_rows import EVENT_COLUMNS, KEPT_COLUMNS
 from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
@@ -146,6 +147,12 @@ def test_the_readme_tells_the_defaults_of_the_settings() -> None:
 def test_the_page_of_tables_names_every_column_with_its_type(heading: str) -> None:
     schema = SCHEMAS_OF_TABLES[heading]
     assert table_under(TABLES, heading) == {field.name: TYPES[field.type] for field in schema}
+
+
+def test_the_page_of_tables_names_every_column_that_tables_of_events_share() -> None:
+    schema = pa.schema([*EVENT_COLUMNS, *KEPT_COLUMNS])
+    reported = table_under(TABLES, "`push_topic_events`, `generic_events`, `platform_events`")
+    assert reported.items() >= {field.name: TYPES[field.type] for field in schema}.items()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -20,6 +20,7 @@ STAGES = [
     "salesforce",
     "cometd",
     "change_events",
+    "typed_events",
     "text_diff",
     "snapshot",
     "state",
@@ -27,7 +28,7 @@ STAGES = [
 ]
 """Packages that do the work on values and DataFrames, in the order of the flow."""
 
-ROOT = {"clock", "errors", "config", "setting_names", "outcome", "observation"}
+ROOT = {"channel_kinds", "clock", "errors", "config", "setting_names", "outcome", "observation"}
 
 MAY_IMPORT = {
     "streams": {"streams"},
@@ -35,12 +36,13 @@ MAY_IMPORT = {
     "salesforce": {"salesforce"},
     "cometd": {"streams", "salesforce", "cometd"},
     "change_events": {"streams", "salesforce", "change_events"},
+    "typed_events": {"streams", "salesforce", "change_events", "typed_events"},
     "text_diff": {"text_diff"},
     "snapshot": {"salesforce", "change_events", "snapshot"},
     "state": {"change_events", "text_diff", "state"},
     "reconciliation": {"salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"},
     "spark": {"spark"},
-    "lake": {"streams", "salesforce", "change_events", "snapshot", "state", "lake"},
+    "lake": {"streams", "salesforce", "change_events", "typed_events", "snapshot", "state", "lake"},
     "emulator": {"emulator", "pubsub.proto"},
     "transports": {"streams", "pubsub", "cometd", "salesforce"},
 }

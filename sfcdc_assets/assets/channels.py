@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from sfcdc_assets.channel_kinds import change_channel_name
 from sfcdc_assets.config import load_settings
 
 
@@ -16,7 +17,7 @@ def owners() -> list[str]:
 
 def channel_key(channel: str) -> dg.AssetKey:
     """`/data/ChangeEvents` -> `salesforce/ChangeEvents`."""
-    return dg.AssetKey(["salesforce", channel.removeprefix("/data/")])
+    return dg.AssetKey(["salesforce", change_channel_name(channel)])
 
 
 def channel_specs(channels: Sequence[str]) -> list[dg.AssetSpec]:

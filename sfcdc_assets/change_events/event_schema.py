@@ -7,6 +7,7 @@ that was defined once (`Address`) comes back as its bare name, so names are reso
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -59,6 +60,19 @@ def compile_avro(schema: Mapping[str, Any]) -> Any:
         return fastavro.parse_schema(dict(schema))
     except (fastavro.schema.SchemaParseException, ValueError, LookupError, TypeError, AttributeError) as error:
         raise EventSchemaError(f"fastavro refuses it ({type(error).__name__}: {error})") from None
+
+
+def read_avro(compiled: Any, payload: bytes) -> dict[str, Any]:
+    """The record that bytes hold in the form of `compile_avro`. Raises `ValueError` for bytes that are cut off, left
+    over or of another schema: what was read of them is not what they say."""
+    source = io.BytesIO(payload)
+    try:
+        body: Any = fastavro.schemaless_reader(source, compiled)
+    except (EOFError, LookupError, ValueError, OverflowError, MemoryError, TypeError) as error:
+        raise ValueError(f"its bytes do not fit the schema ({type(error).__name__})") from None
+    if not isinstance(body, dict) or source.tell() != len(payload):
+        raise ValueError("bytes are left over, so this is not the event's schema")
+    return body
 
 
 def covers(bits: Mapping[FieldBit, object], bit: FieldBit) -> bool:

@@ -10,8 +10,8 @@ knows that nothing does (`complete`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise, takewhile
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,11 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.batch.header_columns import HEADER_COLUMNS, UTC_TIMESTAMP
 from sfcdc_assets.change_events.delivered_headers import read_headers
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint, open_from
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 
 Rows = npt.NDArray[np.int64]
-
-EARLIEST, LATEST = "EARLIEST", "LATEST"
-"""Where a stream is begun that nothing is known of."""
-
-PUBSUB, COMETD = "pubsub", "cometd"
-"""Protocols that a channel can be read by."""
 
 RAW_EVENTS = pa.schema(
     [
@@ -57,34 +52,6 @@ QUARANTINE = pa.schema(
 )
 """One event that could not be decoded a row. `delivery` tells an event without a readable header from any other, by its
 replay id and contents; it is null for an event that `raw_events` has too, whose body could not be decoded."""
-
-
-@dataclass(frozen=True)
-class StreamCheckpoint:
-    """How far a channel has been landed.
-
-    `position` is the last position given out (0: none), dense per channel; `complete_position` the last one known to
-    end a transaction; `resume` where the stream goes on; `transaction_key` that of the last landed event; `begun` where
-    the stream was begun, EARLIEST or LATEST (None: not yet), and `begun_at_ms` when (epoch ms, UTC); `open_from` the
-    position of the first event of the replay id that `resume` says may be unfinished (0: none is); `transport` the
-    protocol whose replay ids these are.
-    """
-
-    channel: str
-    position: int = 0
-    complete_position: int = 0
-    resume: ResumePoint = field(default_factory=ResumePoint)
-    transaction_key: str | None = None
-    begun: str | None = None
-    begun_at_ms: int | None = None
-    open_from: int = 0
-    transport: str = PUBSUB
-
-    @property
-    def is_known(self) -> bool:
-        """Whether all events from here on will come: nothing can have its watermark to a start at LATEST that has not
-        shown where it was."""
-        return self.resume.replay_id is not None or self.begun == EARLIEST
 
 
 @dataclass(frozen=True)
@@ -142,20 +109,9 @@ def land(
         transaction_key=keys[-1],
         resume=resume,
         complete_position=last if complete else completed,
-        open_from=_open_from(checkpoint, events, resume),
+        open_from=open_from(checkpoint, events, resume),
     )
     return Landed(rows.select(RAW_EVENTS.names), pa.Table.from_pylist(quarantined, schema=QUARANTINE), landed)
-
-
-def _open_from(before: StreamCheckpoint, events: Sequence[DeliveredEvent], resume: ResumePoint) -> int:
-    """Position of the first event of the replay id that may be unfinished; 0 where none is."""
-    if resume.open_id is None:
-        return 0
-    if before.open_from and before.resume.open_id == resume.open_id:
-        return before.open_from
-    group = takewhile(lambda event: event.replay_id == resume.open_id, reversed(events))
-    siblings = sum(1 for _ in group)
-    return before.position + len(events) - siblings + 1 if siblings else 0
 
 
 def _rows(channel: str, positions: Rows, events: Sequence[DeliveredEvent], payloads: pa.Array) -> pa.Table:

@@ -32,7 +32,7 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
     lines = ["| entity | events that wait | lag (seconds) |", "|" + " --- |" * 3]
     lines += [f"| {lag.entity} | {lag.events} | {lag.seconds:.0f} |" for lag in found]
     raw_events = RawEvents.open(warehouse)
-    landed = {channel: raw_events.landed_at_ms(channel) for channel in settings.channels}
+    landed = {channel: raw_events.landed_at_ms(channel) for channel in settings.change_channels}
     moved = {channel: round((now_ms - at) / 1000) for channel, at in landed.items() if at is not None}
     return dg.AssetCheckResult(
         passed=not late,

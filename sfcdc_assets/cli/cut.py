@@ -27,7 +27,7 @@ def cut(
     Tables opened at these versions belong together: nothing of a transaction is in one and missing in another.
     """
     settings = load_settings()
-    wanted = channel or settings.channels[0]
+    wanted = channel or next(iter(settings.change_channels), settings.channels[0])
     opened = open_cut(settings.warehouse, channel=wanted, at=at.replace(tzinfo=UTC) if at is not None else None)
     list(opened.values())  # raises where a version is gone: what is printed can be opened
     found = opened.cut

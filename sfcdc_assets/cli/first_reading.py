@@ -17,17 +17,19 @@ from sfcdc_assets.spark.java import check_java
 
 def check_ready(settings: Settings) -> None:
     """Raise what would stop the work later: `JavaMissing`, `WarehouseNotWritable`."""
-    if not settings.spark_remote:
+    if settings.change_channels and not settings.spark_remote:
         check_java()
     Warehouse(settings.warehouse).check_writable()
 
 
 def read_first(channels: OpenChannels, settings: Settings, patience: Patience, early: EarlySpark) -> None:
-    """Land the first channel; Spark is started when events come, and Dagster is loaded beside it. The other channels
-    wait for their turn, as they do under `sync_channels`. Raises as `check_ready` and a tick do."""
+    """Land the first channel of change events; Spark is started when events come, and Dagster is loaded beside it. The
+    other channels wait for their turn, as they do under `sync_channels`. Raises as `check_ready` and a tick do."""
     check_ready(settings)
+    if not settings.change_channels:
+        return
     warehouse = Warehouse(settings.warehouse)
-    first = channels.of(settings.channels[0], warehouse, settings, partial(connect_for, warehouse, settings))
+    first = channels.of(settings.change_channels[0], warehouse, settings, partial(connect_for, warehouse, settings))
     threading.Thread(target=_load, name="loading Dagster", daemon=True).start()
     first.reader.on_events = early.start
     first.land_ahead(patience)

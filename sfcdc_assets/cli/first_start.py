@@ -36,6 +36,8 @@ def agree_to_first_start(settings: Settings, *, yes: bool) -> None:
     Raises `FirstStartDeclined`, `JavaMissing`, and what connecting raises.
     """
     warehouse = Warehouse(settings.warehouse)
+    if not settings.change_channels:
+        return  # nothing is copied
     if is_this_machine(settings.instance_url or settings.login_url) or not is_first_start(warehouse):
         return
     if not settings.spark_remote:
@@ -49,7 +51,7 @@ def agree_to_first_start(settings: Settings, *, yes: bool) -> None:
 
 
 def _cost(settings: Settings, warehouse: Warehouse, org: OrgConnection) -> str:
-    listed = {channel: org.members(channel) for channel in settings.channels}
+    listed = {channel: org.members(channel) for channel in settings.change_channels}
     entities = entities_to_copy(settings, warehouse, listed)
     if not entities:
         return (

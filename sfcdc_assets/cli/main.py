@@ -34,6 +34,7 @@ COMMANDS = {
     "views": "Write the views of `sfcdc sql` to a DuckDB file that other tools open.",
     "dbt-sources": "Print a dbt `sources.yml` of the views that `sfcdc views` writes, with descriptions of every "
     "column.",
+    "push": "Push a text to a generic channel, and print how many subscribers it was sent to and who is online.",
     "demo": "Copy an emulated org, follow its changes of every kind, and compare every table with the org field by "
     "field.",
     "dev": "Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.",

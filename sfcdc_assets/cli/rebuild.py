@@ -23,10 +23,10 @@ from sfcdc_assets.pipeline.landing.same_organization import (
 )
 from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
+from sfcdc_assets.pipeline.ready_spark import ready_spark
 from sfcdc_assets.pipeline.rebuilding.rebuild import applying, channel_of, rebuild_entity
 from sfcdc_assets.pipeline.rebuilding.rebuild_from_org import rebuild_from_org
 from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
-from sfcdc_assets.spark.session import spark_session
 
 
 @stops_at_once
@@ -83,10 +83,10 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
     if not entities:
         return
     # Spark comes first: its JVM is forked from this process, where no connection of gRPC is open yet.
-    spark = spark_session(settings)
+    spark = ready_spark(settings)
     for entity in entities:
         if not from_org:
-            channel = channel_of(warehouse, entity, settings.channels)
+            channel = channel_of(warehouse, entity, settings.change_channels)
             report = rebuild_entity(warehouse, entity, channel, applying(spark, Privacy.of(settings), entity, channel))
         else:
             with connect_for(warehouse, settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,8 @@ from sfcdc_assets.cli.stopping import before_stopping, stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.spark import standing
+from sfcdc_assets.spark.pack import pack
+from sfcdc_assets.spark.pack import settings as pack_settings
 from sfcdc_assets.spark.prepare import prepare
 from sfcdc_assets.spark.server import listening, watch
 
@@ -21,6 +24,10 @@ def spark(
     prepares: Annotated[
         bool, typer.Option("--prepare", help="Record the classes that Spark loads, and end: see below.")
     ] = False,
+    archive: Annotated[
+        Path | None,
+        typer.Option("--pack", metavar="FILE", help="Write what tasks import into an archive for a cluster, and end."),
+    ] = None,
     until_parent_ends: Annotated[bool, typer.Option("--until-parent-ends", hidden=True)] = False,
 ) -> None:
     """Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.
@@ -32,8 +39,19 @@ def spark(
 
     `--prepare` makes every later start of a Spark on this machine take half as long: what its Java process loads is
     recorded once, 160 MB beside the Python environment. For the building of an image, or after an installation.
+
+    `--pack` is for a cluster whose workers do not have this package: the archive is shipped with each session. The
+    settings for that are printed on standard output, to be put into the environment or `.env`.
     """
     settings = load_settings()
+    if archive is not None:
+        size = pack(archive)
+        typer.echo(
+            f"{archive} has what tasks import, {size / 1e6:.0f} MB. A session ships it with these settings:", err=True
+        )
+        for name, value in pack_settings(archive).items():
+            typer.echo(f"{name}={value}")
+        return
     if prepares:
         typer.echo(f"Spark's classes are recorded in {prepare(settings)}.", err=True)
         return

@@ -9,12 +9,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sfcdc_assets.channel_kinds import carries_changes
 from sfcdc_assets.cli.fitting_table import Column, print_table
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
-from sfcdc_assets.pipeline.status_report import EntityStatus, LostCheckpointStatus, PrivacyStatus, WarehouseStatus
+from sfcdc_assets.pipeline.status_report import (
+    EntityStatus,
+    LostCheckpointStatus,
+    PrivacyStatus,
+    WarehouseStatus,
+)
 
 LOST_CHECKPOINTS_SHOWN = 5
 _CHANNEL_COLUMNS = (Column("channel"), Column("position"), Column("complete", 2), Column("last landed (UTC)", 1))
@@ -27,6 +33,7 @@ _ENTITY_COLUMNS = (
     Column("applied", 1),
     Column("state"),
 )
+_EVENT_COLUMNS = (Column("table"), Column("rows"), Column("problems", 1), Column("newest event (UTC)", 2))
 _LEFT_OUT = "`sfcdc status --json` has all."
 
 
@@ -66,8 +73,14 @@ def show(status: WarehouseStatus) -> None:
     ]
     if entities:
         print_table("Tables", _ENTITY_COLUMNS, entities, left_out=_LEFT_OUT)
-    else:
+    elif any(carries_changes(each.channel) for each in status.channels):
         console.print("No entity was copied yet: `sfcdc sync --until-caught-up` begins, after `sfcdc doctor`.")
+    if status.event_tables:
+        events = [
+            (each.table, f"{each.rows:,}", f"{each.problems:,}", each.newest_event or "-")
+            for each in status.event_tables
+        ]
+        print_table("Events", _EVENT_COLUMNS, events, left_out=_LEFT_OUT)
     for line in _remarks(status):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
@@ -80,7 +93,7 @@ def show(status: WarehouseStatus) -> None:
 def _remarks(status: WarehouseStatus) -> Iterator[str]:
     for channel in status.channels:
         for lost in channel.lost_checkpoints[:LOST_CHECKPOINTS_SHOWN]:
-            yield f"{channel.channel}: {_lost_checkpoint(lost)}"
+            yield f"{channel.channel}: {_lost_checkpoint(channel.channel, lost)}"
         if len(channel.lost_checkpoints) > LOST_CHECKPOINTS_SHOWN:
             yield f"{channel.channel}: --json lists all {len(channel.lost_checkpoints)} lost checkpoints."
     for damage in status.damaged:
@@ -100,11 +113,15 @@ def _filtered(entity: EntityStatus) -> str:
     )
 
 
-def _lost_checkpoint(lost: LostCheckpointStatus) -> str:
+def _lost_checkpoint(channel: str, lost: LostCheckpointStatus) -> str:
     what = (
         f"the checkpoint was lost at position {lost.position} ({lost.reason.rstrip('.')}); what happened from "
         f"{lost.bridged_from or 'the beginning'} to {lost.bridged_to} "
     )
+    if not carries_changes(channel):
+        if lost.bridged:
+            return f"{what}was still kept and is in the table."
+        return f"{what}may be missing: the stream was begun again at the earliest event that Salesforce still kept."
     if lost.bridged:
         return f"{what}is bridged: every entity was read again since."
     return f"{what}is not bridged yet: {', '.join(lost.waiting)} will be read again by the next `sfcdc sync` or tick."

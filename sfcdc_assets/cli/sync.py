@@ -74,7 +74,7 @@ def sync(
     finally:
         for loss in _losses(warehouse, settings.channels):
             if loss.checkpoint not in settled:
-                typer.echo(_described(loss), err=True)
+                typer.echo(str(loss), err=True)
         summary = summary_of(progress, warehouse)
         if ended_well or not summary.is_empty:
             typer.echo("\n".join(summary.lines()), err=True)
@@ -88,11 +88,3 @@ def sync(
 
 def _losses(warehouse: Warehouse, channels: Sequence[str]) -> list[KnownLoss]:
     return [loss for channel in channels for loss in known_losses(warehouse, channel)]
-
-
-def _described(loss: KnownLoss) -> str:
-    lost = f"{loss.checkpoint.channel}: the checkpoint was lost at position {loss.checkpoint.position}"
-    lost += f" ({loss.checkpoint.reason.rstrip('.')})"
-    if loss.is_bridged:
-        return f"{lost}; every entity was read again since."
-    return f"{lost}; not read again yet: {', '.join(loss.waiting)}. The next `sfcdc sync` goes on with that."

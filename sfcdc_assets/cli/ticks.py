@@ -16,6 +16,7 @@ import dagster as dg
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
 from sfcdc_assets import clock
+from sfcdc_assets.channel_kinds import carries_changes
 from sfcdc_assets.cli.first_reading import check_ready
 from sfcdc_assets.cli.lost_runs import cancel_run
 from sfcdc_assets.cli.stopping import before_stopping
@@ -26,11 +27,10 @@ from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
 from sfcdc_assets.jobs.request import without_following
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets.pipeline.landing.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.sensors.channel import REFUSALS, tick
+from sfcdc_assets.sensors.channel import REFUSALS, tick_of
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.spark.early import EarlySpark
 
@@ -180,6 +180,11 @@ def _sync_channel(
     early: EarlySpark | None,
 ) -> list[TickOutcome]:
     outcomes: list[TickOutcome] = []
+    if not carries_changes(channel):
+        opened = _opened(channels, channel, settings)
+        outcomes.append(tick_and_run(instance, channel, opened, POLL))  # no transaction has to end, no run follows
+        tell(f"{channel}: {outcomes[-1].said}")
+        return outcomes
     patience = until_settled(settings.settle_seconds) if until_caught_up else POLL
     only_events, failed_before = 0, False
     for _ in range(ROUNDS):
@@ -221,7 +226,7 @@ def tick_and_run(
     raises."""
     if early is not None:
         opened.reader.on_events = early.start
-    result = tick(instance, channel, opened, patience)
+    result = tick_of(channel)(instance, channel, opened, patience)
     if early is not None and result.run_requests:
         early.start()
         early.hand_over()
@@ -229,7 +234,7 @@ def tick_and_run(
     for event in result.asset_events:
         instance.report_runless_asset_event(event)
     for added in result.dynamic_partitions_requests or ():
-        instance.add_dynamic_partitions(ENTITY.name or "", list(added.partition_keys))
+        instance.add_dynamic_partitions(added.partitions_def_name, list(added.partition_keys))
     failures = []
     jobs = []
     for request in result.run_requests or ():

@@ -106,6 +106,16 @@ class ChannelNotFound(CometdError, streams.ChannelNotFound):
     problem = "The org has no channel{subject} ({message})"
 
 
+class FilterRefused(ChannelNotFound):
+    """The filter of a subscription to a PushTopic."""
+
+    problem = "The filter{subject} is refused ({message})"
+    remedy = (
+        "Correct it in SFCDC_CHANNELS: fields that the topic's query selects, compared by = with a value in single "
+        "quotes, joined by & (which means OR), ids with 18 characters: /topic/X?Industry='Energy'&BillingCity='Oslo'."
+    )
+
+
 class ChannelNotPermitted(CometdError, streams.ChannelNotPermitted):
     """The user may not subscribe to the channel."""
 
@@ -154,10 +164,10 @@ class ProtocolRefused(CometdError, streams.ProtocolRefused):
 
 
 class EventWithoutReplayId(CometdError):
-    """An event that cannot be resumed after: it is no change event, or the org streams without replay."""
+    """An event that cannot be resumed after: the org streams without replay."""
 
     problem = "An event{subject} came without a replay id"
-    remedy = "Name channels of change events in SFCDC_CHANNELS; events without replay ids could be lost silently."
+    remedy = "Take the channel out of SFCDC_CHANNELS: events without replay ids could be lost silently."
 
 
 _BY_TEXT: tuple[tuple[str, type[CometdError]], ...] = (
@@ -182,7 +192,8 @@ _BY_TEXT: tuple[tuple[str, type[CometdError]], ...] = (
     ("doesn't exist", ChannelNotFound),
     ("unknown channel", ChannelNotFound),
     ("vary only by case", ChannelNotFound),
-    ("do not exist on the topic", ChannelNotFound),
+    ("do not exist on the topic", FilterRefused),
+    ("filter of the subscription", FilterRefused),
     ("api version", VersionRefused),
     ("maximum request size", RequestTooLarge),
     ("too busy", ServerBusy),

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.pipeline.landing.land import CLOCKS_DIFFER_MS
+from sfcdc_assets.pipeline.landing.change_event_landing import CLOCKS_DIFFER_MS
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.salesforce.reach import is_this_machine, reach

@@ -113,7 +113,7 @@ _BEFORE_THE_API = (connection.MY_DOMAIN, rights.API)
 
 def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here: Machine) -> Iterator[Finding]:
     listed: dict[str, ChannelMembers | None] = {}
-    for channel in settings.channels:
+    for channel in settings.change_channels:
         try:
             listed[channel] = org.members(channel)
             yield streams.selection(channel, listed[channel])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
-from sfcdc_assets.change_events.raw_event_rows import PUBSUB
+from sfcdc_assets.channel_kinds import PUBSUB
 from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.errors import SfcdcError
@@ -49,27 +50,29 @@ def reachable(settings: Settings, org: OrgConnection) -> Iterator[Finding]:
     """Each channel, asked for by name."""
     for channel in settings.channels:
         check = STREAM.format(channel)
+        over_pubsub = settings.transport_of(channel) == PUBSUB
         try:
-            org.transport.check_channel(channel, SECONDS)
-            where = settings.pubsub_endpoint if settings.transport == PUBSUB else "the Streaming API (CometD)"
+            with closing(org.new_transport(channel)) as transport:
+                transport.check_channel(channel, SECONDS)
+            where = settings.pubsub_endpoint if over_pubsub else "the Streaming API (CometD)"
             yield ok(check, f"{where} lets the user subscribe")
         except TransportUnavailable as error:
-            yield _on_the_other_port(settings, org, channel) or of_error(check, error)
+            elsewhere = _on_the_other_port(settings, org, channel) if over_pubsub else None
+            yield elsewhere or of_error(check, error)
         except SfcdcError as error:
             yield of_error(check, error)
 
 
 def _on_the_other_port(settings: Settings, org: OrgConnection, channel: str) -> Finding | None:
     host, _, port = settings.pubsub_endpoint.rpartition(":")
-    if settings.transport != PUBSUB or int(port) == OTHER_PORT:
+    if int(port) == OTHER_PORT:
         return None
     endpoint = f"{host}:{OTHER_PORT}"
-    transport = new_transport(settings.model_copy(update={"pubsub_endpoint": endpoint}), org.session, lambda _: None)
+    there = settings.model_copy(update={"pubsub_endpoint": endpoint})
     try:
-        transport.check_channel(channel, SECONDS)
+        with closing(new_transport(there, org.session, lambda _: None, channel)) as transport:
+            transport.check_channel(channel, SECONDS)
     except SfcdcError:
         return None
-    finally:
-        transport.close()
     found = f"{settings.pubsub_endpoint} does not answer, and {endpoint} does: a firewall lets port {port} not through."
     return failed(STREAM.format(channel), found, f"Set SFCDC_PUBSUB_ENDPOINT={endpoint}.")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sfcdc_assets.emulator.avro.event_body import EventCodec
+from sfcdc_assets.emulator.bus_event import BusEvent
 from sfcdc_assets.emulator.event_draft import Damage, EventDraft, draft, merge
 from sfcdc_assets.emulator.event_steps.gaps import as_gap
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
@@ -28,26 +29,13 @@ _GARBAGE = b"\xff" * 24
 """No Avro reader gets past this: as a branch, a length or a position it is far out of bounds."""
 
 
-@dataclass(frozen=True)
-class ChangeEvent:
-    """One event as published, before the bus gives it a replay id, and a uuid if `event_id` is None.
+@dataclass(frozen=True, kw_only=True)
+class ChangeEvent(BusEvent):
+    """The event of a change of an object's records."""
 
-    `beside_previous` and `copy_after` are those of EventDraft.
-    """
-
-    entity: str
     change_type: str
     record_ids: tuple[str, ...]
     sequence_number: int
-    schema_id: str
-    schema_json: str
-    payload: bytes
-    event_id: str | None = None
-    beside_previous: bool = False
-    copy_after: int | None = None
-    is_selected: bool = True
-    channel_payloads: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
-    """Custom channels, and the payloads published on them: several if it is taken apart there."""
 
 
 class ChangeEventBuilder:
@@ -141,15 +129,15 @@ class ChangeEventBuilder:
         else:
             payload = codec.payload(header, codec.body(each.values, each.values))
         return ChangeEvent(
-            each.entity,
-            each.change_type,
-            each.record_ids,
-            each.sequence_number,
-            codec.schema_id,
-            codec.schema_json,
-            payload,
-            each.event_id,
-            each.beside_previous,
-            each.copy_after,
-            each.is_selected,
+            entity=each.entity,
+            change_type=each.change_type,
+            record_ids=each.record_ids,
+            sequence_number=each.sequence_number,
+            schema_id=codec.schema_id,
+            schema_json=codec.schema_json,
+            payload=payload,
+            event_id=each.event_id,
+            beside_previous=each.beside_previous,
+            copy_after=each.copy_after,
+            is_selected=each.is_selected,
         )

@@ -1,8 +1,9 @@
-"""Channels of change events and their members, as the Tooling API makes them (docs/salesforce-streams.md, "Channels and
+"""Channels of events and their members, as the Tooling API makes them (docs/salesforce-streams.md, "Channels and
 members").
 
 `ChangeEvents` is there in every org and no record of its own; its members are `EmulatedOrg.selected_entities`. Custom
-channels `Name__chn` have the members given to them here.
+channels `Name__chn` have the members given to them here: objects those of kind `data`, whose topic is
+`/data/Name__chn`, platform events those of kind `event`, whose topic is `/event/Name__chn`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from sfcdc_assets.emulator.avro.event_schema import change_event_name
+from sfcdc_assets.emulator.avro.event_schema import event_name
 from sfcdc_assets.emulator.errors import QueryError, RecordError
 from sfcdc_assets.emulator.event_filter import check_filter, filtered_fields
 from sfcdc_assets.emulator.ids import instance_characters, new_id
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
 
 if TYPE_CHECKING:
     from sfcdc_assets.emulator.org import EmulatedOrg
@@ -24,23 +26,30 @@ if TYPE_CHECKING:
 CHANGE_EVENTS = "ChangeEvents"
 MAX_CHANNELS = 100
 MAX_ENRICHED_FIELDS = 10
+Kind = Literal["data", "event"]
 _CUSTOM_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*__chn")
 
 
 @dataclass(frozen=True)
 class Channel:
-    """A custom channel. Its topic is `/data/` and its name."""
+    """A custom channel. `kind`: what its members are, which begins the name of its topic."""
 
     id: str
     name: str
     label: str
     created: int
+    kind: Kind = "data"
+
+    @property
+    def topic(self) -> str:
+        """`/data/Name__chn` or `/event/Name__chn`."""
+        return f"/{self.kind}/{self.name}"
 
 
 @dataclass(frozen=True)
 class ChannelMember:
-    """An object on a channel. `enriched_fields` are flat API names, or those of compounds; `filter_expression`: only
-    events of records that fulfil it are on the channel."""
+    """An object, or a platform event, on a channel. `enriched_fields` are flat API names, or those of compounds;
+    `filter_expression`: only events of records that fulfil it are on the channel."""
 
     id: str
     channel: str
@@ -52,7 +61,7 @@ class ChannelMember:
     @property
     def developer_name(self) -> str:
         """`SalesEvents_chn_AccountChangeEvent`: double underscores are single in it."""
-        return f"{self.channel}_{change_event_name(self.entity)}".replace("__", "_")
+        return f"{self.channel}_{event_name(self.entity)}".replace("__", "_")
 
 
 class Channels:
@@ -72,6 +81,8 @@ class Channels:
         )
         if "filter" not in {row[1] for row in self._database.rows("PRAGMA table_info(_channel_member)")}:
             self._database.execute("ALTER TABLE _channel_member ADD COLUMN filter TEXT")
+        if "kind" not in {row[1] for row in self._database.rows("PRAGMA table_info(_channel)")}:
+            self._database.execute("ALTER TABLE _channel ADD COLUMN kind TEXT NOT NULL DEFAULT 'data'")
         self._enriched: dict[tuple[str, str], tuple[str, ...]] = {}
         self._filters: dict[tuple[str, str], str] = {}
         self._of_entity: dict[str, tuple[str, ...]] = {}
@@ -103,7 +114,7 @@ class Channels:
 
     def all(self) -> list[Channel]:
         """The custom channels, the oldest first."""
-        rows = self._database.rows("SELECT number, name, label, created FROM _channel ORDER BY number")
+        rows = self._database.rows("SELECT number, name, label, created, kind FROM _channel ORDER BY number")
         return [Channel(self._id("0YL", number), *rest) for number, *rest in rows]
 
     def members(self) -> list[ChannelMember]:
@@ -126,7 +137,7 @@ class Channels:
         last = len(places)
         return sorted(members, key=lambda one: places[one.entity] if one.channel == CHANGE_EVENTS else last)
 
-    def create(self, name: str, label: str | None = None) -> Channel:
+    def create(self, name: str, label: str | None = None, kind: Kind = "data") -> Channel:
         """A new custom channel, without members."""
         if not _CUSTOM_NAME.fullmatch(name):
             raise RecordError("INVALID_NAME", f"{name!r} is no channel name: letters, digits and __chn at the end")
@@ -136,7 +147,8 @@ class Channels:
         if len(channels) >= MAX_CHANNELS:
             raise RecordError("LIMIT_EXCEEDED", f"an org has at most {MAX_CHANNELS} channels")
         self._database.execute(
-            "INSERT INTO _channel (name, label, created) VALUES (?, ?, ?)", (name, label or name, self._org.clock())
+            "INSERT INTO _channel (name, label, created, kind) VALUES (?, ?, ?, ?)",
+            (name, label or name, self._org.clock(), kind),
         )
         return next(channel for channel in self.all() if channel.name == name)
 
@@ -145,21 +157,23 @@ class Channels:
         self._database.execute("UPDATE _channel SET label = ? WHERE name = ?", (label, self.channel(channel_id).name))
 
     def delete(self, channel_id: str) -> None:
-        """Remove a channel that has no members."""
+        """Remove a channel with its members; events that are on it stay unread (https://developer.salesforce.com/docs/
+        atlas.en-us.262.0.platform_events.meta/platform_events/platform_events_subscribe_custom_channels.htm)."""
         channel = self.channel(channel_id)
-        if any(member.channel == channel.name for member in self.members()):
-            raise RecordError("DEPENDENCY_EXISTS", f"{channel.name} has members; delete them first")
-        self._database.execute("DELETE FROM _channel WHERE name = ?", (channel.name,))
+        with self._database.transaction():
+            self._database.execute("DELETE FROM _channel_member WHERE channel = ?", (channel.name,))
+            self._database.execute("DELETE FROM _channel WHERE name = ?", (channel.name,))
+            self._read()
 
     def add_member(
         self, channel: str, entity: str, enriched_fields: Sequence[str] = (), filter_expression: str | None = None
     ) -> ChannelMember:
-        """Put an object on a channel, custom or ChangeEvents: its events are there from the next commit on, those of
-        records that fulfil the filter."""
-        if channel != CHANGE_EVENTS and channel not in {one.name for one in self.all()}:
+        """Put an object on a channel, custom or ChangeEvents, or a platform event on a custom one: its events are there
+        from the next commit on, those of records (or with values) that fulfil the filter."""
+        kinds: dict[str, Kind] = {CHANGE_EVENTS: "data", **{one.name: one.kind for one in self.all()}}
+        if channel not in kinds:
             raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no channel {channel}", ("EventChannel",))
-        if entity not in self._org.definitions:
-            raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no object {entity}", ("SelectedEntity",))
+        self._check_kind(kinds[channel], entity)
         if any((one.channel, one.entity) == (channel, entity) for one in self.members()):
             raise RecordError("DUPLICATE_VALUE", f"{entity} is on {channel} already", ("SelectedEntity",))
         names = self._checked(entity, enriched_fields)
@@ -226,8 +240,24 @@ class Channels:
             raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
         return found
 
+    def _check_kind(self, kind: Kind, entity: str) -> None:
+        """A channel holds events of one product: of objects, or high-volume platform events."""
+        event = self._org.platform_events.all.get(entity)
+        if event is None and entity not in self._org.definitions:
+            raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no object {entity}", ("SelectedEntity",))
+        if (kind == "event") != (event is not None) or (event is not None and not event.is_high_volume):
+            message = f"{entity} cannot be on a channel of channelType {kind}"
+            raise RecordError("FIELD_INTEGRITY_EXCEPTION", message, ("SelectedEntity",))
+
+    def _shape(self, entity: str) -> ObjectDefinition:
+        event = self._org.platform_events.all.get(entity)
+        return self._org.definitions[entity] if event is None else event.filterable
+
     def _checked(self, entity: str, names: Sequence[str]) -> list[str]:
-        definition = self._org.definitions[entity]
+        definition = self._shape(entity)
+        if names and entity in self._org.platform_events.all:
+            message = "platform events have no enriched fields"
+            raise RecordError("FIELD_INTEGRITY_EXCEPTION", message, ("EnrichedFields",))
         if len(names) > MAX_ENRICHED_FIELDS:
             raise RecordError("LIMIT_EXCEEDED", f"at most {MAX_ENRICHED_FIELDS} fields of an object can be enriched")
         checked: dict[str, None] = {}
@@ -248,7 +278,7 @@ class Channels:
                 "FIELD_INTEGRITY_EXCEPTION", "events of ChangeEvents cannot be filtered", ("FilterExpression",)
             )
         try:
-            check_filter(expression, self._org.definitions[entity])
+            check_filter(expression, self._shape(entity))
         except QueryError as error:
             raise RecordError("FIELD_INTEGRITY_EXCEPTION", str(error), ("FilterExpression",)) from error
 

@@ -22,16 +22,18 @@ class DeliveryMeter:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._recent: deque[tuple[int, tuple[int, ...]]] = deque()
+        self._recent: deque[tuple[int, tuple[int, ...], int]] = deque()
         self._counts: Counter[int] = Counter()
         self._in_window = 0
+        self._platform_events = 0
         self._total = 0
 
-    def delivered(self, numbers: Sequence[int]) -> None:
-        """Count one response's events."""
+    def delivered(self, numbers: Sequence[int], platform_events: int = 0) -> None:
+        """Count one response's events. `platform_events`: how many of them are such."""
         with self._lock:
             self._forget()
-            self._recent.append((self._clock(), tuple(numbers)))
+            self._recent.append((self._clock(), tuple(numbers), platform_events))
+            self._platform_events += platform_events
             self._counts.update(numbers)
             self._in_window += len(numbers)
             self._total += len(numbers)
@@ -41,6 +43,12 @@ class DeliveryMeter:
         with self._lock:
             self._forget()
             return self._in_window
+
+    def platform_events_in_last_24_hours(self) -> int:
+        """Those of them that were platform events; they draw on the same allowance as change events."""
+        with self._lock:
+            self._forget()
+            return self._platform_events
 
     @property
     def total(self) -> int:
@@ -57,7 +65,8 @@ class DeliveryMeter:
     def _forget(self) -> None:
         since = self._clock() - WINDOW_MS
         while self._recent and self._recent[0][0] <= since:
-            _, numbers = self._recent.popleft()
+            _, numbers, platform_events = self._recent.popleft()
+            self._platform_events -= platform_events
             self._in_window -= len(numbers)
             self._counts.subtract(numbers)
             for number in numbers:

@@ -1,4 +1,4 @@
-"""The event bus: publishes what the org commits, and serves it by replay id.
+"""The event bus: publishes what the org commits and platform events, and serves both by replay id.
 
 Guarantees: events are in commit order; a transaction's events are stored with its records in one database transaction;
 what was committed while no bus listened is published when one starts; events older than 72 hours by the org's clock are
@@ -7,10 +7,12 @@ not served, and a replay id that would need them is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from threading import Condition
 
+from sfcdc_assets.emulator.avro.event_body import EventCodec
+from sfcdc_assets.emulator.bus_event import BusEvent
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.clock import MovableClock
 from sfcdc_assets.emulator.delivery_meter import WINDOW_MS
@@ -23,6 +25,7 @@ from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEven
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_events import org_events
+from sfcdc_assets.emulator.platform_events.event_codec import PlatformEventCodec
 from sfcdc_assets.emulator.replay_id import replay_counter, replay_id
 from sfcdc_assets.emulator.second_copies import SecondCopies
 from sfcdc_assets.emulator.transaction import Transaction
@@ -82,21 +85,37 @@ class EventBus:
         number = state.last_number
         if transaction.commit_number > state.commit_number:
             events = self._builder.events(transaction, self._org.channels.published_entities)
-            for schema_id, schema_json in {event.schema_id: event.schema_json for event in events}.items():
-                self._store.keep_schema(schema_id, schema_json)
-            now = self._org.clock()
-            published = list(self._copies.among(events))
-            number = self._store.append(
-                published,
-                commit_number=transaction.commit_number,
-                stored_at=now,
-                shared_counters=self._org.settings.channels_share_replay_ids,
-                shared_ids=self._org.settings.siblings_share_event_id,
-            )
-            self._purge(now)
+            self._append(events, transaction.commit_number)
+            number = self._store.state().last_number
         # Whatever was noted before may have been rolled back, so what the database says replaces it unconditionally.
         self.last_number = number
         self.wake()
+
+    def publish(self, events: Sequence[BusEvent]) -> list[StoredEvent]:
+        """Store events that no record's change raises, in one database transaction or in that around; returns each as
+        it is stored. Their second copies, if any, come when they are due."""
+        with self._org.database.transaction():
+            state = self._store.state()
+            published = self._append(events, state.commit_number)
+            self.last_number = self._store.state().last_number
+        self.wake()
+        return published
+
+    def _append(self, events: Sequence[BusEvent], commit_number: int) -> list[StoredEvent]:
+        for schema_id, schema_json in {event.schema_id: event.schema_json for event in events}.items():
+            self._store.keep_schema(schema_id, schema_json)
+        now = self._org.clock()
+        published = list(self._copies.among(events))
+        stored = self._store.append(
+            published,
+            commit_number=commit_number,
+            stored_at=now,
+            shared_counters=self._org.settings.channels_share_replay_ids,
+            shared_ids=self._org.settings.siblings_share_event_id,
+        )
+        self._purge(now)
+        firsts = {id(event) for event in events}
+        return [found for event, found in zip(published, stored, strict=True) if id(event) in firsts]
 
     def _purge(self, now: int) -> None:
         """Delete what is past retention, now and then: as on the real bus, expired events may linger unserved."""
@@ -126,13 +145,14 @@ class EventBus:
         with self.changed:
             self.changed.notify_all()
 
-    def published_in_last_24_hours(self) -> int:
-        """Events stored in the 24 hours that end now; an event on several channels is one."""
+    def change_events_in_last_24_hours(self) -> int:
+        """Change events stored in the 24 hours that end now; an event on several channels is one."""
         with self._org.database.lock:
-            return self._store.count_since(self._org.clock() - WINDOW_MS)
+            return self._store.change_events_since(self._org.clock() - WINDOW_MS)
 
     def newest_schema_id(self, entity: str) -> str:
-        """The id of the schema in which an entity's next event will be. Raises KeyError for an unknown entity."""
+        """The id of the schema in which the next event of an object, or of a platform event, will be. Raises KeyError
+        for one that the org does not have."""
         with self._org.database.transaction():
             return self._keep_schema(entity)
 
@@ -141,13 +161,17 @@ class EventBus:
         with self._org.database.transaction():
             found = self._store.schema_json(schema_id)
             if found is None:
-                for entity in self._org.definitions:
+                for entity in (*self._org.definitions, *self._org.platform_events.all):
                     self._keep_schema(entity)
                 found = self._store.schema_json(schema_id)
             return found
 
     def _keep_schema(self, entity: str) -> str:
-        codec = self._builder.codec(entity)
+        codec: EventCodec | PlatformEventCodec
+        if entity in self._org.platform_events.all:
+            codec = self._org.platform_events.codec(entity)
+        else:
+            codec = self._builder.codec(entity)
         self._store.keep_schema(codec.schema_id, codec.schema_json)
         return codec.schema_id
 
@@ -155,18 +179,18 @@ class EventBus:
         """The newest id of the bus: ahead of the last event of every topic, since the bus is shared by other orgs."""
         return replay_id(self._store.state().counter)
 
-    def start(self, preset: int, replay: bytes = b"") -> int:
+    def start(self, preset: int, replay: bytes = b"", retention_ms: int = RETENTION_MS) -> int:
         """The number to read on after, for a subscription's replay preset (a value of `ReplayPreset`).
 
         LATEST is the present, EARLIEST the oldest retained event, CUSTOM strictly after `replay`. Raises
         ReplayIdMissingError for CUSTOM without an id, ReplayIdCorruptedError for an id that is not one of this
-        stream's last 72 hours, and UnknownReplayPresetError.
+        stream's last 72 hours (`retention_ms`), and UnknownReplayPresetError.
         """
         with self._org.database.lock:
             state = self._store.state()
             if preset == ReplayPreset.LATEST:
                 return state.last_number
-            expired_number, expired_counter = self._store.newest_before(self._org.clock() - RETENTION_MS)
+            expired_number, expired_counter = self._store.newest_before(self._org.clock() - retention_ms)
             if preset == ReplayPreset.EARLIEST:
                 return expired_number
             if preset != ReplayPreset.CUSTOM:
@@ -187,8 +211,8 @@ class EventBus:
         max_bytes: int,
         channels: Collection[str] = (EVERYWHERE,),
     ) -> Batch:
-        """Events of `entities` after a number, oldest first: at most `max_events`, and no more payload than `max_bytes`
-        unless the first event alone is larger. `channels` are those of a topic."""
+        """Events of `entities`, objects and platform events, after a number, oldest first: at most `max_events`, and no
+        more payload than `max_bytes` unless the first event alone is larger. `channels` are those of a topic."""
         with self._org.database.lock:
             state = self._store.state()
             self.last_number = state.last_number

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sfcdc_assets.emulator.change_event_builder import ChangeEvent
+from sfcdc_assets.emulator.bus_event import BusEvent
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.replay_id import first_counter, next_counter, replay_id
 
@@ -45,6 +45,11 @@ class StoredEvent:
     @property
     def replay_id(self) -> bytes:
         return replay_id(self.counter)
+
+    @property
+    def is_platform_event(self) -> bool:
+        """Whether it is one, and no change of an object's record."""
+        return self.entity.endswith("__e")
 
 
 @dataclass(frozen=True)
@@ -85,14 +90,15 @@ class EventStore:
 
     def append(
         self,
-        events: Sequence[ChangeEvent],
+        events: Sequence[BusEvent],
         *,
         commit_number: int,
         stored_at: int,
         shared_counters: bool = True,
         shared_ids: bool = True,
-    ) -> int:
-        """Store a transaction's events, each with a uuid and the next replay counter; returns the newest number.
+    ) -> list[StoredEvent]:
+        """Store a transaction's events, each with a uuid and the next replay counter; returns them as they are on their
+        own topics, without those of custom channels.
 
         An event that comes beside the previous one shares its counter. On custom channels an event has the same uuid
         and, with `shared_counters`, the same counter; without `shared_ids`, all but the first of those into which it is
@@ -101,6 +107,7 @@ class EventStore:
         state = self.state()
         number, counter = state.last_number, state.counter
         rows = []
+        stored = []
         for event in events:
             number += 1
             if not event.beside_previous:
@@ -108,6 +115,7 @@ class EventStore:
             event_id = event.event_id or self._event_id(number)
             what, channel = (event.entity, event.schema_id), EVERYWHERE if event.is_selected else OWN_TOPIC
             rows.append((number, counter, event_id, *what, event.payload, stored_at, channel))
+            stored.append(StoredEvent(number, counter, event_id, *what, event.payload))
             for name, payloads in event.channel_payloads:
                 if not shared_counters:
                     counter = self._next(counter)
@@ -121,7 +129,7 @@ class EventStore:
             "UPDATE _bus_state SET last_number = ?, counter = ?, commit_number = ?",
             (number, self._next(counter), commit_number),
         )
-        return number
+        return stored
 
     def _next(self, counter: int) -> int:
         """The next counter, never one from before the org was moved."""
@@ -196,9 +204,10 @@ class EventStore:
         start = began // 2
         self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (start - 1, start))
 
-    def count_since(self, moment: int) -> int:
-        """Events stored after a moment, those on custom channels not counted again."""
-        sql = "SELECT COUNT(*) FROM _bus_event WHERE stored_at > ? AND channel IN (?, ?)"
+    def change_events_since(self, moment: int) -> int:
+        """Change events stored after a moment, those on custom channels not counted again."""
+        sql = "SELECT COUNT(*) FROM _bus_event WHERE stored_at > ? AND channel IN (?, ?) AND entity NOT LIKE '%!_!_e'"
+        sql += " ESCAPE '!'"
         row = self._database.row(sql, (moment, EVERYWHERE, OWN_TOPIC))
         return int(row[0]) if row else 0
 

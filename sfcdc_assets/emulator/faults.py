@@ -26,6 +26,7 @@ class Fault(StrEnum):
     UNAVAILABLE = "unavailable"
     SCHEMA_REFUSED = "schema_refused"
     SCHEMA_NOT_PERMITTED = "schema_not_permitted"
+    PUBLISH_FAILED = "publish_failed"
     INTERNAL_ERROR = "internal_error"
     COMETD_UNKNOWN_CLIENT = "cometd_unknown_client"
     COMETD_LOST_COOKIE = "cometd_lost_cookie"
@@ -57,6 +58,8 @@ DESCRIPTIONS: Mapping[Fault, str] = {
     Fault.UNAVAILABLE: "a call is refused at its start: INTERNAL, service.unavailable",
     Fault.SCHEMA_REFUSED: "a GetSchema call is refused: INTERNAL, schema.api.unavailable",
     Fault.SCHEMA_NOT_PERMITTED: "a GetSchema call is refused: PERMISSION_DENIED, schema.meta.permission",
+    Fault.PUBLISH_FAILED: "a platform event is not published, as its result says; by REST it is refused with"
+    " PLATFORM_EVENT_PUBLISHING_UNAVAILABLE",
     Fault.INTERNAL_ERROR: "a record change gives a GAP_* event instead of its own",
     Fault.COMETD_UNKNOWN_CLIENT: "a connect is refused with 403::Unknown client and its session forgotten, a held one"
     " at once",

@@ -20,6 +20,8 @@ from sfcdc_assets.emulator.managed_subscriptions import ManagedSubscriptions
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import built_in_definitions
 from sfcdc_assets.emulator.org_setup import Setup
+from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
+from sfcdc_assets.emulator.platform_events.event_definitions import PlatformEventDefinitions
 from sfcdc_assets.emulator.population import populate
 from sfcdc_assets.emulator.record_history import undo_since
 from sfcdc_assets.emulator.record_visibility import ViewAll
@@ -47,12 +49,14 @@ class EmulatedOrg:
         clock: Clock = system_clock,
         seed: int = 0,
         objects: Sequence[ObjectDefinition] | None = None,
+        platform_events: Sequence[PlatformEventDefinition] | None = None,
         settings: OrgSettings | None = None,
     ) -> None:
         """Open the org in the folder `path` (made if missing; file `org.db`), or a new one in memory.
 
-        An org that exists keeps its own objects, ids and seed; `objects` (default: the built-in ones) and `seed` set
-        up a new one. Raises OrgInUseError while another process (or Org) has the folder open.
+        An org that exists keeps its own objects, events, ids and seed; `objects` and `platform_events` (default: the
+        built-in ones) and `seed` set up a new one. Raises OrgInUseError while another process (or Org) has the folder
+        open.
         """
         self._directory_lock = DirectoryLock(path) if path is not None else None
         self.clock = clock
@@ -87,6 +91,7 @@ class EmulatedOrg:
             self.selected_entities: list[str] = json.loads(kept) if kept else list(self.definitions)
             """Objects enabled for change data capture; change the list (or set it) at any time. It is kept with the
             next commit and when the org is closed."""
+            self.platform_events = PlatformEventDefinitions(self, platform_events)
             self.channels = Channels(self)
             self.managed_subscriptions = ManagedSubscriptions(self)
             self.field_security = FieldSecurity(self)

@@ -19,6 +19,8 @@ _OPTIONS = (
     # Clients ping an idle stream; the default would answer a ping a minute with GOAWAY "too many pings".
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    # A publish request that is too large is refused as Salesforce's proxy does it, not as this library does.
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 )
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator
-from typing import NoReturn, TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
 
 import grpc
 
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.event_publication import Publication, PublishStream
 from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.managed_stream import ManagedStream, chosen_subscription, first_request
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
 from sfcdc_assets.emulator.rpc_call import RpcCall, Sessions
 from sfcdc_assets.emulator.rpc_refusal import (
     RpcRefusal,
     cannot_publish,
     cannot_subscribe,
     managed_refusal,
+    publish_topic_empty,
     schema_id_blank,
     schema_not_found,
     schema_not_permitted,
@@ -29,11 +33,21 @@ from sfcdc_assets.emulator.rpc_refusal import (
     unavailable,
 )
 from sfcdc_assets.emulator.subscription import StreamTiming, Subscription
-from sfcdc_assets.emulator.topic import Topic, find_topic
+from sfcdc_assets.emulator.topic import Topic, find_topic, readable
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 
-Request = TypeVar("Request", pb.FetchRequest, pb.ManagedFetchRequest)
+Request = TypeVar("Request", pb.FetchRequest, pb.ManagedFetchRequest, pb.PublishRequest)
+
+
+class _Stream(Protocol):
+    """A call that lasts, and whose requests come from a thread of its own."""
+
+    def close(self) -> None:
+        """The client closed its side."""
+
+    def end(self) -> None:
+        """The call is over."""
 
 
 class PubSubService(pb_grpc.PubSubServicer):
@@ -58,7 +72,10 @@ class PubSubService(pb_grpc.PubSubServicer):
         self._hosts = frozenset(name.lower() for name in hosts)
         self.faults = faults or bus.faults
         self.meter = meter or DeliveryMeter(org.clock)
+        self.publisher = EventPublisher(org, bus)
+        """What is published is the same by REST."""
         self._open: set[Subscription] = set()
+        self._publishing: set[PublishStream] = set()
         self._active: set[str] = set()
         self._open_lock = threading.Lock()
         self._sent_on_ended = 0
@@ -119,9 +136,9 @@ class PubSubService(pb_grpc.PubSubServicer):
     def stop(self) -> None:
         """End every open stream with status OK."""
         with self._open_lock:
-            subscriptions = list(self._open)
-        for subscription in subscriptions:
-            subscription.end()
+            streams: list[_Stream] = [*self._open, *self._publishing]
+        for stream in streams:
+            stream.end()
 
     def Subscribe(  # noqa: N802 - the name is the protocol's
         self, request_iterator: Iterator[pb.FetchRequest], context: grpc.ServicerContext
@@ -155,8 +172,8 @@ class PubSubService(pb_grpc.PubSubServicer):
         return pb.TopicInfo(
             topic_name=topic.name,
             tenant_guid=self._tenant_guid,
-            can_publish=False,
-            can_subscribe=topic.entity is None or topic.entity in self._readable_entities(),
+            can_publish=topic.can_publish,
+            can_subscribe=self._may_subscribe(topic),
             schema_id="" if topic.entity is None else self._bus.newest_schema_id(topic.entity),
             rpc_id=call.rpc_id,
         )
@@ -179,15 +196,38 @@ class PubSubService(pb_grpc.PubSubServicer):
         return pb.SchemaInfo(schema_json=schema_json, schema_id=request.schema_id, rpc_id=call.rpc_id)
 
     def Publish(self, request: pb.PublishRequest, context: grpc.ServicerContext) -> pb.PublishResponse:  # noqa: N802
-        self._refuse_publishing(RpcCall("Publish", context), request.topic_name)
+        call = RpcCall("Publish", context)
+        try:
+            topic, publication = self._publication(call, request)
+            return self._published(call, topic, publication.results(request))
+        except RpcRefusal as refusal:
+            call.end(refusal)
 
     def PublishStream(  # noqa: N802
         self, request_iterator: Iterator[pb.PublishRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.PublishResponse]:
         call = RpcCall("PublishStream", context)
-        for request in request_iterator:
-            self._refuse_publishing(call, request.topic_name)
-        return iter(())
+        first = next(request_iterator, None)
+        if first is None:
+            return
+        stream = None
+        try:
+            topic, publication = self._publication(call, first)
+            stream = PublishStream(self._bus, publication, first, self._org.clock, self._timing.publish_idle)
+            with self._open_lock:
+                self._publishing.add(stream)
+            if not context.add_callback(stream.end):
+                return
+            arguments = (request_iterator, stream, stream.put)
+            threading.Thread(target=_pump, args=arguments, daemon=True, name="publish").start()
+            for results in stream.results():
+                yield self._published(call, topic, results)
+        except RpcRefusal as refusal:
+            call.end(refusal)
+        finally:
+            if stream is not None:
+                with self._open_lock:
+                    self._publishing.discard(stream)
 
     def ManagedSubscribe(  # noqa: N802
         self, request_iterator: Iterator[pb.ManagedFetchRequest], context: grpc.ServicerContext
@@ -235,7 +275,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             faults=self.faults,
             meter=self.meter,
             open_topic=self._subscribable,
-            readable=self._readable,
+            readable=partial(readable, self._org),
             allowance=lambda: self.allowance_left,
         )
 
@@ -244,46 +284,47 @@ class PubSubService(pb_grpc.PubSubServicer):
             self._open.discard(subscription)
             self._sent_on_ended += subscription.responses_sent
 
-    def _begin(self, call: RpcCall) -> None:
-        """Raises RpcRefusal if the call may not be made, or the fault that is armed for it."""
+    def _begin(self, call: RpcCall) -> str:
+        """The user who calls. Raises RpcRefusal if the call may not be made, or the fault that is armed for it."""
         if self.faults.take(Fault.UNAVAILABLE):
             raise unavailable()
-        call.authenticate(self._sessions, self._org.organization_id, self._hosts)
+        return call.authenticate(self._sessions, self._org.organization_id, self._hosts)
 
-    def _refuse_publishing(self, call: RpcCall, topic_name: str) -> NoReturn:
-        try:
-            self._begin(call)
-            raise cannot_publish(self._topic(topic_name).name)
-        except RpcRefusal as refusal:
-            call.end(refusal)
+    def _publication(self, call: RpcCall, first: pb.PublishRequest) -> tuple[Topic, Publication]:
+        """Where a call publishes to. Raises RpcRefusal."""
+        user_id = self._begin(call)
+        if not first.topic_name.strip():
+            raise publish_topic_empty()
+        topic = self._topic(first.topic_name)
+        if not topic.can_publish or topic.entity is None:
+            raise cannot_publish(topic.name)
+        return topic, Publication(self.publisher, self._org.platform_events.all[topic.entity], user_id)
+
+    def _published(self, call: RpcCall, topic: Topic, results: list[pb.PublishResult]) -> pb.PublishResponse:
+        schema_id = self._bus.newest_schema_id(str(topic.entity))
+        return pb.PublishResponse(results=results, schema_id=schema_id, rpc_id=call.rpc_id)
 
     def _topic(self, name: str) -> Topic:
         if not name.strip():
             raise topic_empty()
-        visible = [entity for entity in self._org.definitions if entity not in self._org.hidden_objects]
-        topic = find_topic(name, visible, [channel.name for channel in self._org.channels.all()])
-        if topic is None:
+        topic = find_topic(self._org, name)
+        if topic is None or not topic.is_high_volume:
             raise topic_not_found(name, self._tenant_guid)
         return topic
 
     def _subscribable(self, name: str) -> Topic:
         """A topic the user may subscribe to: one entity's is checked here, the channel of all filters at delivery."""
         topic = self._topic(name)
-        if topic.entity is not None and topic.entity not in self._readable_entities():
+        if not self._may_subscribe(topic):
             raise cannot_subscribe(name, self._tenant_guid)
         return topic
 
-    def _readable_entities(self) -> frozenset[str]:
-        """What the client may read now: permissions that change take effect on open streams too."""
-        return frozenset(self._org.definitions) - self._org.hidden_objects - self._org.unreadable_objects
-
-    def _readable(self, topic: Topic) -> frozenset[str]:
-        readable = self._readable_entities()
-        return readable if topic.entity is None else readable & {topic.entity}
+    def _may_subscribe(self, topic: Topic) -> bool:
+        return topic.entity is None or bool(readable(self._org, topic))
 
 
-def _pump(request_iterator: Iterator[Request], subscription: Subscription, put: Callable[[Request], None]) -> None:
-    """Hand requests to the subscription as they arrive, until the client closes its side or the call is over.
+def _pump(request_iterator: Iterator[Request], stream: _Stream, put: Callable[[Request], None]) -> None:
+    """Hand requests to the stream as they arrive, until the client closes its side or the call is over.
 
     A client that closes its side right after its first request still gets the events it asked for.
     """
@@ -291,6 +332,6 @@ def _pump(request_iterator: Iterator[Request], subscription: Subscription, put: 
         for request in request_iterator:
             put(request)
     except grpc.RpcError:
-        pass  # The call was cancelled; the context's callback ends the subscription as well.
+        pass  # The call was cancelled; the context's callback ends the stream as well.
     finally:
-        subscription.close()
+        stream.close()

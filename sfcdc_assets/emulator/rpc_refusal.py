@@ -79,11 +79,62 @@ def cannot_subscribe(topic: str, tenant_guid: str) -> RpcRefusal:
 
 
 def cannot_publish(topic: str) -> RpcRefusal:
-    """Change event topics are published to by the org alone."""
+    """Change event topics are published to by the org alone, and channels by the events that are their members."""
     return RpcRefusal(
         StatusCode.PERMISSION_DENIED,
-        f"Topic {topic} can't be published to. Change events are published when records change.",
+        f"Topic {topic} can't be published to. Publish to the topic of a platform event.",
         "publish.topic.cannot.publish",
+    )
+
+
+def publish_topic_empty() -> RpcRefusal:
+    return RpcRefusal(
+        StatusCode.INVALID_ARGUMENT,
+        "Topic validation failed. The topic name can't be blank.",
+        "publish.topic.validation.empty",
+    )
+
+
+def publish_topic_mismatch(first: str, later: str) -> RpcRefusal:
+    return RpcRefusal(
+        StatusCode.INVALID_ARGUMENT,
+        f"The topic {later} doesn't match the topic {first} of the first request. Use one stream for each topic.",
+        "publish.topic.mismatch",
+    )
+
+
+def no_events_to_publish() -> RpcRefusal:
+    return RpcRefusal(
+        StatusCode.INVALID_ARGUMENT,
+        "A publish request must have at least one event.",
+        "publish.event.count.invalid",
+    )
+
+
+def publish_refresh_refused() -> RpcRefusal:
+    return RpcRefusal(
+        StatusCode.INVALID_ARGUMENT,
+        "auth_refresh can't be part of a first publish request.",
+        "publish.auth.refresh.invalid",
+    )
+
+
+def publish_stream_idle(seconds: float) -> RpcRefusal:
+    """No request with an event came for too long."""
+    return RpcRefusal(
+        StatusCode.DEADLINE_EXCEEDED,
+        f"No events were published within {seconds:g} seconds.",
+        "publish.stream.sweeper.timeout",
+    )
+
+
+def publish_request_too_large() -> RpcRefusal:
+    """The proxy in front of the service resets it, so it has no trailers (https://developer.salesforce.com/docs/
+    platform/pub-sub-api/guide/allocations.html)."""
+    return RpcRefusal(
+        StatusCode.UNAVAILABLE,
+        "upstream connect error or disconnect/reset before headers. reset reason: remote reset",
+        None,
     )
 
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from sfcdc_assets.emulator.change_event_builder import ChangeEvent
+from sfcdc_assets.emulator.bus_event import BusEvent
 
 
 class SecondCopies:
     """The copies that are due, kept in memory: those that wait when the process ends are never published."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[int, ChangeEvent]] = []
+        self._waiting: list[tuple[int, BusEvent]] = []
 
-    def among(self, events: Iterable[ChangeEvent]) -> Iterator[ChangeEvent]:
+    def among(self, events: Iterable[BusEvent]) -> Iterator[BusEvent]:
         """The events with the copies at their places; none is put between events that share a replay id."""
         for event in events:
             if not event.beside_previous:
@@ -26,7 +26,7 @@ class SecondCopies:
                 self._waiting.append((event.copy_after, replace(event, copy_after=None)))
         yield from self._due()
 
-    def _due(self) -> list[ChangeEvent]:
+    def _due(self) -> list[BusEvent]:
         due = [copy for others, copy in self._waiting if others <= 0]
         self._waiting = [(others, copy) for others, copy in self._waiting if others > 0]
         return due

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.client_settings import write_settings_file
+from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.cometd.client_session import CometdTiming
 from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.control.routes import all_control_routes
@@ -22,8 +23,11 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFaults
 from sfcdc_assets.emulator.rest_server import RestServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
+
+_DURABLE = ("", "Durable")
 
 
 class EmulatorServer:
@@ -56,6 +60,8 @@ class EmulatorServer:
             org, self.bus, sessions=self.sessions, timing=timing, hosts=(*LOOPBACK_NAMES, *host_names)
         )
         self.meter = self.service.meter
+        self.publisher = self.service.publisher
+        """Publishes platform events, and has the log of them."""
         self.cometd = CometdService(org, self.bus, sessions=self.sessions, meter=self.meter, timing=cometd_timing)
         self.faults = self.service.faults
         """Faults of calls, streams and events; those of REST are `rest_faults`."""
@@ -72,6 +78,7 @@ class EmulatorServer:
             measured_limits=self._limits,
             faults=self.rest_faults,
             schemas=self.bus,
+            publisher=self.publisher,
             event_usage=self._event_usage,
             control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
             cometd=self.cometd,
@@ -167,10 +174,28 @@ class EmulatorServer:
 
     def _event_usage(self) -> dict[str, int]:
         return {
-            "CHANGE_EVENTS_PUBLISHED": self.bus.published_in_last_24_hours(),
-            "CHANGE_EVENTS_DELIVERED": self.meter.in_last_24_hours(),
+            "CHANGE_EVENTS_PUBLISHED": self.bus.change_events_in_last_24_hours(),
+            "CHANGE_EVENTS_DELIVERED": self.meter.in_last_24_hours() - self.meter.platform_events_in_last_24_hours(),
+            "PLATFORM_EVENTS_PUBLISHED": self.publisher.published_in(DAY),
+            "PLATFORM_EVENTS_DELIVERED": self.meter.platform_events_in_last_24_hours(),
         }
 
     def _limits(self) -> dict[str, tuple[int, int]]:
-        most = self._org.settings.daily_event_deliveries
-        return {"DailyDeliveredPlatformEvents": (most, self.service.allowance_left)}
+        settings, left = self._org.settings, self.publisher.left_in_this_hour
+        streaming, clients = self.cometd.allowances, settings.concurrent_streaming_clients
+        notifications = {
+            kind: (streaming.most(kind), streaming.left(kind)) for kind in (Allowance.PUSH_TOPICS, Allowance.GENERIC)
+        }
+        connected = (clients, clients - self.cometd.subscribed_clients)
+        return {
+            # The same under the names of versions up to 36.0 and of those since.
+            **{f"Daily{each}StreamingApiEvents": notifications[Allowance.PUSH_TOPICS] for each in _DURABLE},
+            **{f"Daily{each}GenericStreamingApiEvents": notifications[Allowance.GENERIC] for each in _DURABLE},
+            **{f"{each}StreamingApiConcurrentClients": connected for each in _DURABLE},
+            "DailyDeliveredPlatformEvents": (settings.daily_event_deliveries, self.service.allowance_left),
+            "HourlyPublishedPlatformEvents": (settings.hourly_published_events, left()),
+            "HourlyPublishedStandardVolumePlatformEvents": (
+                settings.hourly_published_standard_events,
+                left(high_volume=False),
+            ),
+        }

@@ -52,6 +52,14 @@ class OrgSettings:
     daily_event_deliveries: int = 50_000
     """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The largest
     editions have 50,000; an add-on brings 100,000 more (docs/salesforce-streams.md, "Delivery limits")."""
+    daily_push_topic_deliveries: int = 1_000_000
+    """Notifications of PushTopics delivered in 24 hours; then 403::Organization total events daily limit exceeded."""
+    daily_generic_deliveries: int = 1_000_000
+    """The same of generic channels."""
+    hourly_published_events: int = 50_000
+    """Platform events that may be published in an hour; then LIMIT_EXCEEDED."""
+    hourly_published_standard_events: int = 1_000
+    """The same for events of standard volume."""
     concurrent_streaming_clients: int = 2_000
     """Sessions of the Streaming API that may be subscribed at once."""
     push_topics: int = 100

@@ -53,11 +53,12 @@ class StreamTiming:
 
     A stream with requests outstanding hears from the org at least every `keepalive`: Salesforce promises 270, and 60 to
     270 were seen. One with none is closed after `idle_close`, as a normal end or, if `idle_is_error`, with an error
-    status.
+    status. A stream of publish requests ends when none with an event came for `publish_idle`.
     """
 
     keepalive: float = 270.0
     idle_close: float = 60.0
+    publish_idle: float = 70.0
     idle_is_error: bool = False
 
 
@@ -222,7 +223,7 @@ class Subscription:
             if self._allowance() <= 0:
                 raise delivery_limit_exceeded()
             try:
-                self._read_through = self._bus.start(request.replay_preset, request.replay_id)
+                self._read_through = self._bus.start(request.replay_preset, request.replay_id, topic.retention_ms)
             except UnknownReplayPresetError:
                 raise replay_preset_unknown(request.replay_preset) from None
             except ReplayIdMissingError:
@@ -275,7 +276,8 @@ class Subscription:
         self.pending -= len(batch.events)
         self._quiet_since = self._clock()
         if batch.events:
-            self._meter.delivered([event.number for event in batch.events])
+            numbers = [event.number for event in batch.events]
+            self._meter.delivered(numbers, sum(event.is_platform_event for event in batch.events))
         return pb.FetchResponse(
             events=[
                 pb.ConsumerEvent(

@@ -20,6 +20,7 @@ from deltalake import CommitProperties, PostCommitHookProperties, Schema, Transa
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from sfcdc_assets.channel_kinds import MANAGED
 from sfcdc_assets.lake.errors import ConcurrentCommit, TableNotWritten
 from sfcdc_assets.lake.store_errors import FROM_STORE, is_of_the_store, no_room, reason_of
 from sfcdc_assets.lake.table_reads import TableReads
@@ -99,4 +100,4 @@ class CommitProtocol(TableReads):
 
 
 def _is_channel(application: str) -> bool:
-    return application.startswith("/data/") and "#" not in application
+    return application.startswith(("/", MANAGED)) and "#" not in application

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST, StreamCheckpoint
 from sfcdc_assets.lake.table import Table
+from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
 
 

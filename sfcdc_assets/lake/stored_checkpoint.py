@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sfcdc_assets.change_events.raw_event_rows import COMETD, EARLIEST, LATEST, PUBSUB, StreamCheckpoint
 from sfcdc_assets.lake.table import Table
+from sfcdc_assets.streams.checkpoint import COMETD, EARLIEST, LATEST, PUBSUB, StreamCheckpoint
 
 FORMAT = 2
 """In 1, all but the positions was metadata of commits: see `older_raw_events`."""

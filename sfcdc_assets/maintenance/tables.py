@@ -22,6 +22,7 @@ from sfcdc_assets.lake import (
     text_fields,
 )
 from sfcdc_assets.lake.data_files import DataFile
+from sfcdc_assets.lake.event_table import event_table_names
 from sfcdc_assets.lake.raw_event_reads import payloads_dropped
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -66,6 +67,8 @@ def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) 
     yield Maintained(raw_events.NAME, _of_raw_events(payload_retention_days))
     for name, packing in SINGLE.items():
         yield Maintained(name, packing)
+    for name in event_table_names(warehouse):
+        yield Maintained(name, Packing(("position",)))
     for layer, each in LAYERS.items():
         for entity in warehouse.entities(layer):
             yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.channel_kinds import carries_changes
 from sfcdc_assets.lake.channel_filters import note_filters
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
@@ -32,8 +33,10 @@ def entity_channels(
     A channel's entities are those the org lists as its members or, if it does not tell, those the stream has named.
     Where two channels carry an entity the first in `channels` counts, so that each event is applied once; an entity
     that none lists any more stays with the first that has named it. `wanted` filters, if not empty. When an entity has
-    another channel than before, see `change_of_channel`. Filters of the members are noted.
+    another channel than before, see `change_of_channel`. Filters of the members are noted. Channels that carry no
+    change events have no entities.
     """
+    channels = [channel for channel in channels if carries_changes(channel)]
     raw_events = RawEvents.open(warehouse)
     named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
     listed = {channel: members(channel) for channel in channels}

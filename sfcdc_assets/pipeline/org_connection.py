@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.reconciliation.vanish import VanishLimits
@@ -20,8 +19,10 @@ from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.view_all import ViewAll
+from sfcdc_assets.streams.checkpoint import EARLIEST
 from sfcdc_assets.streams.transport import Transport
 from sfcdc_assets.transports import new_transport
+from sfcdc_assets.typed_events.payload_schema import PayloadSchema, payload_schemas
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class OrgConnection:
 
     session: OrgSession
     transport: Transport
+    """By the protocol of the first channel: for schemas, which are the same by every one."""
     privacy: Privacy
     """What of it may be kept."""
     view_all: ViewAll
@@ -38,10 +40,12 @@ class OrgConnection:
     """How much of it may be gone at once."""
     instance_name: Callable[[], str | None]
     """The name of the instance that the org is on, asked now and then; None when the org does not tell."""
-    new_transport: Callable[[], Transport]
-    """Another one like `transport`, for a subscription of its own; whoever makes one closes it."""
+    new_transport: Callable[[str], Transport]
+    """Another one, for a subscription of its own to a channel; whoever makes one closes it."""
     from_earliest: bool = True
     """Whether a channel without a checkpoint is begun with the events that the org still has."""
+    payload_schemas: Mapping[str, PayloadSchema] = field(default_factory=dict)
+    """Of generic channels whose payloads are JSON of a known shape."""
 
     def members(self, channel: str) -> ChannelMembers | None:
         """Entities of a channel, and their filters, as the org's setup lists them; None when it does not tell."""
@@ -90,11 +94,14 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
     """Open the org of the settings; closed at the end, whatever happens. `sleep` makes the pauses between tries."""
     with OrgSession(settings, sleep=sleep) as session:
 
-        def another() -> Transport:
-            return new_transport(settings, session, sleep)
+        def another(channel: str) -> Transport:
+            return new_transport(settings, session, sleep, channel)
 
-        with closing(another()) as transport:
+        schemas = payload_schemas(settings.channel_schemas)
+        with closing(another(settings.channels[0])) as transport:
             limits = VanishLimits(settings.vanish_percent, settings.vanish_rows)
             from_earliest = settings.replay_preset == EARLIEST
             privacy, view_all, instance = Privacy.of(settings), ViewAll(session), InstanceName(session)
-            yield OrgConnection(session, transport, privacy, view_all, limits, instance, another, from_earliest)
+            yield OrgConnection(
+                session, transport, privacy, view_all, limits, instance, another, from_earliest, schemas
+            )

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.channel_kinds import carries_changes, table_of
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.audits import last_audits
 from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.damage import damage_of
 from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.event_table import EventTable
 from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.landed_table import LandedTable
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
@@ -31,6 +35,7 @@ from sfcdc_assets.pipeline.status_report import (
     ChannelStatus,
     DamageStatus,
     EntityStatus,
+    EventTableStatus,
     LostCheckpointStatus,
     PrivacyStatus,
     SnapshotStatus,
@@ -51,9 +56,15 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     damaged: list[TableDamaged] = []
     raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
     events = RawEvents(raw, warehouse) if raw else None
-    landed = {channel: events.last_positions(channel) if events else {} for channel in settings.channels}
+    changes = settings.change_channels
+    landed = {channel: events.last_positions(channel) if events else {} for channel in changes}
+    of_events = {
+        channel: table
+        for channel in settings.event_channels
+        if (table := _unless_damaged(damaged, partial(EventTable.open, warehouse, channel))) is not None
+    }
     names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
-    filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in settings.channels}) or {}
+    filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in changes}) or {}
     audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
     of_entities = {name: damage_of(warehouse, name) for name in names}
     entities = [_entity_or_damage(warehouse, landed, name, of_entities[name]) for name in names]
@@ -62,12 +73,16 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     return WarehouseStatus(
         warehouse.root,
         owner_of(warehouse),
-        tuple(_channel(warehouse, events, channel, damaged) for channel in settings.channels),
+        tuple(
+            _channel(warehouse, events if carries_changes(channel) else of_events.get(channel), channel, damaged)
+            for channel in settings.channels
+        ),
         tuple(_with_filter_and_audit(each, filters, audits) for each in entities),
         _unless_damaged(damaged, lambda: _privacy(warehouse, Privacy.of(settings), sound)) or PrivacyStatus(),
         _unless_damaged(damaged, lambda: _refused(warehouse, settings, sound)) or {},
         _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
         tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
+        tuple(_event_table(channel, of_events.get(channel), damaged) for channel in settings.event_channels),
     )
 
 
@@ -103,14 +118,14 @@ def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> Pri
 
 
 def _channel(
-    warehouse: Warehouse, events: RawEvents | None, channel: str, damaged: list[TableDamaged]
+    warehouse: Warehouse, table: LandedTable | None, channel: str, damaged: list[TableDamaged]
 ) -> ChannelStatus:
     losses = _unless_damaged(damaged, lambda: known_losses(warehouse, channel)) or []
     lost = tuple(map(_lost_checkpoint, losses))
     status = ChannelStatus(channel, lost_checkpoint=lost[0] if lost else None, lost_checkpoints=lost)
-    if events is None:
+    if table is None:
         return status
-    found = events.stored_checkpoint(channel)
+    found = table.stored_checkpoint(channel)
     return replace(
         status,
         position=found.position,
@@ -119,6 +134,19 @@ def _channel(
         transport=found.transport if found.begun or found.replay_id else None,
         landed_at=_iso(found.landed_at) if found.landed_at else None,
     )
+
+
+def _event_table(channel: str, table: EventTable | None, damaged: list[TableDamaged]) -> EventTableStatus:
+    status = EventTableStatus(channel, table_of(channel))
+    if table is None:
+        return status
+
+    def look() -> EventTableStatus:
+        newest = table.newest_event()
+        moment = newest.isoformat(timespec="seconds") if newest else None
+        return replace(status, rows=table.table.count(), problems=table.problems(), newest_event=moment)
+
+    return _unless_damaged(damaged, look) or status
 
 
 def _lost_checkpoint(loss: KnownLoss) -> LostCheckpointStatus:

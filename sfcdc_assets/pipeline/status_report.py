@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LostCheckpointStatus:
-    """A break of the channel's order: reading the org bridges the time between the two; `waiting` were not read yet."""
+    """A break of the channel's order: reading the org bridges the time between the two; `waiting` were not read yet.
+    Of a channel without entities nothing can be read: `bridged` says that all events of that time were still kept."""
 
     reason: str
     position: int
@@ -32,6 +33,17 @@ class ChannelStatus:
     landed_at: str | None = None
     lost_checkpoint: LostCheckpointStatus | None = None
     lost_checkpoints: tuple[LostCheckpointStatus, ...] = ()
+
+
+@dataclass(frozen=True)
+class EventTableStatus:
+    """The table of a channel that carries no change events. `problems`: rows with values that fit no column."""
+
+    channel: str
+    table: str
+    rows: int = 0
+    problems: int = 0
+    newest_event: str | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,7 @@ class WarehouseStatus:
     refused_reads: Mapping[str, str]
     quarantined: int
     damaged: tuple[DamageStatus, ...]
+    event_tables: tuple[EventTableStatus, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able values."""

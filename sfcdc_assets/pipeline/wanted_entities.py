@@ -35,7 +35,7 @@ def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: OrgConn
     unknown = set(settings.entities) - set(warehouse.entities("snapshot")) if settings.entities else set()
     if not unknown:
         return
-    listed = [org.members(channel) for channel in settings.channels]
+    listed = [org.members(channel) for channel in settings.change_channels]
     known = {entity for members in listed for entity in (members.entities if members else ())}
     if any(members is None for members in listed):
         objects = org.object_names()

@@ -105,13 +105,13 @@ class PubSubConnection:
         """GetTopic, once and within `timeout` seconds: shows that the whole way to the service works."""
         return self._topic_info(self._once("GetTopic", pb.TopicRequest(topic_name=topic), topic, timeout))
 
-    def subscribe(self, requests: Any) -> tuple[Any, str]:
-        """Start a Subscribe call; the call and the token it uses.
+    def open_stream(self, rpc: str, requests: Any) -> tuple[Any, str]:
+        """Start a call that reads events, `Subscribe` or `ManagedSubscribe`; the call and the token it uses.
 
         It has no deadline: it stays open for days, and whoever reads it notices when it falls silent.
         """
         credentials = self._credentials(False)
-        call = self._stub().Subscribe(requests, metadata=credentials.metadata())
+        call = getattr(self._stub(), rpc)(requests, metadata=credentials.metadata())
         return call, credentials.access_token
 
     def _retried(self, rpc: str, request: Any, subject: str) -> Any:

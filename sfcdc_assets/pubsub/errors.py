@@ -87,6 +87,31 @@ class TopicNotPermitted(PubSubError, streams.ChannelNotPermitted):
     problem = "The user may not read {subject}"
 
 
+class ManagedSubscriptionNotFound(PubSubError, streams.ChannelNotFound):
+    """The org has no managed event subscription of that name, or none any more."""
+
+    problem = "The org has no managed event subscription {subject}"
+    remedy = (
+        "Create it (Tooling API, ManagedEventSubscription), or correct managed:<DeveloperName> in SFCDC_CHANNELS. "
+        "Reading goes on from this warehouse's place either way."
+    )
+
+
+class ManagedSubscriptionStopped(PubSubError, streams.ChannelNotPermitted):
+    """The managed event subscription is not to run."""
+
+    problem = "The managed event subscription {subject} is stopped"
+    remedy = "Set its state to RUN; events wait for 72 hours."
+
+
+class ManagedSubscriptionActive(PubSubUnavailable):
+    """Another call reads the managed event subscription, or one of ours that the service has not noticed the end of."""
+
+    problem = "The managed event subscription {subject} is being read by another call"
+    remedy = "It passes when that call ends; let only one process read it."
+    pause = 1.0
+
+
 class ReplayIdRefused(PubSubError, streams.ReplayIdRefused):
     """The place in the stream is lost: the replay id is older than the retention of 72 hours, or the org was moved."""
 
@@ -131,6 +156,14 @@ _BY_SUFFIX: tuple[tuple[str, type[PubSubError]], ...] = (
     ("topic.meta.permission", TopicNotPermitted),
     ("topic.cannot.subscribe", TopicNotPermitted),
     ("schema.meta.permission", SchemaNotPermitted),
+    ("managed.subscription.already.active", ManagedSubscriptionActive),
+    ("managed.subscription.config.stopped", ManagedSubscriptionStopped),
+    ("managed.subscription.config.deleted", ManagedSubscriptionNotFound),
+    ("managed.subscription.developer.name.not.found", ManagedSubscriptionNotFound),
+    ("managed.subscription.id.or.developer.name.empty", ProtocolRefused),
+    ("managed.subscription.fetch.request.events.invalid", ProtocolRefused),
+    ("commit.request.restricted", ProtocolRefused),
+    ("auth.request.restricted", ProtocolRefused),
     ("topic.validation.empty", ProtocolRefused),
     ("schema.validation.failed", SchemaNotFound),
     ("schema.not.found", SchemaNotFound),

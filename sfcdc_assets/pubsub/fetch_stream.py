@@ -1,10 +1,11 @@
-"""One Subscribe call: requests go in, responses come out, and HTTP/2 flow control holds the service back while those
-that wait to be taken are too large."""
+"""One call that reads a topic: requests go in, responses come out, and HTTP/2 flow control holds the service back
+while those that wait to be taken are too large."""
 
 from __future__ import annotations
 
 import math
 from queue import SimpleQueue
+from typing import Any
 
 import grpc
 
@@ -32,25 +33,29 @@ def first_request(topic: str, start: ReplayStart, number: int) -> pb.FetchReques
 
 
 class FetchStream(OpenCall):
-    """An open call. Close it, also after an error: only then has the service stopped sending.
+    """An open Subscribe call. Close it, also after an error: only then has the service stopped sending.
 
     `outstanding` counts the events asked for and not yet taken by the caller; those that wait to be taken still count,
     so that the service is never asked for more than the caller keeps up with.
     """
 
-    def __init__(self, connection: PubSubConnection, topic: str, start: ReplayStart, number: int, clock: Clock) -> None:
-        """Start the call and ask for `number` events."""
+    rpc = "Subscribe"
+
+    def __init__(
+        self, connection: PubSubConnection, subject: str, start: ReplayStart, number: int, clock: Clock
+    ) -> None:
+        """Start the call and ask for `number` events of `subject`, a topic."""
         super().__init__(clock)
         self.outstanding = number
         self._unserved = number
         self._asked_since = self.last_sign
-        self._topic = topic
+        self._subject = subject
         self._start = start
         # gRPC takes requests from this iterator until it ends; ending it early would half-close the call.
-        self._requests: SimpleQueue[pb.FetchRequest | None] = SimpleQueue()
-        self._requests.put(first_request(topic, start, number))
-        self._call, self._secret = connection.subscribe(iter(self._requests.get, None))
-        self._begin_to_read(f"subscribe {topic}")
+        self._requests: SimpleQueue[Any] = SimpleQueue()
+        self._requests.put(self._first_request(number))
+        self._call, self._secret = connection.open_stream(self.rpc, iter(self._requests.get, None))
+        self._begin_to_read(f"{self.rpc} {subject}")
 
     @property
     def longest_silence(self) -> float:
@@ -71,7 +76,7 @@ class FetchStream(OpenCall):
             if self._unserved <= 0:
                 self._asked_since = self._clock.monotonic()
             self._unserved += number
-        self._requests.put(pb.FetchRequest(topic_name=self._topic, num_requested=number))
+        self._requests.put(self._request(number))
 
     def take(self, seconds: float) -> Arrival | None:
         """See `OpenCall.take`."""
@@ -80,21 +85,29 @@ class FetchStream(OpenCall):
             self.outstanding = max(0, self.outstanding - len(arrival.events))
         return arrival
 
+    def _first_request(self, number: int) -> Any:
+        return first_request(self._subject, self._start, number)
+
+    def _request(self, number: int) -> Any:
+        return pb.FetchRequest(topic_name=self._subject, num_requested=number)
+
     def _end(self) -> None:
         self._call.cancel()
         self._requests.put(None)
 
     def _read(self) -> PubSubError | None:
-        topic, replay_id = self._topic, self._start.replay_id
+        subject, replay_id = self._subject, self._start.replay_id
         try:
             for response in self._call:
-                if not self._put(self._arrival(response)):
+                arrival = self._arrival(response)
+                if arrival is not None and not self._put(arrival):
                     return None
         except grpc.RpcError as broken:
-            return refused(broken, rpc="Subscribe", subject=topic, replay_id=replay_id, secret=self._secret)
-        return ended(rpc="Subscribe", subject=topic, replay_id=replay_id)
+            return refused(broken, rpc=self.rpc, subject=subject, replay_id=replay_id, secret=self._secret)
+        return ended(rpc=self.rpc, subject=subject, replay_id=replay_id)
 
-    def _arrival(self, response: pb.FetchResponse) -> Arrival:
+    def _arrival(self, response: Any) -> Arrival | None:
+        """What a response says of the stream; None for one that says nothing of it."""
         at, at_ms = self._clock.monotonic(), self._clock.now_ms()
         events = [
             DeliveredEvent(event.id, event.schema_id, event.payload, each.replay_id, at_ms)

@@ -43,11 +43,14 @@ class PubSubSubscription(KeptSubscription[FetchStream]):
         return 0 if self._call is None else self._call.outstanding
 
     def _begin(self, start: ReplayStart) -> FetchStream:
+        return self._subscribed(self._channel, start)
+
+    def _subscribed(self, topic: str, start: ReplayStart) -> FetchStream:
+        """A Subscribe call. Raises `PubSubError`."""
         # Shows that the way to the service works and that the topic may be read; nothing about the stream itself.
-        topic = self._connection.probe(self._channel, UNARY_DEADLINE_SECONDS)
-        if not topic.can_subscribe:
-            raise TopicNotPermitted(Refusal("Subscribe", self._channel, "OK", "", "can_subscribe is false", "", ""))
-        return FetchStream(self._connection, self._channel, start, self._batch, self._clock)
+        if not self._connection.probe(topic, UNARY_DEADLINE_SECONDS).can_subscribe:
+            raise TopicNotPermitted(Refusal("Subscribe", topic, "OK", "", "can_subscribe is false", "", ""))
+        return FetchStream(self._connection, topic, start, self._batch, self._clock)
 
     def _silent(self, seconds: float) -> PubSubUnavailable:
         return PubSubUnavailable(

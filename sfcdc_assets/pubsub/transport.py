@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sfcdc_assets.channel_kinds import managed_name
 from sfcdc_assets.pubsub.channel import PubSubConnection
-from sfcdc_assets.pubsub.errors import Refusal, TopicNotPermitted
+from sfcdc_assets.pubsub.errors import ManagedSubscriptionNotFound, Refusal, TopicNotPermitted
+from sfcdc_assets.pubsub.managed_subscription import ManagedSubscription
 from sfcdc_assets.pubsub.subscription import PubSubSubscription
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
@@ -14,12 +18,20 @@ class PubSubTransport:
 
     name = "pubsub"
 
-    def __init__(self, connection: PubSubConnection) -> None:
+    def __init__(
+        self, connection: PubSubConnection, managed_topic: Callable[[str], str | None] = lambda _: None
+    ) -> None:
+        """`managed_topic`: the topic of the managed event subscription of a developer name, None where there is
+        none."""
         self._connection = connection
+        self._managed_topic = managed_topic
 
     def subscribe(self, channel: str, begun: ReplayStart, resume: ResumePoint) -> PubSubSubscription:
         """See `Transport.subscribe`."""
-        return PubSubSubscription(self._connection, channel, StreamProgress(begun, resume))
+        progress, name = StreamProgress(begun, resume), managed_name(channel)
+        if name is not None:
+            return ManagedSubscription(self._connection, channel, name, self._topic_of, progress)
+        return PubSubSubscription(self._connection, channel, progress)
 
     def schema(self, schema_id: str) -> str:
         """The Avro schema as JSON. Raises what `PubSubConnection.get_schema` raises."""
@@ -31,8 +43,16 @@ class PubSubTransport:
 
     def check_channel(self, channel: str, seconds: float) -> None:
         """See `Transport.check_channel`."""
-        if not self._connection.probe(channel, seconds).can_subscribe:
-            raise TopicNotPermitted(Refusal("GetTopic", channel, "OK", "", "can_subscribe is false", "", ""))
+        name = managed_name(channel)
+        topic = channel if name is None else self._topic_of(name)
+        if not self._connection.probe(topic, seconds).can_subscribe:
+            raise TopicNotPermitted(Refusal("GetTopic", topic, "OK", "", "can_subscribe is false", "", ""))
+
+    def _topic_of(self, name: str) -> str:
+        topic = self._managed_topic(name)
+        if topic is None:
+            raise ManagedSubscriptionNotFound(Refusal("ManagedSubscribe", name, "NOT_FOUND", "", "", "", ""))
+        return topic
 
     def close(self) -> None:
         """See `Transport.close`."""

@@ -7,7 +7,8 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.spark.session import is_lost, release, spark_session
+from sfcdc_assets.pipeline.ready_spark import ready_spark
+from sfcdc_assets.spark.session import is_lost, release
 
 
 class SparkResource(LazyPySparkResource):
@@ -22,7 +23,7 @@ class SparkResource(LazyPySparkResource):
 
     def _init_session(self) -> None:
         if self._spark_session is None or is_lost(self._spark_session):
-            self._spark_session = spark_session(load_settings())
+            self._spark_session = ready_spark(load_settings())
 
     @property
     def is_lost(self) -> bool:

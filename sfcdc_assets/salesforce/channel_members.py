@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfcdc_assets.channel_kinds import managed_name
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
+from sfcdc_assets.salesforce.managed_subscription import managed_topic
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.salesforce.session import OrgSession
 
-STANDARD_CHANNEL = "/data/ChangeEvents"
+_CHANGES = "/data/"
+STANDARD_CHANNEL = f"{_CHANGES}ChangeEvents"
 _STANDARD_SUFFIX = "ChangeEvent"
 _CUSTOM_SUFFIX = "__ChangeEvent"
 _CUSTOM_CHANNEL_SUFFIX = "__chn"
@@ -51,9 +54,23 @@ def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
 
     A single-entity channel names its entity itself and costs no request. For the others the user needs 'View Setup
     and Configuration'; without it the entities become known as the stream names them.
-    Raises `ValueError` for a text that is not a `/data/` channel.
+    One that is read through a managed event subscription has the members of that one's topic.
+    Raises `ValueError` for a text that is not a channel of change events.
     """
-    name = channel.removeprefix("/data/")
+    developer_name = managed_name(channel)
+    if developer_name is not None:
+        try:
+            topic = managed_topic(session, developer_name)
+        except RequestRefused as refusal:
+            if refusal.status in (400, 403, 404):
+                return None
+            raise
+        if topic is None:
+            return None
+        if not topic.startswith(_CHANGES):
+            raise ValueError(f"{channel} is of {topic}, and only those of change events (/data/...) can be read")
+        channel = topic
+    name = channel.removeprefix(_CHANGES)
     if name == channel or not name:
         raise ValueError(f"{channel!r} is not a channel of change events; they start with /data/")
     if channel != STANDARD_CHANNEL and not name.endswith(_CUSTOM_CHANNEL_SUFFIX):

@@ -6,7 +6,7 @@ an instance that forgot everything, changes nothing about what the next tick fin
 """
 
 import atexit
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import dagster as dg
@@ -14,6 +14,7 @@ import dagster as dg
 from sfcdc_assets import clock
 from sfcdc_assets.assets.layer_metadata import channel_materialization
 from sfcdc_assets.assets.reports import Event, cut_materialization, raw_events_materializations
+from sfcdc_assets.channel_kinds import carries_changes, change_channel_name, folder_of, kind_of
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key, request_of_sensor
@@ -30,6 +31,7 @@ from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.errors import LoginRefused, OrganizationReplaced
+from sfcdc_assets.sensors.event_channel import event_tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 
 INTERVAL_SECONDS = 1
@@ -57,24 +59,39 @@ atexit.register(OPEN_CHANNELS.close)
 def build_channel_sensor(channel: str) -> dg.SensorDefinition:
     """The sensor of one channel; on unless switched off in the UI."""
 
+    has_changes = carries_changes(channel)
+    named = change_channel_name(channel) if has_changes else f"{kind_of(channel)}_{folder_of(channel)}"
+    then = (
+        "adds entities as partitions, and asks for one run over the entities that have work"
+        if has_changes
+        else "and reports what came; no run follows, as each event stands for itself"
+    )
+
     @dg.sensor(
-        name="poll_" + channel.removeprefix("/data/"),
-        jobs=[SYNC, SNAPSHOT],
+        name="poll_" + named.replace("-", "_"),
+        jobs=[SYNC, SNAPSHOT] if has_changes else None,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Keeps a subscription to {channel} open, lands what it brings, adds entities as partitions, and "
-        "asks for one run over the entities that have work.",
+        description=f"Keeps a subscription to {channel} open, lands what it brings, {then}.",
     )
     def poll(context: dg.SensorEvaluationContext, lake: LakeResource, org: OrgResource) -> dg.SensorResult:
         warehouse = lake.warehouse()
         opened = OPEN_CHANNELS.of(channel, warehouse, load_settings(), partial(org.connect, warehouse))
         try:
-            return tick(context.instance, channel, opened, TICK)
+            return tick_of(channel)(context.instance, channel, opened, TICK)
         except REFUSALS:
             OPEN_CHANNELS.drop(channel)
             raise
 
     return poll
+
+
+Tick = Callable[[dg.DagsterInstance, str, OpenChannel, Patience], dg.SensorResult]
+
+
+def tick_of(channel: str) -> Tick:
+    """What a tick of the channel does."""
+    return tick if carries_changes(channel) else event_tick
 
 
 def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patience: Patience) -> dg.SensorResult:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pyspark
@@ -29,3 +30,15 @@ def identity(options: Mapping[str, str]) -> str:
         parts.append(f"{path} {found.st_size} {found.st_mtime_ns}")
     parts += [f"{name}={value}" for name, value in sorted(options.items())]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@cache
+def code() -> str:
+    """A hash of what is written in the package's files, wherever they lie: two machines with the same have the same
+    code."""
+    package = Path(sfcdc_assets.__file__).parent
+    found = hashlib.sha256()
+    for path in sorted(package.rglob("*.py"), key=lambda each: each.relative_to(package).as_posix()):
+        found.update(f"{path.relative_to(package).as_posix()}\n".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]

@@ -8,6 +8,8 @@ from typing import TextIO
 
 import duckdb
 
+from sfcdc_assets.lake.errors import NoCut
+from sfcdc_assets.lake.event_table import event_table_names
 from sfcdc_assets.lake.open_cut import newest_open_cuts
 from sfcdc_assets.lake.snapshot_reads import first_read_at
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -19,8 +21,16 @@ from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 
 
 def opened(root: str, at: datetime | None) -> AskedTables:
-    """The tables of the warehouse at this root, at the newest cut of each channel. Raises `NoCut`."""
-    return AskedTables(TablesOfCuts(Warehouse(root), newest_open_cuts(root)), at=at)
+    """The tables of the warehouse at this root, at the newest cut of each channel. Raises `NoCut` where there is none,
+    and no table that needs none."""
+    warehouse = Warehouse(root)
+    try:
+        cuts = newest_open_cuts(root)
+    except NoCut:
+        if not event_table_names(warehouse):
+            raise
+        cuts = ()
+    return AskedTables(TablesOfCuts(warehouse, cuts), at=at)
 
 
 def ask(
@@ -59,6 +69,8 @@ def described(tables: AskedTables, at: datetime | None) -> str:
         for cut in tables.tables.cuts
     )
     shown = f", shown as of {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
+    if not tables.tables.cuts:
+        return "No change events are copied: the views are those of tables of events."
     return f"{len(tables.tables.entities)} entities of {', '.join(parts)}{shown}."
 
 

@@ -20,6 +20,7 @@ from sfcdc_assets.lake.audits import NAME as AUDITS
 from sfcdc_assets.lake.channel_filters import NAME as CHANNEL_FILTERS
 from sfcdc_assets.lake.consistent_cuts import NAME as CONSISTENT_CUTS
 from sfcdc_assets.lake.consistent_cuts import Cut
+from sfcdc_assets.lake.event_table import event_table_names
 from sfcdc_assets.lake.lost_checkpoints import NAME as LOST_CHECKPOINTS
 from sfcdc_assets.lake.organization import NAME as ORGANIZATION
 from sfcdc_assets.lake.readable_table import readable_now
@@ -72,7 +73,7 @@ class AskedTables:
         """What can be asked for."""
         of_entities = (each for entity in self.tables.entities for each in self._names_of(entity))
         there = (each for each in OF_THE_WAREHOUSE if readable_now(self.tables.warehouse, each) is not None)
-        return (*of_entities, *there, CUT)
+        return (*of_entities, *there, *self._of_channels, CUT)
 
     def asked_for(self, statement: str) -> tuple[str, ...]:
         """The entities whose views a statement names."""
@@ -111,6 +112,9 @@ class AskedTables:
         for table in OF_THE_WAREHOUSE:
             if table in wanted and table not in self._made:
                 self._create(self._of_the_warehouse(table))
+        for name, table in self._of_channels.items():
+            if name in wanted and name not in self._made:
+                self._create(self._of_a_channel(name, table))
         if CUT in wanted and CUT not in self._made:
             self._create([view(CUT, _rows_of(self.tables.cuts))])
 
@@ -129,6 +133,17 @@ class AskedTables:
             condition = f"({condition}) and commit_timestamp <= TIMESTAMPTZ {value(self._at.isoformat())}"
         found = readable_now(self.tables.warehouse, table, condition)
         return [view(table, relation(found, self._find))] if found is not None else []
+
+    @cached_property
+    def _of_channels(self) -> dict[str, str]:
+        """View -> table of a channel that carries no change events: `platform_events_order__e`."""
+        return {re.sub(r"\W", "_", table.lower()): table for table in event_table_names(self.tables.warehouse)}
+
+    def _of_a_channel(self, name: str, table: str) -> list[View]:
+        """No cut names it: its rows stand for themselves."""
+        condition = None if self._at is None else f"received_at <= TIMESTAMPTZ {value(self._at.isoformat())}"
+        found = readable_now(self.tables.warehouse, table, condition)
+        return [view(name, relation(found, self._find))] if found is not None else []
 
     def _names_of(self, entity: str) -> tuple[str, ...]:
         return names_of_entity(entity, self.tables.layers(entity))

@@ -45,7 +45,8 @@ class ChannelNotFound(TransportError):
 
     remedy = (
         "Correct SFCDC_CHANNELS (names are case-sensitive: /data/ChangeEvents, /data/AccountChangeEvent), or switch on "
-        "Change Data Capture for the object in Setup."
+        "Change Data Capture for the object in Setup. A PushTopic (/topic/...) has to be there and active, a generic "
+        "channel (/u/...) or platform event (/event/...) to be there; events of standard volume are read over CometD."
     )
 
 

@@ -147,6 +147,9 @@ class KeptSubscription(ABC, Generic[AnyCall]):
         says nothing about the stream."""
         return self._answered_at is not None
 
+    def landed(self, point: ResumePoint) -> None:
+        """See `Subscription.landed`. Most protocols have nobody to tell."""
+
     def open_for(self) -> float:
         """Seconds since the open call was begun; 0 without one."""
         return 0.0 if self._call is None else self._clock.monotonic() - self._begun_at

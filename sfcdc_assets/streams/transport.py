@@ -46,6 +46,9 @@ class Subscription(Protocol):
     def top_up(self, *, sparingly: bool = False) -> None:
         """Ask for more events, where the protocol wants to be asked; `sparingly`: only when few are left to come."""
 
+    def landed(self, point: ResumePoint) -> None:
+        """Everything up to this point is durable: a protocol whose service keeps a place may move it there."""
+
     @property
     def outstanding(self) -> int:
         """Events that may be on their way: asked for, or pushed without asking, and not taken yet."""

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from sfcdc_assets.change_events import delivered_headers
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, RAW_EVENTS, StreamCheckpoint, land
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS, land
+from sfcdc_assets.streams.checkpoint import EARLIEST, LATEST, StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.change_events.test_batch_decoder import batches

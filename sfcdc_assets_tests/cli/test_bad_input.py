@@ -44,7 +44,8 @@ def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ("setting", "value", "description"),
     [
         ("SFCDC_CHANNELS", "ChangeEvents", "'ChangeEvents' is not a channel name; write it as /data/ChangeEvents"),
-        ("SFCDC_CHANNELS", "/data/ChangeEvents,/event/Order__e", "'/event/Order__e' is not a channel name"),
+        ("SFCDC_CHANNELS", "/data/ChangeEvents,/events/Order__e", "'/events/Order__e' is not a channel name"),
+        ("SFCDC_CHANNELS", "/topic/Accounts?Industry", "has a malformed filter; write it as /topic/Accounts?Industry="),
         ("SFCDC_CHANNELS", " , ", "name at least one channel"),
         ("SFCDC_PUBSUB_ENDPOINT", "api.pubsub.salesforce.com", "is not host:port"),
         ("SFCDC_PUBSUB_ENDPOINT", "https://api.pubsub.salesforce.com:7443", "is not host:port"),

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.change_events.raw_event_rows import LATEST
 from sfcdc_assets.cli import first_start as asking
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.streams.checkpoint import LATEST
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.doctor.broken_set_ups import SetUp, served_org, set_up
 from sfcdc_assets_tests.pipeline.stream import stream

@@ -17,7 +17,7 @@ TEXTS: list[tuple[str, type[CometdError]]] = [
     ("400::The channel you requested to subscribe to doesn't exist {/data/XChangeEvent}", errors.ChannelNotFound),
     ("400::Channel name not specified", errors.ProtocolRefused),
     ("400::Channel subscriptions must start with a leading '/'", errors.ProtocolRefused),
-    ("400::Query fields {X} do not exist on the topic entity", errors.ChannelNotFound),
+    ("400::Query fields {X} do not exist on the topic entity", errors.FilterRefused),
     ("400::Client a1 has established a session, but no BAYEUX_BROWSER cookie present", errors.SessionLost),
     (
         "400::The replayId {7} you provided was invalid. Please provide a valid ID, -2 to replay all events, or -1 to "

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets import clock
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST, RAW_EVENTS, StreamCheckpoint
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.cli.dagster_ui import free_port
 from sfcdc_assets.doctor import examination, machine, storage
 from sfcdc_assets.doctor.examination import Machine, examine
@@ -31,6 +31,7 @@ from sfcdc_assets.salesforce import reach
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets.salesforce.view_all import Sight, ViewAll
+from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.trusted_authority import _authority, trust_only_the_org
 

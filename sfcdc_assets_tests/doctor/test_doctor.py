@@ -248,7 +248,10 @@ def test_a_firewall_that_lets_443_through_is_found(one: SetUp, monkeypatch: pyte
             raise TransportUnavailable("The Pub/Sub API did not answer. Check the firewall.")
 
     class Org:
-        transport, session = Silent(), None
+        session = None
+
+        def new_transport(self, channel: str) -> Answers:
+            return Silent()
 
     monkeypatch.setenv("SFCDC_PUBSUB_ENDPOINT", "api.pubsub.salesforce.com:7443")
     asked: list[str] = []

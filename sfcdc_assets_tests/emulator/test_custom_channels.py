@@ -108,10 +108,11 @@ def test_enriched_fields_follow_a_new_name(watched: WatchedOrg) -> None:
 
 
 def test_a_custom_channel_is_a_topic_of_several_objects(watched: WatchedOrg) -> None:
-    topic = find_topic(f"/data/{SALES}", watched.org.definitions, [SALES])
+    topic = find_topic(watched.org, f"/data/{SALES}")
     assert topic is not None
     assert (topic.entity, topic.channels) == (None, (SALES,))
-    assert find_topic("/data/Other__chn", watched.org.definitions, [SALES]) is None
+    assert find_topic(watched.org, "/data/Other__chn") is None
+    assert find_topic(watched.org, f"/event/{SALES}") is None
 
 
 def test_what_makes_no_sense_is_refused(watched: WatchedOrg) -> None:
@@ -125,11 +126,22 @@ def test_what_makes_no_sense_is_refused(watched: WatchedOrg) -> None:
         lambda: channels.add_member(SALES, "Lead"),
         lambda: channels.add_member(SALES, "Account", ["SystemModstamp"]),
         lambda: channels.add_member(SALES, "Account", ["Name"] * 11),
-        lambda: channels.delete(channels.all()[0].id),
+        lambda: channels.delete("0YL000000000000AAA"),
         lambda: channels.member("0v8000000000000AAA"),
     ):
         with pytest.raises(RecordError):
             change()
+
+
+def test_a_channel_that_is_deleted_takes_its_members_with_it(watched: WatchedOrg) -> None:
+    channels = watched.org.channels
+    channels.add_member(SALES, "Lead")
+    channels.delete(channels.all()[0].id)
+    assert [member for member in channels.members() if member.channel == SALES] == []
+    assert find_topic(watched.org, f"/data/{SALES}") is None
+    channels.create(SALES)
+    watched.create("Lead", LastName="l", Company="c")
+    assert events(watched, SALES) == []
 
 
 @pytest.fixture
@@ -170,7 +182,6 @@ def test_the_tooling_api_makes_changes_and_removes_channels_and_members(
     patch = client.send("PATCH", f"{MEMBER}/{member_id}", json={"Metadata": {"enrichedFields": []}})
     assert patch.status_code == 204
     assert tooling(client, "SELECT Field FROM EnrichedField") == []
-    assert client.send("DELETE", f"{CHANNEL}/{channel_id}").status_code == 400
     assert client.send("DELETE", f"{MEMBER}/{member_id}").status_code == 204
     assert client.send("PATCH", f"{CHANNEL}/{channel_id}", json={"Metadata": {"label": "x"}}).status_code == 204
     assert client.send("DELETE", f"{CHANNEL}/{channel_id}").status_code == 204
@@ -191,7 +202,7 @@ def test_objects_are_selected_and_deselected_by_members_of_the_channel_of_all(
 @pytest.mark.parametrize(
     ("path", "body", "text"),
     [
-        (CHANNEL, {"FullName": "X__chn", "Metadata": {"channelType": "event"}}, "channelType"),
+        (CHANNEL, {"FullName": "X__chn", "Metadata": {"channelType": "other"}}, "channelType"),
         (CHANNEL, {"Metadata": {"channelType": "data"}}, "FullName"),
         (MEMBER, {"FullName": "x"}, "Metadata"),
         (MEMBER, {"FullName": "x", "Metadata": {"eventChannel": SALES, "selectedEntity": "Account"}}, "no events"),

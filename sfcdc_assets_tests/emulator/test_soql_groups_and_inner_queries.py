@@ -167,12 +167,48 @@ def test_words_for_the_user_interface_change_nothing(client: RestClient, account
         ("SELECT Id FROM Account WHERE Name IN (SELECT Id FROM Contact)", "INVALID_FIELD"),
         ("SELECT Id FROM Account WHERE Id IN (SELECT LastName FROM Contact)", "INVALID_FIELD"),
         ("SELECT Id FROM Account WHERE Id IN (SELECT Id FROM Nope)", "INVALID_TYPE"),
-        ("SELECT TYPEOF What WHEN Account THEN Name END FROM Task", "MALFORMED_QUERY"),
+        ("SELECT TYPEOF What WHEN Account THEN Nope END FROM Task", "INVALID_FIELD"),
+        ("SELECT TYPEOF What WHEN Account THEN Name ELSE Amount END FROM Task", "INVALID_FIELD"),
+        ("SELECT TYPEOF What WHEN Contact THEN Name END FROM Task", "INVALID_TYPE"),
+        ("SELECT TYPEOF Owner WHEN User THEN Name END FROM Task", "INVALID_FIELD"),
+        ("SELECT TYPEOF What WHEN Account THEN BillingAddress END FROM Task", "INVALID_FIELD"),
+        ("SELECT TYPEOF What WHEN Account THEN Id END, COUNT(Id) FROM Task GROUP BY WhatId", "MALFORMED_QUERY"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_code(client: RestClient, soql: str, code: str) -> None:
     answer = client.query(soql)
     assert (answer.status_code, answer.json()[0]["errorCode"]) == (400, code)
+
+
+def test_typeof_shows_the_fields_that_are_chosen_for_the_object_of_each_parent(
+    org: EmulatedOrg, client: RestClient, accounts: list[Record]
+) -> None:
+    opportunity, account = next(org.records("Opportunity")), accounts[0]
+    with org.transaction() as work:
+        case = work.create("Case", {"Subject": "c"})
+        for subject, parent in (("1", account["Id"]), ("2", opportunity["Id"]), ("3", case), ("4", None)):
+            work.create("Task", {"Subject": f"typeof {subject}", "WhatId": parent})
+    chosen = "TYPEOF What WHEN Account THEN Id, Phone WHEN Opportunity THEN Name, Amount"
+    order = "FROM Task WHERE Subject LIKE 'typeof %' ORDER BY Subject"
+    found = rows(client, f"SELECT Subject, {chosen} ELSE Id, Name END {order}")
+    whats = [record["What"] for record in found]
+    assert [what and what["attributes"]["type"] for what in whats] == ["Account", "Opportunity", "Case", None]
+    shown = [what and {name: value for name, value in what.items() if name != "attributes"} for what in whats]
+    assert shown == [
+        {"Id": account["Id"], "Phone": account["Phone"]},
+        {"Name": opportunity["Name"], "Amount": opportunity["Amount"]},
+        {"Id": case},  # cases have no name
+        None,
+    ]
+    assert [record["What"] is None for record in rows(client, f"SELECT {chosen} END {order}")] == [
+        False, False, True, True,
+    ]  # fmt: skip
+
+
+def test_typeof_is_refused_where_rows_are_text(client: RestClient) -> None:
+    soql = "SELECT TYPEOF What WHEN Account THEN Id END FROM Task"
+    answer = client.post("/jobs/query", {"operation": "query", "query": soql})
+    assert "TYPEOF is not supported" in answer.text
 
 
 def test_objects_of_inner_queries_must_be_readable(org: EmulatedOrg, client: RestClient) -> None:

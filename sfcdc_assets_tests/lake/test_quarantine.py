@@ -7,11 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.change_events.raw_event_rows import QUARANTINE, StreamCheckpoint
+from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
 from sfcdc_assets.lake.quarantine import NAME, quarantine, settle_quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
 
 

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS, StreamCheckpoint
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.lake.errors import ConcurrentCommit, WarehouseNotWritable
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
 
 CHANNEL = "/data/ChangeEvents"

@@ -8,21 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.change_events.raw_event_rows import (
-    COMETD,
-    EARLIEST,
-    LATEST,
-    PUBSUB,
-    QUARANTINE,
-    RAW_EVENTS,
-    StreamCheckpoint,
-    land,
-)
+from sfcdc_assets.change_events.raw_event_rows import QUARANTINE, RAW_EVENTS, land
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.stored_checkpoint import FORMAT, StoredCheckpoint
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.read_again import not_landed_before
+from sfcdc_assets.streams.checkpoint import COMETD, EARLIEST, LATEST, PUBSUB, StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress

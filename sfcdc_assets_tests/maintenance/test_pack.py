@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS, StreamCheckpoint
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.raw_events import NAME, RawEvents
 from sfcdc_assets.lake.table import Table
@@ -25,6 +25,7 @@ from sfcdc_assets.maintenance.tables import LAYERS, maintained_tables
 from sfcdc_assets.pipeline.landing.payload_retention import drop_payloads
 from sfcdc_assets.state.changes import RAW_COLUMNS
 from sfcdc_assets.state.text_values import TEXT_FIELDS
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
 
 SALES, ALL = "/data/Sales__chn", "/data/ChangeEvents"

@@ -24,12 +24,18 @@ pytestmark = pytest.mark.slow
 SECONDS = 120
 
 
-def answers(script: str, served: ServedOrg) -> dict[str, Any]:
-    """What the script says it read."""
+def answers(script: str, served: ServedOrg, **more: str) -> dict[str, Any]:
+    """What the script says it read; `more` are settings of its own."""
     command = ["node", script]
     folder = npm_packages()
     done = subprocess.run(
-        command, cwd=folder, env=served.environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        command,
+        cwd=folder,
+        env={**served.environment, **more},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -103,3 +109,18 @@ def test_the_pubsub_client_subscribes_resumes_and_commits(tmp_path: Path) -> Non
         assert kept is not None
         assert kept.committed is not None
         assert replay_counter(kept.committed) == read["committed"]["events"][1]["replayId"]
+
+
+def test_the_pubsub_client_publishes_one_event_and_a_batch_and_receives_them(tmp_path: Path) -> None:
+    with served_org(tmp_path, {"User": 1}) as served:
+        read = answers("pubsub_publish.mjs", served, PUBLISHER=served.org.users.integration)
+        oracle = served.server.publisher.published()
+        assert [each.name for each in oracle] == ["Order_Event__e"] * 3
+        results = [read["one"], *read["batch"]["results"]]
+        assert [each["correlationKey"] for each in results] == [each.event_id for each in oracle]
+        assert (oracle[0].event_id, oracle[2].event_id) == ("mine", "third")
+        assert [each["replayId"] for each in results] == [replay_counter(each.replay_id) for each in oracle]
+        assert [(each["id"], each["replayId"], each["payload"]) for each in read["received"]] == [
+            (each.event_id, replay_counter(each.replay_id), each.values) for each in oracle
+        ]
+        assert [each.values["Order_Number__c"] for each in oracle if each.values] == ["1", "2", "3"]

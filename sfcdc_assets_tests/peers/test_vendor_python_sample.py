@@ -21,7 +21,7 @@ import requests
 
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
-from sfcdc_assets_tests.peers.served_org import served_org
+from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
 avro_io = pytest.importorskip("avro.io", reason="avro is not installed: pip install 'sfcdc_assets[peers]'")
 avro_schema = pytest.importorskip("avro.schema")
@@ -60,24 +60,40 @@ class Sample:
             self.semaphore.acquire()
             yield pb.FetchRequest(topic_name=TOPIC, replay_preset=pb.ReplayPreset.EARLIEST, num_requested=count)
 
+    def encoded(self, schema_json: str, payload: dict[str, Any]) -> bytes:
+        buffer = io.BytesIO()
+        avro_io.DatumWriter(avro_schema.parse(schema_json)).write(payload, avro_io.BinaryEncoder(buffer))
+        return buffer.getvalue()
+
+    def publish(self, topic: str, payload: dict[str, Any]) -> pb.PublishResponse:
+        """As the sample does: the schema of the topic, and an event without an id."""
+        schema_id = self.stub.GetTopic(pb.TopicRequest(topic_name=topic), metadata=self.metadata).schema_id
+        schema = self.stub.GetSchema(pb.SchemaRequest(schema_id=schema_id), metadata=self.metadata).schema_json
+        events = [{"schema_id": schema_id, "payload": self.encoded(schema, payload)}]
+        return self.stub.Publish(pb.PublishRequest(topic_name=topic, events=events), metadata=self.metadata)
+
     def decoded(self, event: pb.ConsumerEvent) -> dict[str, Any]:
         schema = self.stub.GetSchema(pb.SchemaRequest(schema_id=event.event.schema_id), metadata=self.metadata)
         decoder = avro_io.BinaryDecoder(io.BytesIO(event.event.payload))
         return avro_io.DatumReader(avro_schema.parse(schema.schema_json)).read(decoder)
 
 
+def logged_in(served: ServedOrg) -> Sample:
+    given = served.settings
+    return Sample(
+        given["SALESFORCE_INSTANCE_URL"],
+        given["SALESFORCE_USERNAME"],
+        given["SALESFORCE_PASSWORD"] + given["SALESFORCE_SECURITY_TOKEN"],
+        given["SFCDC_PUBSUB_ENDPOINT"],
+        served.server.ca_file,
+    )
+
+
 def test_it_logs_in_and_reads_every_change_in_order(tmp_path: Path) -> None:
     with served_org(tmp_path, {"User": 1, "Account": 1}) as served:
         account = str(next(served.org.records("Account"))["Id"])
         served.change_account(account, 7)
-        given = served.settings
-        sample = Sample(
-            given["SALESFORCE_INSTANCE_URL"],
-            given["SALESFORCE_USERNAME"],
-            given["SALESFORCE_PASSWORD"] + given["SALESFORCE_SECURITY_TOKEN"],
-            given["SFCDC_PUBSUB_ENDPOINT"],
-            served.server.ca_file,
-        )
+        sample = logged_in(served)
         try:
             assert sample.stub.GetTopic(pb.TopicRequest(topic_name=TOPIC), metadata=sample.metadata).can_subscribe
             events: list[dict[str, Any]] = []
@@ -102,3 +118,29 @@ def test_it_logs_in_and_reads_every_change_in_order(tmp_path: Path) -> None:
             (event["ChangeEventHeader"]["transactionKey"], event["ChangeEventHeader"]["recordIds"][0], event["Phone"])
             for event in events
         ] == oracle
+
+
+def test_it_publishes_a_platform_event(tmp_path: Path) -> None:
+    with served_org(tmp_path, {"User": 1}) as served:
+        sample = logged_in(served)
+        payload = {
+            "CreatedDate": 1_700_000_000,
+            "CreatedById": "005R0000000cw06IAA",
+            "Order_Number__c": "17",
+            "City__c": None,
+            "Amount__c": 1.5,
+            "Has_Shipped__c": False,
+            "Shipped_On__c": None,
+            "Ordered_At__c": None,
+            "Remarks__c": "as the sample writes it",
+        }
+        try:
+            response = sample.publish("/event/Order_Event__e", payload)
+        finally:
+            sample.channel.close()
+        (result,) = response.results
+        (published,) = served.server.publisher.published()
+        assert published.values == payload
+        assert not result.HasField("error")
+        assert (result.replay_id, result.correlation_key) == (published.replay_id, published.event_id)
+        assert response.schema_id == published.schema_id

@@ -47,7 +47,7 @@ def only_settings_of_tests(patch: pytest.MonkeyPatch) -> None:
 
 def session_of_tests() -> SparkSession:
     """What batches of the module's tests are applied with: Spark's session, or something that stands for it."""
-    return spark_resource.spark_session(load_settings())
+    return spark_resource.ready_spark(load_settings())
 
 
 def _no_session(settings: Settings) -> SparkSession:
@@ -61,7 +61,7 @@ def batches_in_this_process() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         without_spark(patch, Random(SEED))
         for module in (spark_resource, rebuild):
-            patch.setattr(module, "spark_session", _no_session)
+            patch.setattr(module, "ready_spark", _no_session)
         yield
 
 

@@ -134,9 +134,11 @@ def _no_spark() -> Any:
 
 
 @contextmanager
-def quiet(folder: Path, patch: pytest.MonkeyPatch, records: int = 6) -> Iterator[QuietLife]:
+def quiet(
+    folder: Path, patch: pytest.MonkeyPatch, records: int = 6, warehouse: str | None = None
+) -> Iterator[QuietLife]:
     """One with so many accounts that was never synced."""
     with_roots_read_once(patch)
     without_spark(patch, Random(1))
-    with stream(folder, records=records, entities=[ENTITY]) as of:
+    with stream(folder, records=records, entities=[ENTITY], warehouse=warehouse) as of:
         yield QuietLife(of)

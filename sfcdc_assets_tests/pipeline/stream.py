@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -25,6 +24,7 @@ from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
@@ -37,7 +37,12 @@ class Stream:
     """An org, its sockets, a client and a warehouse."""
 
     def __init__(
-        self, org: EmulatedOrg, clock: SimulatedClock, server: EmulatorServer, connected: OrgConnection, root: Path
+        self,
+        org: EmulatedOrg,
+        clock: SimulatedClock,
+        server: EmulatorServer,
+        connected: OrgConnection,
+        root: Path | str,
     ) -> None:
         self.org = org
         self.clock = clock
@@ -125,7 +130,7 @@ class Stream:
 
     def landed(self) -> list[dict[str, Any]]:
         """Rows of raw_events in the order of their positions."""
-        table = DeltaTable(str(self.root / "raw_events"))
+        table = DeltaTable(Warehouse(str(self.root)).uri("raw_events"))
         return sorted(pa.table(table.scan()).to_pylist(), key=lambda row: row["position"])
 
     def records_landed(self) -> list[str]:
@@ -153,8 +158,10 @@ def stream(
     entities: Sequence[str] = ("Account",),
     settings: OrgSettings | None = None,
     seed: int = 5,
+    warehouse: str | None = None,
 ) -> Iterator[Stream]:
-    """A channel of a new org that has told nothing yet."""
+    """A channel of a new org that has told nothing yet. `warehouse`: in place of a folder beside the org's."""
+    root = warehouse or folder / "warehouse"
     clock = SimulatedClock()
     org = EmulatedOrg(clock=clock, seed=seed, settings=settings or OrgSettings())
     with ExitStack() as stack:
@@ -163,11 +170,11 @@ def stream(
         org.populate(records)
         server = stack.enter_context(EmulatorServer(org, directory=folder / "org"))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(folder / "warehouse")}.items():
+        for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(root)}.items():
             patch.setenv(name, value)
         trust_only_the_org(patch)
         stack.enter_context(clock.followed(server))
         connected = stack.enter_context(connect(load_settings()))
-        opened = Stream(org, clock, server, connected, folder / "warehouse")
+        opened = Stream(org, clock, server, connected, root)
         stack.callback(opened.close)
         yield opened

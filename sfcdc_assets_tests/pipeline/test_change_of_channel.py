@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
-from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -19,6 +18,7 @@ from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.snapshot.page_table import page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.lake.test_raw_events import events
 

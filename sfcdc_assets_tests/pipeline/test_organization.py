@@ -10,7 +10,6 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST, StreamCheckpoint
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake import organization as organization_log
 from sfcdc_assets.lake.gap_reconciliation import Ledger
@@ -28,6 +27,7 @@ from sfcdc_assets.pipeline.landing.same_organization import (
     owner_of,
 )
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.lake.test_raw_events import events
 

@@ -47,7 +47,7 @@ def org(tmp_path: Path) -> Iterator[Stream]:
 def over_json(org: Stream, warehouse: str, *breaks: int) -> tuple[ChannelReader, JsonTransport]:
     """A reader of the same channel over the other protocol."""
     transport = JsonTransport(org.org, org.server.bus, breaks)
-    connected = replace(org.connected, transport=transport, new_transport=lambda: transport)
+    connected = replace(org.connected, transport=transport, new_transport=lambda _: transport)
     return ChannelReader(Warehouse(warehouse), connected, CHANNEL, SETTLE), transport
 
 

@@ -152,6 +152,9 @@ class JsonSubscription:
     def top_up(self, *, sparingly: bool = False) -> None:
         """Nobody asks."""
 
+    def landed(self, point: ResumePoint) -> None:
+        """Nobody keeps a place."""
+
     def open_for(self) -> float:
         return 0.0 if self._after is None else clock.current().monotonic() - self._begun_at
 

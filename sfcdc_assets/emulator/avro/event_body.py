@@ -32,22 +32,29 @@ def date_to_milliseconds(value: str) -> int:
     return (date.fromisoformat(value).toordinal() - _EPOCH) * _MS_PER_DAY
 
 
+def milliseconds_to_date(value: int) -> str:
+    """The inverse. Raises ValueError or OverflowError for what is no date of the calendar."""
+    return date.fromordinal(_EPOCH + value // _MS_PER_DAY).isoformat()
+
+
 def time_to_milliseconds(value: str) -> int:
     """Milliseconds since midnight of `HH:mm:ss.SSS` (a trailing Z is allowed)."""
     at = time.fromisoformat(value.removesuffix("Z"))
     return ((at.hour * 60 + at.minute) * 60 + at.second) * 1000 + at.microsecond // 1000
 
 
-_CONVERSIONS: dict[str, Callable[..., object]] = {
+CONVERSIONS: Mapping[str, Callable[..., object]] = {
     "date": date_to_milliseconds,
     "time": time_to_milliseconds,
     "double": float,
     "currency": float,
     "percent": float,
 }
+"""From a stored value to Avro's, by describe type; other types are as they are stored."""
 
 
-def _as_stored(value: object) -> object:
+def as_stored(value: object) -> object:
+    """A value that is the same in Avro."""
     return value
 
 
@@ -88,16 +95,16 @@ class EventCodec:
             self.whole_compounds.update(dict.fromkeys(whole, whole))
         elif field.record is None:
             self.paths[field.name] = field.name
-            self._conversions[field.name] = _CONVERSIONS.get(field.definition.type, _as_stored)
+            self._conversions[field.name] = CONVERSIONS.get(field.definition.type, as_stored)
             if is_large_text(field.definition):
                 self.large_texts.add(field.name)
         if field.is_switchable:
             self.paths[field.name] = field.name
-            self._conversions[field.name] = _as_stored
+            self._conversions[field.name] = as_stored
             self.name_parts = frozenset(component.name for _, component in field.components)
         for name, component in field.components:
             self.paths[component.name] = f"{field.name}.{name}"
-            self._conversions[component.name] = _CONVERSIONS.get(component.type, _as_stored)
+            self._conversions[component.name] = CONVERSIONS.get(component.type, as_stored)
         if custom_object and field.record == "Location":
             all_components = frozenset(component.name for _, component in field.components)
             self.whole_compounds.update(dict.fromkeys(all_components, all_components))

@@ -97,6 +97,12 @@ class EventField:
         return self.definition.extra_type_info == SWITCHABLE_NAME
 
 
+def event_name(entity: str) -> str:
+    """What the events of an entity are called: those of an object are its change events, `AccountChangeEvent` or
+    `Invoice__ChangeEvent`; a platform event has its own name."""
+    return entity if entity.endswith("__e") else change_event_name(entity)
+
+
 def change_event_name(entity: str) -> str:
     """`AccountChangeEvent` for Account, `Invoice__ChangeEvent` for the custom object Invoice__c."""
     return entity.removesuffix("c") + "ChangeEvent" if entity.endswith("__c") else entity + "ChangeEvent"
@@ -141,7 +147,7 @@ def event_schema(definition: ObjectDefinition, more_change_types: Sequence[str] 
         if field.flags:
             avro_type, doc = {"type": "array", "items": "string"}, "Data:BitVector"
         elif field.record is None:
-            avro_type, doc = _scalar(definition, field.definition)
+            avro_type, doc = scalar_type(definition.name, field.definition)
         else:
             avro_type = _record(field.record, records[field.record], defined)
             doc = f"Data:{field.record}{_custom_suffix(field.definition)}"
@@ -228,9 +234,10 @@ def _record(record: str, components: list[dict[str, object]], defined: set[str])
     return {"type": "record", "name": record, "fields": components}
 
 
-def _scalar(definition: ObjectDefinition, field: FieldDefinition) -> tuple[str, str]:
+def scalar_type(entity: str, field: FieldDefinition) -> tuple[str, str]:
+    """A field's type in Avro and its doc. Raises EventSchemaError."""
     if field.type not in _SCALARS:
-        raise EventSchemaError(definition.name, field.name, f"type {field.type!r} has no form in change events")
+        raise EventSchemaError(entity, field.name, f"type {field.type!r} has no form in events")
     avro_type, doc_type = _SCALARS[field.type][0], _doc_type(field)
     is_reference = _SCALARS[field.type][1] == "EntityId"
     role = "ForeignKey" if is_reference else "CreatedDate" if field.name == "CreatedDate" else "Data"

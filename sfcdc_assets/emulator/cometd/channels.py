@@ -1,12 +1,14 @@
-"""Which channels can be subscribed to: `/data/` change events, `/topic/` PushTopics, `/u/` generic ones."""
+"""Which channels can be subscribed to: `/data/` change events, `/event/` platform events, `/topic/` PushTopics, `/u/`
+generic ones."""
 
 from __future__ import annotations
 
 from random import Random
 
 from sfcdc_assets.emulator.cometd import refusals
+from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.cometd.refusals import BayeuxRefused
-from sfcdc_assets.emulator.cometd.sources import ChangeEvents, ChannelSource, Notifications, readable
+from sfcdc_assets.emulator.cometd.sources import BusEvents, ChannelSource, Notifications
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -14,7 +16,7 @@ from sfcdc_assets.emulator.streaming.notifications import NotificationLog
 from sfcdc_assets.emulator.streaming.push_topics import PushTopics
 from sfcdc_assets.emulator.streaming.streaming_channels import StreamingChannels
 from sfcdc_assets.emulator.streaming.subscription_filter import MalformedFilterError, SubscriptionFilter
-from sfcdc_assets.emulator.topic import find_topic
+from sfcdc_assets.emulator.topic import find_topic, readable
 
 
 class StreamingTopics:
@@ -30,8 +32,8 @@ class StreamingTopics:
 
     def source(self, channel: str) -> ChannelSource:
         """Where a channel's messages come from. Raises BayeuxRefused."""
-        if channel.startswith("/data/"):
-            return self._change_events(channel)
+        if channel.startswith(("/data/", "/event/")):
+            return self._bus_events(channel)
         name, _, expression = channel.partition("?")
         if name.startswith("/topic/"):
             return self._push_topic(name.removeprefix("/topic/"), expression)
@@ -41,14 +43,14 @@ class StreamingTopics:
             raise BayeuxRefused(refusals.RESTRICTED_CHANNEL)
         raise BayeuxRefused(refusals.UNKNOWN_CHANNEL)
 
-    def _change_events(self, channel: str) -> ChannelSource:
-        visible = [entity for entity in self._org.definitions if entity not in self._org.hidden_objects]
-        topic = find_topic(channel, visible, [each.name for each in self._org.channels.all()])
+    def _bus_events(self, channel: str) -> ChannelSource:
+        topic = find_topic(self._org, channel)
         if topic is None:
             raise BayeuxRefused(refusals.no_such_channel(channel))
         if topic.entity is not None and not readable(self._org, topic):
-            raise BayeuxRefused(refusals.NO_ACCESS_TO_CHANGES)
-        return ChangeEvents(self._org, self._bus, topic, self._dice)
+            is_change = channel.startswith("/data/")
+            raise BayeuxRefused(refusals.NO_ACCESS_TO_CHANGES if is_change else refusals.NO_ACCESS_TO_ENTITY)
+        return BusEvents(self._org, self._bus, topic, self._dice)
 
     def _push_topic(self, name: str, expression: str) -> ChannelSource:
         topics = [each for each in self.push_topics.all() if each.values["IsActive"]]
@@ -64,7 +66,7 @@ class StreamingTopics:
         if self._org.field_security.hidden(query.entity) & set(query.where_fields):
             raise BayeuxRefused(refusals.NO_ACCESS_TO_WHERE)
         if not expression:
-            return Notifications(self._org, self.log, topic.id)
+            return Notifications(self._org, self.log, topic.id, Allowance.PUSH_TOPICS)
         try:
             wanted = SubscriptionFilter.of(expression)
         except MalformedFilterError as error:
@@ -73,7 +75,7 @@ class StreamingTopics:
         unknown = [field for field in wanted.fields if field.lower() not in selected]
         if unknown:
             raise BayeuxRefused(refusals.no_such_fields(unknown))
-        return Notifications(self._org, self.log, topic.id, wanted)
+        return Notifications(self._org, self.log, topic.id, Allowance.PUSH_TOPICS, wanted)
 
     def _generic(self, name: str) -> ChannelSource:
         channels = self.channels.all()
@@ -89,4 +91,4 @@ class StreamingTopics:
                 raise BayeuxRefused(refusals.CANNOT_CREATE_CHANNEL) from None
         if "StreamingChannel" in self._org.unreadable_objects:
             raise BayeuxRefused(refusals.NO_ACCESS_TO_CHANNEL)
-        return Notifications(self._org, self.log, found.id)
+        return Notifications(self._org, self.log, found.id, Allowance.GENERIC)

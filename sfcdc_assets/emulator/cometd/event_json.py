@@ -1,5 +1,6 @@
 """A stored event as CometD delivers it: the Avro payload with its fields under their names (Change Data Capture
-Developer Guide, "Change Event Message Structure" and "JSON Change Event Messages").
+Developer Guide, "Change Event Message Structure" and "JSON Change Event Messages"). A change event has the fields that
+changed, a platform event has all of its own.
 
 What an event that cannot be read is in JSON nobody has told; here its header names a field that no schema has, or it
 has no header, and the message around it is whole: nobody could read on otherwise.
@@ -13,25 +14,52 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import fastavro
 
 from sfcdc_assets.emulator.avro.field_bitmap import field_positions
 from sfcdc_assets.emulator.event_store import StoredEvent
+from sfcdc_assets.emulator.platform_events.event_codec import UNREADABLE, decoded_payload
 
 _HEADER = "ChangeEventHeader"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_UNREADABLE = (EOFError, LookupError, ValueError, OverflowError, MemoryError, TypeError)
 _BITMAPS = ("changedFields", "nulledFields", "diffFields")
 
 
-class EventSchemaInJson:
+class EventInJson(Protocol):
     """Writes the events of one schema."""
 
-    def __init__(self, schema_json: str) -> None:
-        schema = json.loads(schema_json)
+    def payload(self, avro: bytes) -> dict[str, Any]:
+        """The payload's fields."""
+
+
+class PlatformEventInJson:
+    """Writes platform events: every field, with null for what is not set."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._parsed = fastavro.parse_schema(dict(schema))
+        self._types = {field["name"]: _doc_type(field) for field in schema["fields"]}
+
+    def payload(self, avro: bytes) -> dict[str, Any]:
+        """The payload's fields."""
+        body = decoded_payload(self._parsed, avro)
+        try:
+            if body is not None:
+                return {name: self._shown(name, value) for name, value in body.items()}
+        except OverflowError:
+            pass  # a moment that no calendar has
+        return {"unreadable": avro.hex()}
+
+    def _shown(self, name: str, value: Any) -> Any:
+        return None if value is None else _as_text(self._types[name], value)
+
+
+class ChangeEventInJson:
+    """Writes change events: the header, and what it says is changed."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
         self._parsed = fastavro.parse_schema(schema)
         self._header = fastavro.parse_schema(schema["fields"][0]["type"])
         self._names = {position: path for path, position in field_positions(schema).items()}
@@ -42,12 +70,12 @@ class EventSchemaInJson:
         try:
             body: Any = fastavro.schemaless_reader(io.BytesIO(avro), self._parsed)
             return self._whole(body)
-        except _UNREADABLE:
+        except UNREADABLE:
             pass
         try:
             head: Any = fastavro.schemaless_reader(io.BytesIO(avro), self._header)
             return {_HEADER: self._head(head, ["NoSuchField"])}
-        except _UNREADABLE:
+        except UNREADABLE:
             return {"unreadable": avro.hex()}
 
     def _whole(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -87,9 +115,11 @@ class EventSchemaInJson:
 
 
 @lru_cache(maxsize=512)
-def writer_of(schema_json: str) -> EventSchemaInJson:
+def writer_of(schema_json: str) -> EventInJson:
     """The writer of a schema, made once."""
-    return EventSchemaInJson(schema_json)
+    schema = json.loads(schema_json)
+    is_change = schema["fields"][0]["name"] == _HEADER
+    return ChangeEventInJson(schema) if is_change else PlatformEventInJson(schema)
 
 
 def message(event: StoredEvent, schema_json: str, channel: str, *, has_uuid: bool, dice: Random) -> dict[str, Any]:
@@ -97,7 +127,7 @@ def message(event: StoredEvent, schema_json: str, channel: str, *, has_uuid: boo
     payload = list(writer_of(schema_json).payload(event.payload).items())
     dice.shuffle(payload)
     about: dict[str, Any] = {"replayId": event.counter}
-    if has_uuid:
+    if has_uuid or event.is_platform_event:
         about["EventUuid"] = event.event_id
     return {"data": {"schema": event.schema_id, "payload": dict(payload), "event": about}, "channel": channel}
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfcdc_assets.emulator.cometd import refusals
+from sfcdc_assets.emulator.cometd.allowances import Allowances
 from sfcdc_assets.emulator.cometd.client_session import ClientSession, CometdTiming
 from sfcdc_assets.emulator.cometd.client_sessions import ClientSessions
 from sfcdc_assets.emulator.cometd.messages import CometdAnswer, CometdCall, Message, reply_to
 from sfcdc_assets.emulator.cometd.refusals import BayeuxRefused
 from sfcdc_assets.emulator.cometd.sources import MOST_EVENTS
-from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -35,7 +35,7 @@ class HeldConnects:
     """Answers the connects of all sessions, each in the thread of its request."""
 
     def __init__(
-        self, org: EmulatedOrg, bus: EventBus, sessions: ClientSessions, meter: DeliveryMeter, timing: CometdTiming
+        self, org: EmulatedOrg, bus: EventBus, sessions: ClientSessions, allowances: Allowances, timing: CometdTiming
     ) -> None:
         self.is_stopping = False
         self.answers_sent = 0
@@ -44,7 +44,7 @@ class HeldConnects:
         self._bus = bus
         self._faults = bus.faults
         self._sessions = sessions
-        self._meter = meter
+        self._allowances = allowances
         self._timing = timing
 
     def answer(
@@ -131,14 +131,14 @@ class HeldConnects:
         """What the session's channels have, each in its order, those of change events in the order of the bus."""
         found: list[tuple[int, dict[str, Any]]] = []
         for channel, subscription in tuple(session.subscriptions.items()):
-            allowance = self._org.settings.daily_event_deliveries - self._meter.in_last_24_hours()
-            most = max(1, min(MOST_EVENTS, allowance))
+            left = self._allowances.left(subscription.source.allowance)
+            most = max(1, min(MOST_EVENTS, left))
             part = subscription.source.read(channel, session.user_id, subscription.read_through, most)
             if part.metered:
-                if allowance <= 0:
+                if left <= 0:
                     self._forget(session)
                     raise BayeuxRefused(refusals.TOO_MANY_EVENTS)
-                self._meter.delivered(part.metered)
+                self._allowances.delivered(subscription.source.allowance, part.metered, part.platform_events)
             subscription.read_through = part.through
             found += part.messages
         return [message for _, message in sorted(found, key=lambda each: each[0])]

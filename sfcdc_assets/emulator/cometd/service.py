@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfcdc_assets.emulator.cometd import refusals
+from sfcdc_assets.emulator.cometd.allowances import Allowances
 from sfcdc_assets.emulator.cometd.channels import StreamingTopics
 from sfcdc_assets.emulator.cometd.client_session import COOKIE, ChannelSubscription, ClientSession, CometdTiming
 from sfcdc_assets.emulator.cometd.client_sessions import ClientSessions
@@ -50,7 +51,8 @@ class CometdService:
         self._org = org
         self._sessions = sessions
         self._clients = ClientSessions(org.clock, self.timing.reconnect)
-        self._connects = HeldConnects(org, bus, self._clients, meter, self.timing)
+        self.allowances = Allowances(org, meter)
+        self._connects = HeldConnects(org, bus, self._clients, self.allowances, self.timing)
         self.topics = StreamingTopics(org, bus)
         """Channels, and the records of those that are no change events."""
         self.faults.on_armed(bus.wake)

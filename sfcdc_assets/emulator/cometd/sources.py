@@ -1,4 +1,5 @@
-"""Where the messages of a channel come from: change events from the bus, notifications from their log."""
+"""Where the messages of a channel come from: change events and platform events from the bus, notifications from their
+log."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
+from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.cometd.event_json import message as event_message
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
@@ -15,7 +17,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.replay_id import replay_id
 from sfcdc_assets.emulator.streaming.notifications import Notification, NotificationLog
 from sfcdc_assets.emulator.streaming.subscription_filter import EVERYTHING, SubscriptionFilter
-from sfcdc_assets.emulator.topic import Topic
+from sfcdc_assets.emulator.topic import Topic, readable
 from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
 
 MOST_EVENTS = 200
@@ -27,15 +29,21 @@ NEW, ALL = -1, -2
 
 @dataclass(frozen=True)
 class Found:
-    """Messages, each with what puts it in order; the number to read on after; numbers of events that are metered."""
+    """Messages, each with what puts it in order; the number to read on after; numbers of events that are metered,
+    and how many of them are platform events."""
 
     messages: Sequence[tuple[int, dict[str, Any]]]
     through: int
     metered: Sequence[int] = ()
+    platform_events: int = 0
 
 
 class ChannelSource(Protocol):
     """One channel. A number says how far it was read, and means nothing to another source."""
+
+    @property
+    def allowance(self) -> Allowance:
+        """What its deliveries are counted against."""
 
     @property
     def last_number(self) -> int:
@@ -49,13 +57,14 @@ class ChannelSource(Protocol):
 
 
 @dataclass(frozen=True)
-class ChangeEvents:
-    """A channel of change events."""
+class BusEvents:
+    """A channel of change events or platform events."""
 
     org: EmulatedOrg
     bus: EventBus
     topic: Topic
     dice: Random
+    allowance: Allowance = Allowance.BUS
 
     @property
     def last_number(self) -> int:
@@ -65,9 +74,9 @@ class ChangeEvents:
         if place == NEW:
             return self.bus.start(ReplayPreset.LATEST)
         if place == ALL:
-            return self.bus.start(ReplayPreset.EARLIEST)
+            return self.bus.start(ReplayPreset.EARLIEST, retention_ms=self.topic.retention_ms)
         try:
-            return self.bus.start(ReplayPreset.CUSTOM, replay_id(place))
+            return self.bus.start(ReplayPreset.CUSTOM, replay_id(place), self.topic.retention_ms)
         except OverflowError:
             raise ReplayIdCorruptedError(str(place).encode()) from None
 
@@ -87,7 +96,8 @@ class ChangeEvents:
             return event_message(each, schemas[each.schema_id], channel, has_uuid=has_uuid, dice=self.dice)
 
         messages = [(each.number, message(each)) for each in batch.events]
-        return Found(messages, batch.through, [each.number for each in batch.events])
+        platform_events = sum(each.is_platform_event for each in batch.events)
+        return Found(messages, batch.through, [each.number for each in batch.events], platform_events)
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,7 @@ class Notifications:
     org: EmulatedOrg
     log: NotificationLog
     source: str
+    allowance: Allowance
     filter: SubscriptionFilter = EVERYTHING
 
     @property
@@ -109,7 +120,8 @@ class Notifications:
     def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
         found, through = self.log.read(self.source, after, most)
         shown = ((each, self._data(each, user_id)) for each in found)
-        return Found([(each.number, {"data": data, "channel": channel}) for each, data in shown if data], through)
+        messages = [(each.number, {"data": data, "channel": channel}) for each, data in shown if data]
+        return Found(messages, through, [number for number, _ in messages])
 
     def _data(self, each: Notification, user_id: str) -> dict[str, Any] | None:
         """What the user is sent; None for what is not for this user, or not let through."""
@@ -123,9 +135,3 @@ class Notifications:
         if is_hidden or not self.filter.lets_through(values):
             return None
         return {"event": event, "sobject": {name: value for name, value in values.items() if name not in hidden}}
-
-
-def readable(org: EmulatedOrg, topic: Topic) -> frozenset[str]:
-    """What the client may read now: permissions that change take effect on open sessions too."""
-    entities = frozenset(org.definitions) - org.hidden_objects - org.unreadable_objects
-    return entities if topic.entity is None else entities & {topic.entity}

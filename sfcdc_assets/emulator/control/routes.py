@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.bus_control import bus_routes
+from sfcdc_assets.emulator.control.event_control import event_routes
 from sfcdc_assets.emulator.control.fault_control import fault_routes
 from sfcdc_assets.emulator.control.field_control import field_routes
 from sfcdc_assets.emulator.control.permission_control import permission_routes
@@ -29,5 +30,6 @@ def all_control_routes(
         *field_routes(org),
         *permission_routes(org),
         *bus_routes(org, bus, service, sessions),
+        *event_routes(org, service.publisher),
         *traffic_routes(org, bus),
     ]

@@ -17,6 +17,7 @@ from sfcdc_assets.emulator.cometd.routes import cometd_routes
 from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
 from sfcdc_assets.emulator.rest.async_bulk import async_bulk_routes
 from sfcdc_assets.emulator.rest.bulk_ingest import add_bulk_ingest
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
@@ -54,6 +55,7 @@ def build_app(
     measured_limits: Callable[[], Limits] | None = None,
     control: Sequence[BaseRoute] = (),
     schemas: EventSchemas | None = None,
+    publisher: EventPublisher | None = None,
     event_usage: Callable[[], Mapping[str, int]] | None = None,
     cometd: CometdService | None = None,
 ) -> Starlette:
@@ -62,10 +64,12 @@ def build_app(
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
     of other parts into `limits`. `control`: more routes below `/emulator`. `schemas`: what `eventSchema` answers with.
-    `event_usage`: what PlatformEventUsageMetric has. `cometd`: the Streaming API, with its objects.
+    `publisher`: of platform events. `event_usage`: what PlatformEventUsageMetric has. `cometd`: the Streaming API, with
+    its objects.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
     context.event_usage = event_usage or context.event_usage
+    context.publisher = publisher
     oauth = oauth_routes(context)
     versions = version_routes(context)
     add_layouts(context)

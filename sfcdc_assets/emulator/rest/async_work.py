@@ -47,8 +47,8 @@ class AsyncWork:
         if compiled.definition.name != job.entity:
             message = f"Failed to process query: the job is of {job.entity}, the query of {compiled.definition.name}"
             raise AsyncError("InvalidBatch", message)
-        if compiled.counts or compiled.children or compiled.query.offset:
-            message = "Aggregate queries, nested ones and OFFSET are not supported by the Bulk API"
+        if compiled.counts or compiled.children or compiled.by_type or compiled.query.offset:
+            message = "Aggregate queries, nested ones, TYPEOF and OFFSET are not supported by the Bulk API"
             raise AsyncError("FeatureNotEnabled", message)
         for selected in compiled.selected:
             if selected.components:

@@ -85,7 +85,9 @@ class _CollectionResource:
     def _run(self, request: ApiRequest, operation: str, external_id: str = "Id") -> Response:
         document = request.json_object()
         changes = [
-            self._operations.change(
+            self._operations.insertion(request, record)
+            if operation == "insert"
+            else self._operations.change(
                 operation, partial(self._operations.definition_of, record), record, external_id=external_id
             )
             for record in _records(document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any
@@ -10,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
+from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.relationships import ChildRelationship, child_relationships
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
@@ -28,7 +30,8 @@ def add_describe(context: RestContext) -> None:
     """`sobjects` (all objects) and `sobjects/X/describe`; both answer 304 to an If-Modified-Since that is not older."""
 
     def all_objects(request: ApiRequest) -> Response:
-        known = {**setup_definitions(), **context.org.definitions}
+        events = {name: each.shape for name, each in _events(context).items()}
+        known = {**setup_definitions(), **events, **context.org.definitions}
         names = sorted(name for name in known if name not in context.org.hidden_objects)
         body = {
             "encoding": "UTF-8",
@@ -38,7 +41,9 @@ def add_describe(context: RestContext) -> None:
         return _unless_known(context, request, body)
 
     def one_object(request: ApiRequest) -> Response:
-        definition = _setup_definition(request.path["object"]) or context.definition(request.path["object"])
+        name = request.path["object"]
+        event = context.platform_event(name)
+        definition = event.shape if event else _setup_definition(name) or context.definition(name)
         body = object_json(definition, request.data_path) | {
             "fields": [field_json(field) for field in definition.fields],
             "childRelationships": [
@@ -56,6 +61,10 @@ def add_describe(context: RestContext) -> None:
 
     context.add("/sobjects", {"GET": all_objects})
     context.add("/sobjects/{object}/describe", {"GET": one_object})
+
+
+def _events(context: RestContext) -> Mapping[str, PlatformEventDefinition]:
+    return context.org.platform_events.all if context.publisher is not None else {}
 
 
 def _setup_definition(name: str) -> ObjectDefinition | None:
@@ -93,7 +102,8 @@ def _record_types() -> list[dict[str, Any]]:
 def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
     """The object-level part of a describe."""
     url = f"{data_path}/sobjects/{definition.name}"
-    is_written = definition.name not in setup_definitions()
+    is_event = definition.name.endswith("__e")
+    is_written = definition.name not in setup_definitions() and not is_event
     return {
         "name": definition.name,
         "label": definition.label,
@@ -102,22 +112,22 @@ def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
         "custom": definition.custom,
         "customSetting": False,
         "activateable": False,
-        "createable": is_written,
+        "createable": is_written or is_event,
         "updateable": is_written,
         "deletable": is_written and definition.deletable,
         "undeletable": is_written and definition.deletable,
         "mergeable": "MasterRecordId" in definition.fields_by_name,
-        "queryable": True,
-        "retrieveable": True,
+        "queryable": not is_event,
+        "retrieveable": not is_event,
         "replicateable": is_written,
         "searchable": is_written,
         "layoutable": is_written,
-        "triggerable": is_written,
+        "triggerable": is_written or is_event,
         "deprecatedAndHidden": False,
         "feedEnabled": False,
         "hasSubtypes": False,
         "isSubtype": False,
-        "mruEnabled": True,
+        "mruEnabled": not is_event,
         "urls": {"sobject": url, "describe": f"{url}/describe", "rowTemplate": url + "/{ID}"},
     }
 

@@ -1,4 +1,4 @@
-"""`eventSchema`, by name and by id: the schema of change events as JSON (https://developer.salesforce.com/docs/platform/
+"""`eventSchema`, by name and by id: the schema of change events and platform events as JSON (https://developer.salesforce.com/docs/platform/
 api-rest/guide/resources-sobject-eventschema.html).
 
 COMPACT is the Avro record of the Pub/Sub API. EXPANDED, the default, is that of the JSON messages of the Streaming API:
@@ -36,6 +36,9 @@ def add_event_schemas(context: RestContext, schemas: EventSchemas) -> None:
 
     def by_name(request: ApiRequest) -> Response:
         name = request.path["event"]
+        event = context.platform_event(name)
+        if event is not None:
+            return _answer(request, schemas, schemas.newest_schema_id(event.name))
         for entity in context.org.definitions:
             if change_event_name(entity).lower() == name.lower() and entity not in context.org.hidden_objects:
                 return _answer(request, schemas, schemas.newest_schema_id(entity))
@@ -88,5 +91,5 @@ def _in_json(field: dict[str, Any]) -> dict[str, Any]:
         kept = [each for each in header["fields"] if each["name"] not in _NOT_IN_JSON]
         return {**field, "type": {**header, "fields": kept}}
     if any(moment in field.get("doc", "") for moment in _MOMENTS):
-        return {**field, "type": ["null", "string"]}
+        return {**field, "type": ["null", "string"] if isinstance(field["type"], list) else "string"}
     return field

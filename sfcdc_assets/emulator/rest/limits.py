@@ -15,18 +15,12 @@ Limits = Mapping[str, tuple[int, int]]
 _UNUSED: Limits = {
     "DailyBulkV2QueryFileStorageMB": (976_562, 976_562),
     "DailyDeliveredPlatformEvents": (50_000, 50_000),
-    "DailyDurableGenericStreamingApiEvents": (10_000, 10_000),
-    "DailyDurableStreamingApiEvents": (10_000, 10_000),
-    "DailyGenericStreamingApiEvents": (10_000, 10_000),
     "DailyStandardVolumePlatformEvents": (10_000, 10_000),
-    "DailyStreamingApiEvents": (10_000, 10_000),
     "DataStorageMB": (1_024, 1_024),
-    "DurableStreamingApiConcurrentClients": (20, 20),
     "FileStorageMB": (1_024, 1_024),
     "HourlyPublishedPlatformEvents": (50_000, 50_000),
     "HourlyPublishedStandardVolumePlatformEvents": (1_000, 1_000),
     "MonthlyPlatformEventsUsageEntitlement": (0, 0),
-    "StreamingApiConcurrentClients": (20, 20),
 }
 
 

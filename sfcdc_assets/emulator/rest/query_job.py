@@ -112,6 +112,8 @@ class QueryJobs(BulkJobs[QueryJob]):
             raise ApiError("API_ERROR", "Aggregate queries are not supported in Bulk Query")
         if compiled.children:
             raise ApiError("API_ERROR", "Nested queries are not supported in Bulk Query")
+        if compiled.by_type:
+            raise ApiError("API_ERROR", "TYPEOF is not supported in Bulk Query")
         if compiled.query.offset:
             raise ApiError("API_ERROR", "OFFSET is not supported in Bulk Query")
         if any(selected.components for selected in compiled.selected):

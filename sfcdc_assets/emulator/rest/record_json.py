@@ -7,7 +7,7 @@ from typing import Any
 
 from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.object_definition import FieldDefinition
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery, SelectedField
+from sfcdc_assets.emulator.soql.compiler import CompiledQuery, ParentByType, SelectedField
 
 
 def record_json(compiled: CompiledQuery, row: Sequence[Any], data_path: str) -> dict[str, Any]:
@@ -34,7 +34,19 @@ def record_json(compiled: CompiledQuery, row: Sequence[Any], data_path: str) -> 
         place = places[selected.path[:-1]]
         if place is not None:
             place[selected.path[-1]] = _value(selected, row)
+    for parent in compiled.by_type:
+        record[parent.name] = _by_type(parent, row, data_path)
     return record
+
+
+def _by_type(parent: ParentByType, row: Sequence[Any], data_path: str) -> dict[str, Any] | None:
+    """The parent with the fields that are chosen for its object; null without one, or where none are chosen."""
+    parent_id = row[parent.id_column]
+    found = next((each for each in parent.definitions if str(parent_id).startswith(each.key_prefix)), None)
+    if found is None or found.name not in parent.fields:
+        return None
+    values = {selected.path[0]: _value(selected, row) for selected in parent.fields[found.name]}
+    return {"attributes": _attributes(found.name, parent_id, data_path), **values}
 
 
 def rest_value(field: FieldDefinition, value: Any) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
@@ -19,6 +20,8 @@ from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 Change = Callable[[UnitOfWork], dict[str, Any]]
 """Makes one record's change and returns its `id` and, for an upsert, whether it was `created`; raises ApiError."""
+_SURVIVES = "survives"
+"""Marks the result of an event that is published even if everything else is rolled back."""
 OPERATIONS = ("insert", "update", "upsert", "delete", "hardDelete")
 
 
@@ -67,6 +70,20 @@ class RecordOperations:
 
         return change
 
+    def insertion(self, request: ApiRequest, record: Mapping[str, Any]) -> Change:
+        """Creates a record, or publishes it if it is of a platform event."""
+        attributes = record.get("attributes")
+        name = attributes.get("type") if isinstance(attributes, dict) else None
+        event = self._context.platform_event(name) if isinstance(name, str) else None
+        if event is None:
+            return self.change("insert", partial(self.definition_of, record), record)
+
+        def publish(unit_of_work: UnitOfWork) -> dict[str, Any]:
+            published = self._context.publish(request, event, record_values(record))
+            return published | ({_SURVIVES: True} if event.is_immediate else {})
+
+        return publish
+
     def deletion(self, record_id: str) -> Change:
         """Deletes a record of which only the id is known."""
 
@@ -108,18 +125,22 @@ class RecordOperations:
         with suppress(_AllOrNoneFailedError), self._context.transaction(request) as unit_of_work:
             for change in changes:
                 try:
-                    results.append({**change(unit_of_work), "success": True, "errors": []})
+                    results.append({"success": True, "errors": [], **change(unit_of_work)})
                 except ApiError as error:
                     results.append(_failure(error))
             if all_or_none and not all(result["success"] for result in results):
                 raise _AllOrNoneFailedError
+        survivors = [result.pop(_SURVIVES, False) for result in results]
         if not all_or_none or all(result["success"] for result in results):
             return results
         rolled_back = RecordError(
             "ALL_OR_NONE_OPERATION_ROLLED_BACK",
             "Record rolled back because not all records were valid and the request was using AllOrNone header",
         )
-        return [_failure(rolled_back) if result["success"] else result for result in results]
+        return [
+            _failure(rolled_back) if result["success"] and not survives else result
+            for result, survives in zip(results, survivors, strict=True)
+        ]
 
     def _change(
         self,

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -15,8 +16,11 @@ from starlette.routing import Match, Route
 
 from sfcdc_assets.emulator.api_usage import ApiUsage
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
+from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
@@ -37,6 +41,8 @@ class RestContext:
         self.intercept = intercept
         self.event_usage: Callable[[], Mapping[str, int]] = dict
         """Events published and delivered in the last 24 hours, by the names of PlatformEventUsageMetric."""
+        self.publisher: EventPublisher | None = None
+        """Publishes platform events; without it the org has none, to REST."""
         self.routes: list[Route] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._ambient = threading.local()
@@ -59,15 +65,49 @@ class RestContext:
 
     @contextmanager
     def transaction(self, request: ApiRequest) -> Iterator[UnitOfWork]:
-        """The unit of work for a request's changes: that of the composite request around it, or one of its own."""
+        """The unit of work for a request's changes: that of the composite request around it, or one of its own.
+
+        Platform events that are published inside are stored at its end: with its changes if they are published after
+        the commit, and in any case if they are published immediately.
+        """
         ambient: UnitOfWork | None = getattr(self._ambient, "unit_of_work", None)
         if ambient is not None:
             yield ambient
             return
-        with self.org.transaction(
-            user_id=request.user_id, change_origin=request.change_origin, as_client=True
-        ) as unit_of_work:
-            yield unit_of_work
+        waiting: list[EventToPublish] = []
+        self._ambient.events = waiting
+        try:
+            with self.org.transaction(
+                user_id=request.user_id, change_origin=request.change_origin, as_client=True
+            ) as unit_of_work:
+                yield unit_of_work
+                self._store([each for each in waiting if not each.definition.is_immediate])
+        finally:
+            self._ambient.events = None
+            self._store([each for each in waiting if each.definition.is_immediate])
+
+    def _store(self, events: list[EventToPublish]) -> None:
+        if self.publisher is not None and events:
+            self.publisher.store(events)
+
+    def platform_event(self, name: str) -> PlatformEventDefinition | None:
+        """The platform event a path or a record names, if the client may see it."""
+        return self.org.platform_events.find(name) if self.publisher is not None else None
+
+    def publish(
+        self, request: ApiRequest, definition: PlatformEventDefinition, values: Mapping[str, object]
+    ) -> dict[str, Any]:
+        """Accept an event inside a `transaction`; what a save answers, whose error says that it is on its way
+        (https://developer.salesforce.com/docs/atlas.en-us.platform_events.meta/platform_events/
+        platform_events_publish_api.htm). Raises RecordError."""
+        assert self.publisher is not None
+        waiting: list[EventToPublish] = self._ambient.events
+        event = self.publisher.draft(definition, values, request.user_id, waiting=len(waiting))
+        waiting.append(event)
+        # The id is of no use, and not unique either.
+        record_id = new_id(definition.shape.key_prefix, instance_characters(self.org.seed), 1)
+        enqueued = {"statusCode": "OPERATION_ENQUEUED", "message": event.event_id, "fields": []}
+        return {"id": record_id, "success": True, "errors": [enqueued]}
 
     @contextmanager
     def whole_transaction(self, request: ApiRequest) -> Iterator[None]:

@@ -1,4 +1,5 @@
-"""Single records: read, create, update, upsert, delete, and the extensions `undelete`, `merge` and `convert`.
+"""Single records: read, create, update, upsert, delete, and the extensions `undelete`, `merge` and `convert`. A
+platform event that is created is published.
 
 Salesforce's REST API can neither restore nor merge records nor convert leads (its SOAP API can);
 `POST .../sobjects/X/{id}/undelete`, `POST .../sobjects/X/{winner}/merge` and `POST .../sobjects/Lead/{id}/convert` are
@@ -40,12 +41,18 @@ class _RecordResource:
         self._operations = RecordOperations(context)
 
     def basic(self, request: ApiRequest) -> Response:
-        """The object itself and no recent items."""
-        definition = self._context.definition(request.path["object"], to_read=True)
+        """The object (or platform event) itself and no recent items."""
+        event = self._context.platform_event(request.path["object"])
+        definition = event.shape if event else self._context.definition(request.path["object"], to_read=True)
         return JSONResponse({"objectDescribe": {"name": definition.name, "label": definition.label}, "recentItems": []})
 
     def create(self, request: ApiRequest) -> Response:
-        """201 with the new id."""
+        """201 with the new id; of a platform event, which is published, with its uuid in `errors`."""
+        event = self._context.platform_event(request.path["object"])
+        if event is not None:
+            with self._context.transaction(request):
+                published = self._context.publish(request, event, record_values(request.json_object()))
+            return JSONResponse(published, status_code=201)
         definition = self._context.definition(request.path["object"])
         with self._context.transaction(request) as unit_of_work:
             record_id = unit_of_work.create(definition.name, record_values(request.json_object()))

@@ -1,4 +1,4 @@
-"""The Tooling API's channels of change events: PlatformEventChannel, PlatformEventChannelMember, EnrichedField.
+"""The Tooling API's channels of events: PlatformEventChannel, PlatformEventChannelMember, EnrichedField.
 
 `tooling/query` reads all three; `tooling/sobjects` makes, changes and removes the first two
 (docs/salesforce-streams.md, "Channels and members").
@@ -12,8 +12,8 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.avro.event_schema import change_event_name
-from sfcdc_assets.emulator.channels import Channel, ChannelMember
+from sfcdc_assets.emulator.avro.event_schema import event_name
+from sfcdc_assets.emulator.channels import Channel, ChannelMember, Kind
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
@@ -36,6 +36,7 @@ _MEMBER = tooling_object(
     "DeveloperName",
 )
 _ENRICHED = tooling_object("EnrichedField", "0v9", ("ChannelMemberId", "Field"), None)
+_KINDS: Mapping[str, Kind] = {"data": "data", "event": "event"}
 _OBJECTS = {definition.name: definition for definition in (_CHANNEL, _MEMBER, _ENRICHED, MANAGED)}
 
 
@@ -87,25 +88,28 @@ class _ToolingResource:
         """201 with the id."""
         document = request.json_object()
         given = metadata(document)
-        if given.get("channelType") != "data":
-            raise ApiError("FIELD_INTEGRITY_EXCEPTION", "this org has no channels but those of channelType data")
-        channel = self._org.channels.create(text(document, "FullName"), optional_text(given, "label"))
+        kind = _KINDS.get(text(given, "channelType"))
+        if kind is None:
+            raise ApiError("FIELD_INTEGRITY_EXCEPTION", "channelType must be data or event", ("channelType",))
+        channel = self._org.channels.create(text(document, "FullName"), optional_text(given, "label"), kind)
         return JSONResponse({"id": channel.id, **CREATED}, status_code=201)
 
     def read_channel(self, request: ApiRequest) -> Response:
         """The channel with its metadata."""
         channel = self._org.channels.channel(request.path["id"])
-        facts = {"FullName": channel.name, "Metadata": {"channelType": "data", "label": channel.label}}
+        facts = {"FullName": channel.name, "Metadata": {"channelType": channel.kind, "label": channel.label}}
         return JSONResponse(attributes(_CHANNEL, channel.id, request) | _channel_row(self._org, channel) | facts)
 
     def update_channel(self, request: ApiRequest) -> Response:
         """204; only the label can change."""
-        label = optional_text(metadata(request.json_object()), "label")
-        self._org.channels.rename_label(request.path["id"], label or "")
+        given, channel = metadata(request.json_object()), self._org.channels.channel(request.path["id"])
+        if given.get("channelType", channel.kind) != channel.kind:
+            raise ApiError("FIELD_INTEGRITY_EXCEPTION", "channelType of a channel cannot be changed", ("channelType",))
+        self._org.channels.rename_label(channel.id, optional_text(given, "label") or channel.label)
         return Response(status_code=204)
 
     def delete_channel(self, request: ApiRequest) -> Response:
-        """204; a channel that has members stays."""
+        """204; its members go with it."""
         self._org.channels.delete(request.path["id"])
         return Response(status_code=204)
 
@@ -137,7 +141,7 @@ class _ToolingResource:
         """204; enriched fields and filter are replaced, channel and object cannot change."""
         member = self._org.channels.member(request.path["id"])
         given = metadata(request.json_object())
-        names = {"eventChannel": member.channel, "selectedEntity": change_event_name(member.entity)}
+        names = {"eventChannel": member.channel, "selectedEntity": event_name(member.entity)}
         for name, known in names.items():
             if given.get(name, known) != known:
                 raise ApiError("FIELD_INTEGRITY_EXCEPTION", f"{name} of a member cannot be changed", (name,))
@@ -150,11 +154,11 @@ class _ToolingResource:
         self._org.channels.remove_member(request.path["id"])
         return Response(status_code=204)
 
-    def _entity(self, event_name: str) -> str:
-        for entity in self._org.definitions:
-            if change_event_name(entity) == event_name and entity not in self._org.hidden_objects:
+    def _entity(self, name: str) -> str:
+        for entity in (*self._org.definitions, *self._org.platform_events.all):
+            if event_name(entity) == name and entity not in self._org.hidden_objects:
                 return entity
-        raise ApiError("INVALID_CROSS_REFERENCE_KEY", f"there are no events {event_name}", ("selectedEntity",))
+        raise ApiError("INVALID_CROSS_REFERENCE_KEY", f"there are no events {name}", ("selectedEntity",))
 
 
 def _rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRow]:
@@ -171,12 +175,12 @@ def _rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRo
 
 def _channel_row(org: EmulatedOrg, channel: Channel) -> dict[str, str | int]:
     name = channel.name.replace("__", "_")
-    facts = {"DeveloperName": name, "MasterLabel": channel.label, "ChannelType": "data"}
+    facts = {"DeveloperName": name, "MasterLabel": channel.label, "ChannelType": channel.kind}
     return audit_fields(org, channel.id, channel.created) | facts
 
 
 def _member_row(org: EmulatedOrg, member: ChannelMember) -> dict[str, str | int | None]:
-    entity = change_event_name(member.entity)
+    entity = event_name(member.entity)
     return audit_fields(org, member.id, member.created) | {
         "DeveloperName": member.developer_name,
         "MasterLabel": entity,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sfcdc_assets.emulator.database import quoted
@@ -22,11 +22,17 @@ from sfcdc_assets.emulator.soql.syntax import (
     Name,
     Ordering,
     Query,
+    TypeOf,
 )
 
 _MAX_OFFSET = 2_000
 _MAX_FIELD_GROUP_LIMIT = 200
 _MAX_PARENT_LEVELS = 5
+_FIELDS_OF_NAME = frozenset(
+    {"alias", "email", "firstname", "id", "isactive", "lastname", "name", "phone", "profileid", "title", "username"}
+)
+"""What ELSE of a TYPEOF may name: fields of the object Name, in lower case (https://developer.salesforce.com/docs/
+atlas.en-us.object_reference.meta/object_reference/sforce_api_objects_name.htm)."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,18 @@ class ParentRecord:
 
 
 @dataclass(frozen=True)
+class ParentByType:
+    """A parent that may be of several objects: where its id is in a row, and the fields to show of each object."""
+
+    name: str
+    id_column: int
+    fields: Mapping[str, tuple[SelectedField, ...]]
+    """By object; one that is not here is not shown."""
+    definitions: tuple[ObjectDefinition, ...]
+    """The objects it may be of."""
+
+
+@dataclass(frozen=True)
 class CompiledQuery:
     """An SQL query and how to read its rows. Column 0 is the record's Id, except for counts."""
 
@@ -63,6 +81,7 @@ class CompiledQuery:
     count_fields: tuple[FieldDefinition | None, ...] = ()
     """Whose form the values of those columns have; None for plain numbers."""
     children: tuple[ChildRows, ...] = ()
+    by_type: tuple[ParentByType, ...] = ()
     others: tuple[ObjectDefinition, ...] = ()
     """Further objects that the query reads: those of inner queries."""
 
@@ -143,13 +162,14 @@ class _Compilation:
         for (name, _), path in zip(items, paths, strict=True):
             if paths.count(path) > 1:
                 raise self._refuse("INVALID_FIELD", name, f"duplicate field selected: {'.'.join(path)}")
+        by_type = tuple(self._by_type(item) for item in self.query.items if isinstance(item, TypeOf))
         children = tuple(self._children(item) for item in self.query.items if isinstance(item, ChildQuery))
         if parent_field is not None:
             if children:
                 raise self._refuse("MALFORMED_QUERY", self.query.entity, "this org nests queries of children one deep")
             self.columns.append(f"r.{quoted(parent_field)}")
         sql = f"SELECT {', '.join(self.columns)} {rows}"
-        return self._result(sql, parameters, selected=selected, children=children)
+        return self._result(sql, parameters, selected=selected, children=children, by_type=by_type)
 
     def _children(self, item: ChildQuery) -> ChildRows:
         query = item.query
@@ -202,6 +222,7 @@ class _Compilation:
         counts: tuple[str, ...] = (),
         count_fields: tuple[FieldDefinition | None, ...] = (None,),
         children: tuple[ChildRows, ...] = (),
+        by_type: tuple[ParentByType, ...] = (),
     ) -> CompiledQuery:
         return CompiledQuery(
             self.query,
@@ -213,6 +234,7 @@ class _Compilation:
             counts,
             count_fields,
             children,
+            by_type,
             tuple(self.others),
         )
 
@@ -220,6 +242,9 @@ class _Compilation:
         if not self.query.group_by and (self.query.limit is not None or self.query.offset):
             message = "Non-grouped query that uses overall aggregate functions cannot also use LIMIT"
             raise QueryError("MALFORMED_QUERY", message)
+        for item in self.query.items:
+            if isinstance(item, TypeOf):
+                raise self._refuse("MALFORMED_QUERY", item.relationship, "TYPEOF is not allowed in aggregate queries")
         self._check_offset()
         rows, parameters = self._from_where()
         aggregation = Aggregation(self.query, self._column)
@@ -334,6 +359,51 @@ class _Compilation:
         else:
             self.columns.append(expression)
         return SelectedField((*relationships, label or field_.name), field_, first, components)
+
+    def _by_type(self, item: TypeOf) -> ParentByType:
+        name = item.relationship
+        reference = next(
+            (
+                each
+                for each in self.definition.fields
+                if (each.relationship_name or "").lower() == name.text.lower() and len(each.reference_to) > 1
+            ),
+            None,
+        )
+        if reference is None:
+            reason = f"TYPEOF needs a polymorphic relationship, which {name.text} of {self.definition.name} is not"
+            raise self._refuse("INVALID_FIELD", name, reason)
+        known = [self.definitions[each] for each in reference.reference_to if each in self.definitions]
+        id_column = len(self.columns)
+        self.columns.append(f"r.{quoted(reference.name)}")
+        fields: dict[str, tuple[SelectedField, ...]] = {}
+        for branch in item.branches:
+            wanted = branch.entity.text.lower() if branch.entity is not None else None
+            chosen = [each for each in known if each.name.lower() == wanted or (not wanted and each.name not in fields)]
+            if branch.entity is not None and not chosen:
+                reason = f"{branch.entity.text} is not an object that {name.text} may refer to"
+                raise self._refuse("INVALID_TYPE", branch.entity, reason)
+            self.others.extend(chosen)
+            for parent in chosen:
+                names = branch.fields if wanted else self._names_of_any(branch.fields, parent)
+                fields[parent.name] = tuple(self._of_parent(each, parent, reference) for each in names)
+        return ParentByType(reference.relationship_name or name.text, id_column, fields, tuple(known))
+
+    def _names_of_any(self, names: Sequence[Name], parent: ObjectDefinition) -> list[Name]:
+        """The fields of ELSE that an object has: they are those of the object Name, of which each shows what it has."""
+        for name in names:
+            if name.text.lower() not in _FIELDS_OF_NAME:
+                raise no_such_column(self.query.text, name.position, name.text, "Name")
+        return [name for name in names if parent.field(name.text) is not None]
+
+    def _of_parent(self, name: Name, parent: ObjectDefinition, reference: FieldDefinition) -> SelectedField:
+        inner, field_ = self._expression(name, (name.text,), parent, "rp")
+        if field_.type in {"address", "location"}:
+            raise self._refuse("INVALID_FIELD", name, f"'{name.text}' can not be selected through a relationship")
+        self.columns.append(
+            f'(SELECT {inner} FROM {quoted(parent.name)} AS rp WHERE rp."Id" = r.{quoted(reference.name)})'
+        )
+        return SelectedField((field_.name,), field_, len(self.columns) - 1)
 
     def _parents(self, name: Name, path: tuple[str, ...]) -> tuple[str, ...]:
         """Note the parent records on the way to a field; returns the relationship names as they are defined."""

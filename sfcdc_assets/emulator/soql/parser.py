@@ -28,6 +28,8 @@ from sfcdc_assets.emulator.soql.syntax import (
     Negation,
     Ordering,
     Query,
+    TypeBranch,
+    TypeOf,
 )
 
 _GRAMMAR = Path(__file__).with_name("soql.lark")
@@ -138,6 +140,15 @@ class _ToSyntax(Transformer[Token, Query]):
 
     def child_query(self, parts: list[Query]) -> ChildQuery:
         return ChildQuery(parts[0])
+
+    def type_branch(self, parts: list[Token]) -> TypeBranch:
+        return TypeBranch(_name(parts[0]), tuple(_name(part) for part in parts[1:]))
+
+    def type_else(self, parts: list[Token]) -> TypeBranch:
+        return TypeBranch(None, tuple(_name(part) for part in parts))
+
+    def type_of(self, parts: list[Any]) -> TypeOf:
+        return TypeOf(_name(parts[0]), tuple(parts[1:]))
 
     def field_group(self, parts: list[Token]) -> FieldGroup:
         return FieldGroup(_name(parts[0]))

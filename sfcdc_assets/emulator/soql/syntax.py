@@ -130,7 +130,23 @@ class FieldGroup:
     group: Name
 
 
-SelectItem = Name | AggregatedField | AliasedField | ChildQuery | FieldGroup
+@dataclass(frozen=True)
+class TypeBranch:
+    """`WHEN Account THEN Phone, Name`; `entity` is None for ELSE."""
+
+    entity: Name | None
+    fields: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class TypeOf:
+    """`TYPEOF What WHEN Account THEN Phone ELSE Name END`: fields of a parent that may be of several objects."""
+
+    relationship: Name
+    branches: tuple[TypeBranch, ...]
+
+
+SelectItem = Name | AggregatedField | AliasedField | ChildQuery | FieldGroup | TypeOf
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,17 @@ import threading
 from collections.abc import Callable, Sequence
 
 from sfcdc_assets import clock
-from sfcdc_assets.change_events.errors import HeaderError
-from sfcdc_assets.change_events.payload_form import header_of_payload
-from sfcdc_assets.change_events.raw_event_rows import EARLIEST, LATEST, StreamCheckpoint
+from sfcdc_assets.channel_kinds import kind_of
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.observation import EventsDelivered, notify
-from sfcdc_assets.pipeline.landing.land import Landing, LandingReport, is_enough
-from sfcdc_assets.pipeline.landing.lost_checkpoint import lose_checkpoint
+from sfcdc_assets.observation import EventsDelivered, EventsLanded, notify
+from sfcdc_assets.pipeline.landing.land import LandingReport, is_enough
+from sfcdc_assets.pipeline.landing.landing_of import landing_of
 from sfcdc_assets.pipeline.landing.patience import ANSWER_SECONDS, Patience
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse, follow_instance
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.streams.checkpoint import EARLIEST, LATEST, StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.errors import ReplayIdRefused, TransportError
 from sfcdc_assets.streams.replay import ReplayStart
@@ -41,8 +39,9 @@ IDLE_COMMIT_MS = 3_600_000
 OLD_MS = 12 * 3_600_000
 """A reading that will be closed waits for an empty response, and so for a new resume point, when its own is older."""
 
-RETENTION_MS = 70 * 3_600_000
-"""Events are kept for 72 hours; a channel that was begun longer ago and never told a replay id may have lost some."""
+MARGIN_MS = 2 * 3_600_000
+"""Of the time for which events are kept: a channel that was begun longer ago and never told a replay id may have lost
+some."""
 
 LOOK_SECONDS = 3_600.0
 """How often a reader that goes on looks whether another process moved the checkpoint; a commit notices at once."""
@@ -59,8 +58,9 @@ class ChannelReader:
         self._org = org
         self._channel = channel
         self._settle_seconds = settle_seconds
-        self._landing = Landing(warehouse, org, channel)
-        self._transport = org.new_transport()
+        self._landing = landing_of(warehouse, org, channel)
+        self._transport = org.new_transport(channel)
+        self._retention_ms = kind_of(channel).retention_ms - MARGIN_MS
         self._subscription: Subscription | None = None
         self._checkpoint = StreamCheckpoint(channel)
         self._instance: str | None = None
@@ -118,6 +118,9 @@ class ChannelReader:
     @retry_on_conflict
     def _land(self, patience: Patience) -> LandingReport:
         report = LandingReport(self._channel)
+        if self._subscription is None and not self._landing.has_table():
+            # A name that is mistyped leaves nothing behind.
+            self._transport.check_channel(self._channel, ANSWER_SECONDS)
         self._follow_others(patience)
         self._lost_checkpoint = self._follow_instance() or self._lost_checkpoint
         try:
@@ -163,7 +166,7 @@ class ChannelReader:
                 if not patience.goes_on:
                     return
                 continue
-            if _is_committed_after(received.events, began):
+            if received.events and self._landing.is_made_after(received.events[-1], began):
                 break
             subscription.top_up(sparingly=True)
             if is_enough(waiting, payload_bytes):
@@ -210,19 +213,25 @@ class ChannelReader:
     def _commit(self, events: Sequence[DeliveredEvent], complete: bool, report: LandingReport) -> None:
         """Commit what is new: events, a transaction's end, or a resume point that has not been noted for long."""
         assert self._subscription is not None
-        checkpoint, resume = self._checkpoint, self._subscription.resume_point
+        checkpoint, known = self._checkpoint, self._checkpoint.resume
+        resume = self._landing.resume_point(self._subscription.resume_point, known, events)
         is_completed = complete and checkpoint.complete_position < checkpoint.position
-        is_due = resume.replay_id != checkpoint.resume.replay_id and (
-            checkpoint.resume.replay_id is None or clock.now_ms() - (self._committed_ms or 0) > IDLE_COMMIT_MS
+        # A protocol without replay ids in its keepalives only says that the old one was still the last.
+        has_moved = (resume.replay_id, resume.known_at_ms) != (known.replay_id, known.known_at_ms)
+        is_due = (resume.replay_id is not None and known.replay_id is None) or (
+            has_moved and clock.now_ms() - (self._committed_ms or 0) > IDLE_COMMIT_MS
         )
         if events or is_completed or is_due:
+            before = report.count
             try:
                 self._checkpoint = self._landing.commit(checkpoint, events, resume, complete, report)
             except BaseException:
                 # What was taken and not landed must come again.
                 self._close()
                 raise
+            notify(EventsLanded(self._channel, report.count - before))
             self._committed_ms = clock.now_ms()
+            self._subscription.landed(self._checkpoint.resume)
 
     def _open(self) -> Subscription:
         # Whoever gives the warehouse to another organization breaks the channel's order, so that no commit of a reader
@@ -234,7 +243,7 @@ class ChannelReader:
         if (
             checkpoint.resume.replay_id is None
             and checkpoint.begun_at_ms
-            and clock.now_ms() - checkpoint.begun_at_ms > RETENTION_MS
+            and clock.now_ms() - checkpoint.begun_at_ms > self._retention_ms
         ):
             self._lose_checkpoint("the channel was begun longer ago than events are kept, and no replay id is known")
         if checkpoint.transport != self._transport.name and (checkpoint.is_known or checkpoint.begun is not None):
@@ -265,14 +274,7 @@ class ChannelReader:
     def _lose_checkpoint(self, reason: str) -> None:
         self._lost_checkpoint = reason
         self._close()
-        raw_events = RawEvents.open(self._warehouse)
-        self._checkpoint = lose_checkpoint(
-            self._warehouse,
-            raw_events,
-            raw_events.checkpoint(self._channel),
-            reason,
-            clock.now_ms(),
-        )
+        self._checkpoint = self._landing.lose(reason)
 
     def _first_start(self) -> str:
         """Where a channel without a checkpoint is begun: at EARLIEST, so that nothing retained is missed, unless the
@@ -312,14 +314,3 @@ class ChannelReader:
 
 def _nothing() -> None:
     """Nobody waits for events."""
-
-
-def _is_committed_after(events: Sequence[DeliveredEvent], moment_ms: int) -> bool:
-    """Whether the last event was committed after a moment (epoch ms, UTC). Only a rule for when to stop: whatever the
-    clocks say, the next reading goes on from here."""
-    if not events:
-        return False
-    try:
-        return header_of_payload(events[-1].payload).commit_timestamp >= moment_ms
-    except HeaderError:
-        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from types import TracebackType
 
-from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.event_table import landed_table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.land import LandingReport
@@ -67,7 +67,7 @@ class LandedOnly:
 
     def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
         """Where the channel stands."""
-        checkpoint = RawEvents.open(self._warehouse).stored_checkpoint(channel)
+        checkpoint = landed_table(self._warehouse, channel).stored_checkpoint(channel)
         return LandingReport(
             channel,
             position=checkpoint.position,

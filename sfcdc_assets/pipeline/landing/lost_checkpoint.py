@@ -4,26 +4,32 @@ A replay id that the org refuses (it expired, the org moved), another instance, 
 accepted say that events may be missing. Then the channel's order is broken at a position of its own, each of its
 entities comes into doubt as a whole at that position, and so is read again by a new snapshot. Nothing is ever resumed
 at LATEST silently.
+
+A channel with a table of its own has no entities: its stream is begun again at the earliest event that Salesforce
+keeps, and what is there already is not landed again. Nothing else can say what was published meanwhile and is not kept
+any more, so a loss after longer than that is reported as one (`KnownLoss.may_miss_events`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
-from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
+from sfcdc_assets.channel_kinds import carries_changes, kind_of
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, LAYER, Ledger
+from sfcdc_assets.lake.landed_table import LandedTable
 from sfcdc_assets.lake.lost_checkpoints import LostCheckpoint, lost_checkpoints, note_lost_checkpoint
-from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 
 
 def lose_checkpoint(
     warehouse: Warehouse,
-    raw_events: RawEvents,
+    table: LandedTable,
     checkpoint: StreamCheckpoint,
     reason: str,
     now_ms: int,
@@ -38,9 +44,9 @@ def lose_checkpoint(
         doubt = NewDoubt(ENTITY, Doubt.LOST_CHECKPOINT, position, reason)
         Ledger.open_or_create(warehouse, entity).note([doubt], checkpoint.channel, position, now_ms)
     note_lost_checkpoint(
-        warehouse, checkpoint.channel, position, reason, now_ms, raw_events.landed_at_ms(checkpoint.channel)
+        warehouse, checkpoint.channel, position, reason, now_ms, table.landed_at_ms(checkpoint.channel)
     )
-    return raw_events.lose_checkpoint(checkpoint)
+    return table.lose_checkpoint(checkpoint)
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,32 @@ class KnownLoss:
 
     @property
     def is_bridged(self) -> bool:
-        """Whether all tables have been read again since."""
-        return not self.waiting
+        """Whether all tables have been read again since, or where nothing can be read again, whether all events that
+        may have been published meanwhile were still kept when the stream was begun again."""
+        return not self.waiting and not self.may_miss_events
+
+    @property
+    def may_miss_events(self) -> bool:
+        """Whether events of a channel without entities may have been deleted before they were landed."""
+        kept_ms = kind_of(self.checkpoint.channel).retention_ms
+        if carries_changes(self.checkpoint.channel):
+            return False
+        landed, lost = self.checkpoint.last_landed_at, self.checkpoint.lost_at
+        return landed is not None and lost - landed > timedelta(milliseconds=kept_ms)
+
+    def __str__(self) -> str:
+        """What was lost, and what became of it."""
+        lost = self.checkpoint
+        said = f"{lost.channel}: the checkpoint was lost at position {lost.position} ({lost.reason.rstrip('.')}); "
+        if carries_changes(lost.channel):
+            if self.is_bridged:
+                return f"{said}every entity was read again since."
+            waiting = ", ".join(self.waiting)
+            return f"{said}not read again yet: {waiting}. The next `sfcdc sync` goes on with that."
+        said += "the stream was begun again at the earliest event that Salesforce keeps"
+        if not self.may_miss_events:
+            return f"{said}, and none is missing."
+        return f"{said}; events from {lost.last_landed_at:%Y-%m-%d %H:%M} UTC on that it no longer keeps are missing."
 
 
 def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:

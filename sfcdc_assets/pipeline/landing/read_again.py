@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from sfcdc_assets.change_events.change_event import ChangeEventHeader
 from sfcdc_assets.change_events.errors import HeaderError
 from sfcdc_assets.change_events.payload_form import header_of_payload
-from sfcdc_assets.change_events.raw_event_rows import StreamCheckpoint
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 
 _Identity = tuple[object, ...]

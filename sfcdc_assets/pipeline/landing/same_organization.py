@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfcdc_assets.errors import SettingsError, SfcdcError
+from sfcdc_assets.lake.event_table import event_tables, landed_table
 from sfcdc_assets.lake.organization import OrganizationLog, organization_of
 from sfcdc_assets.lake.raw_events import RawEvents, organization_of_landed_events
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
@@ -86,10 +87,11 @@ def accept_organization(
         claim_warehouse(warehouse, organization_id, now_ms)
         return {}
     broken_at: dict[str, int] = {}
-    raw_events = RawEvents.open(warehouse)
-    for channel in dict.fromkeys([*channels, *raw_events.channels()]):
+    landed = [*RawEvents.open(warehouse).channels(), *(channel for channel, _ in event_tables(warehouse))]
+    for channel in dict.fromkeys([*channels, *landed]):
         reason = f"the organization changed from {owner} to {organization_id}, which was accepted"
-        checkpoint = lose_checkpoint(warehouse, raw_events, raw_events.checkpoint(channel), reason, now_ms)
+        table = landed_table(warehouse, channel)
+        checkpoint = lose_checkpoint(warehouse, table, table.checkpoint(channel), reason, now_ms)
         broken_at[channel] = checkpoint.position
     log.bind(organization_id, now_ms, broken_at)
     return broken_at
@@ -105,11 +107,11 @@ def follow_instance(warehouse: Warehouse, channel: str, organization_id: str, in
     before = OrganizationLog(warehouse).instance(channel)
     if instance == before:
         return None
-    raw_events = RawEvents.open(warehouse)
-    checkpoint, reason = raw_events.checkpoint(channel), None
+    table = landed_table(warehouse, channel)
+    checkpoint, reason = table.checkpoint(channel), None
     if before is not None and (checkpoint.is_known or checkpoint.begun is not None):
         reason = f"the org moved from the instance {before} to {instance}"
-        checkpoint = lose_checkpoint(warehouse, raw_events, checkpoint, reason, now_ms)
+        checkpoint = lose_checkpoint(warehouse, table, checkpoint, reason, now_ms)
     _note_instance(warehouse, channel, organization_id, instance, checkpoint.position, now_ms)
     return reason
 

@@ -1,0 +1,138 @@
+"""The kinds of channels, told by their names, and the table that each channel is landed in.
+
+Change events of all channels share `raw_events`, because transactions span entities. Every other channel has an
+append-only table of its own, so that its events and the place to resume from are one commit (guarantee 1).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from hashlib import blake2b
+
+_HOUR_MS = 3_600_000
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
+_LONGEST_STEM = 60
+
+
+class ChannelKind(StrEnum):
+    """What a channel carries; the value of those with tables of their own is the folder of these."""
+
+    CHANGE_EVENTS = "raw_events"
+    """`/data/...`, and `managed:<DeveloperName>`: the same through a managed event subscription of the org."""
+    PUSH_TOPIC = "push_topic_events"
+    """`/topic/<Name>`, and the same with a filter: `/topic/<Name>?Industry='Energy'`."""
+    GENERIC = "generic_events"
+    """`/u/...`."""
+    PLATFORM_EVENT = "platform_events"
+    """`/event/<Name>__e`, `/event/<Name>__chn` and Salesforce's own."""
+
+    @property
+    def retention_ms(self) -> int:
+        """How long Salesforce keeps its events at least (Streaming API guide, "Message Durability"; Platform Events
+        guide, "Event Message Durability": 72 hours for high-volume events and change events)."""
+        return 24 * _HOUR_MS if self in ONLY_COMETD else 72 * _HOUR_MS
+
+
+PUBSUB, COMETD = "pubsub", "cometd"
+"""Protocols that a channel can be read by."""
+PROTOCOLS = (PUBSUB, COMETD)
+ONLY_COMETD = frozenset({ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC})
+"""Kinds that the Pub/Sub API does not have."""
+APPEND_ONLY = (ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC, ChannelKind.PLATFORM_EVENT)
+"""Kinds whose channels have tables of their own."""
+
+MANAGED = "managed:"
+_PREFIXES = {
+    MANAGED: ChannelKind.CHANGE_EVENTS,
+    "/data/": ChannelKind.CHANGE_EVENTS,
+    "/topic/": ChannelKind.PUSH_TOPIC,
+    "/u/": ChannelKind.GENERIC,
+    "/event/": ChannelKind.PLATFORM_EVENT,
+}
+_NAMES = {
+    ChannelKind.CHANGE_EVENTS: re.compile(r"(/data/|managed:)[A-Za-z]\w*", re.ASCII),
+    ChannelKind.PUSH_TOPIC: re.compile(r"/topic/[A-Za-z]\w*(\?.+)?", re.ASCII),
+    ChannelKind.GENERIC: re.compile(r"/u(/\w+)+", re.ASCII),
+    ChannelKind.PLATFORM_EVENT: re.compile(r"/event/[A-Za-z]\w*", re.ASCII),
+}
+_CONDITION = r"\s*\w+\s*=\s*(?:'(?:[^'\\]|\\.)*'|[^'&\s]+)\s*"
+_FILTER = re.compile(rf"{_CONDITION}(?:&{_CONDITION})*")
+
+
+def kind_of(channel: str) -> ChannelKind:
+    """The kind of a channel. Raises `ValueError` for what is not the name of one, or has a filter that is none."""
+    found = next((kind for prefix, kind in _PREFIXES.items() if channel.startswith(prefix)), None)
+    if found is None or not _NAMES[found].fullmatch(channel):
+        raise ValueError(
+            f"{channel!r} is not a channel name; write it as /data/ChangeEvents, /data/AccountChangeEvent, "
+            "/topic/InvoiceUpdates, /u/Notifications or /event/Order__e"
+        )
+    _, mark, expression = channel.partition("?")
+    if mark and not _FILTER.fullmatch(expression):
+        raise ValueError(
+            f"{channel!r} has a malformed filter; write it as "
+            f"{channel.partition('?')[0]}?Industry='Energy'&BillingCity='Oslo' (& means OR there)"
+        )
+    return found
+
+
+def carries_changes(channel: str) -> bool:
+    """Whether the channel is one of change events."""
+    return channel.startswith(("/data/", MANAGED))
+
+
+def managed_name(channel: str) -> str | None:
+    """The developer name of the managed event subscription that the channel is read through; None for others."""
+    return channel.removeprefix(MANAGED) if channel.startswith(MANAGED) else None
+
+
+def change_channel_name(channel: str) -> str:
+    """What a channel of change events is called where only letters, digits and underscores may stand:
+    `/data/ChangeEvents` -> `ChangeEvents`, `managed:Orders` -> `managed_Orders`."""
+    name = managed_name(channel)
+    return channel.removeprefix("/data/") if name is None else f"managed_{name}"
+
+
+def own_name(channel: str) -> str:
+    """The channel without its prefix and filter: `InvoiceUpdates`, `notifications/orders`, `Order__e`."""
+    return next(channel.removeprefix(each) for each in _PREFIXES if channel.startswith(each)).partition("?")[0]
+
+
+def folder_of(channel: str) -> str:
+    """The folder of the channel's table, and its partition in Dagster.
+
+    A name of letters, digits and underscores is its own folder. Any other has its letters and digits, then a hyphen and
+    a digest, so that no two channels share one and no file system, URI or shell has to quote it.
+    """
+    name = next(channel.removeprefix(each) for each in _PREFIXES if channel.startswith(each))
+    if _PLAIN.fullmatch(name):
+        return name
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:_LONGEST_STEM]
+    return f"{stem}-{blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def table_of(channel: str) -> str:
+    """Path of the table below the warehouse: `raw_events`, `generic_events/Notifications`."""
+    kind = kind_of(channel)
+    return kind.value if kind is ChannelKind.CHANGE_EVENTS else f"{kind.value}/{folder_of(channel)}"
+
+
+def protocol_of(written: str) -> tuple[str, str | None]:
+    """A channel as the settings write it -> its name, and the protocol that it is to be read by, if one is named:
+    `cometd:/data/ChangeEvents` -> (`/data/ChangeEvents`, `cometd`). Raises `ValueError` for a protocol that does not
+    have the channel."""
+    prefix, colon, name = written.partition(":")
+    if not colon or prefix not in PROTOCOLS:
+        return written, None
+    is_only_cometd = kind_of(name) in ONLY_COMETD
+    if (prefix == PUBSUB and is_only_cometd) or (prefix == COMETD and managed_name(name) is not None):
+        other = COMETD if is_only_cometd else PUBSUB
+        raise ValueError(f"{written!r}: {name} can be read over {other} only; leave the prefix out")
+    return name, prefix
+
+
+def split_channels(setting: str) -> tuple[str, ...]:
+    """The channels of a comma-separated setting; a comma in the quotes of a filter separates nothing."""
+    parts = re.findall(r"(?:[^,']|'(?:[^'\\]|\\.)*'|')+", setting)
+    return tuple(part.strip() for part in parts if part.strip())

@@ -1,0 +1,130 @@
+"""Publish and PublishStream: a request's events, one result each
+(https://developer.salesforce.com/docs/platform/pub-sub-api/references/methods/publishstream-rpc.html)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from sfcdc_assets.emulator.clock import Clock
+from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
+from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
+from sfcdc_assets.emulator.rpc_refusal import (
+    no_events_to_publish,
+    publish_refresh_refused,
+    publish_request_too_large,
+    publish_stream_idle,
+    publish_topic_mismatch,
+)
+from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+"""A larger request ends the call."""
+MAX_EVENT_BYTES = 1024 * 1024
+"""A larger event is not published; those beside it are."""
+MAX_ID_LENGTH = 36
+"""Characters of an id that the publisher gives."""
+
+
+class Publication:
+    """One call that publishes to one event. Each accepted event is on the bus when its result is given."""
+
+    def __init__(self, publisher: EventPublisher, definition: PlatformEventDefinition, user_id: str) -> None:
+        self._publisher = publisher
+        self._definition = definition
+        self._user_id = user_id
+
+    def results(self, request: pb.PublishRequest) -> list[pb.PublishResult]:
+        """In the order of the request's events. Raises RpcRefusal for a request that ends the call."""
+        if request.ByteSize() > MAX_REQUEST_BYTES:
+            raise publish_request_too_large()
+        if not request.events:
+            raise no_events_to_publish()
+        found: list[EventToPublish | RecordError] = []
+        accepted: list[EventToPublish] = []
+        for event in request.events:
+            found.append(self._accepted(event, len(accepted)))
+            accepted += [each for each in found[-1:] if isinstance(each, EventToPublish)]
+        replay_ids = iter(self._publisher.store(accepted))
+        return [
+            pb.PublishResult(replay_id=next(replay_ids), correlation_key=each.event_id)
+            if isinstance(each, EventToPublish)
+            else pb.PublishResult(
+                error=pb.Error(code=pb.ErrorCode.PUBLISH, msg=f"{each.error_code}: {each.message}"),
+                correlation_key=event.id,
+            )
+            for event, each in zip(request.events, found, strict=True)
+        ]
+
+    def _accepted(self, event: pb.ProducerEvent, waiting: int) -> EventToPublish | RecordError:
+        try:
+            if len(event.payload) > MAX_EVENT_BYTES:
+                size = f"The event message has {len(event.payload):,} bytes; the most is {MAX_EVENT_BYTES:,}."
+                raise RecordError("EVENT_MESSAGE_TOO_LARGE", size)
+            if len(event.id) > MAX_ID_LENGTH:
+                raise RecordError("INVALID_EVENT_ID", f"The event ID has more than {MAX_ID_LENGTH} characters.")
+            return self._publisher.of_payload(
+                self._definition, event.payload, event.schema_id, event.id, self._user_id, waiting=waiting
+            )
+        except RecordError as error:
+            return error
+
+
+class PublishStream:
+    """The state of one PublishStream call. Requests arrive from another thread; both meet at the bus's condition."""
+
+    def __init__(
+        self, bus: EventBus, publication: Publication, first: pb.PublishRequest, clock: Clock, idle_seconds: float
+    ) -> None:
+        """Raises RpcRefusal for a first request that cannot be one."""
+        if first.auth_refresh:
+            raise publish_refresh_refused()
+        self._bus = bus
+        self._publication = publication
+        self._topic = first.topic_name
+        self._clock = clock
+        self._idle_seconds = idle_seconds
+        self._requests: deque[pb.PublishRequest] = deque([first])
+        self._is_over = False
+        self._is_closing = False
+
+    def put(self, request: pb.PublishRequest) -> None:
+        """A request has arrived."""
+        with self._bus.changed:
+            self._requests.append(request)
+            self._bus.changed.notify_all()
+
+    def close(self) -> None:
+        """The client sends no more: what it sent is answered."""
+        with self._bus.changed:
+            self._is_closing = True
+            self._bus.changed.notify_all()
+
+    def end(self) -> None:
+        """The client cancelled, or the server stops."""
+        with self._bus.changed:
+            self._is_over = True
+            self._bus.changed.notify_all()
+
+    def results(self) -> Iterator[list[pb.PublishResult]]:
+        """The results of each request, until the call is over. Raises RpcRefusal for a wrong request, and when none
+        came for too long."""
+        heard = self._clock()
+        while True:
+            with self._bus.changed:
+                while not (self._requests or self._is_over or self._is_closing):
+                    left = heard + round(self._idle_seconds * 1000) - self._clock()
+                    if left <= 0:
+                        raise publish_stream_idle(self._idle_seconds)
+                    # A clock that is moved wakes everybody who waits on the bus.
+                    self._bus.changed.wait(left / 1000)
+                if self._is_over or not self._requests:
+                    return
+                request = self._requests.popleft()
+            if request.topic_name and request.topic_name != self._topic:
+                raise publish_topic_mismatch(self._topic, request.topic_name)
+            results = self._publication.results(request)
+            heard = self._clock()
+            yield results

@@ -1,0 +1,76 @@
+"""Notifications of a PushTopic: what happened, and the selected fields of one record, typed by describe.
+
+Over CometD: `{"event": {"createdDate": ..., "replayId": ..., "type": "updated"}, "sobject": {"Id": ..., ...}}`
+(Streaming API guide, "Message Structure"). The notification of a deletion has the `Id` alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.field_types import field_type
+from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.typed_events.field_reader import FieldReader, field_readers, read_fields, reader_of_type
+from sfcdc_assets.typed_events.message import about_event, created_ms, message_of
+from sfcdc_assets.typed_events.typed_event import TypedEvent
+
+
+class PushTopicReader:
+    """Reads the notifications of one PushTopic. The object is described again when a notification has a field that it
+    did not have: the topic's query, or the object, was changed."""
+
+    own_columns = pa.schema([("event_type", pa.string())])
+
+    def __init__(self, describe: Callable[[], ObjectDescription | None], privacy: Privacy) -> None:
+        """`describe`: the topic's object, as the org describes it now; None where it does not to this user."""
+        self._describe = describe
+        self._privacy = privacy
+        self._described: ObjectDescription | None = None
+        self._tried: set[str] = set()
+        self._readers: dict[str, FieldReader] = {}
+
+    def read(self, event: DeliveredEvent) -> TypedEvent:
+        """See `EventReader.read`."""
+        message, problem = message_of(event.payload)
+        record = message.get("sobject")
+        if problem is None and not isinstance(record, dict):
+            problem = "the message has no sobject"
+        own = {"event_type": about_event(message).get("type")}
+        if problem is not None or not isinstance(record, dict):
+            return TypedEvent(created_ms(message), own, problem=problem, keeps_bytes=self._keeps_bytes)
+        self._know(record)
+        # A compound value (an address) has no one type: its column holds its JSON.
+        plain = {
+            name: json.dumps(value, sort_keys=True, ensure_ascii=False) if isinstance(value, dict | list) else value
+            for name, value in record.items()
+            if name != "attributes"
+        }
+        values, rescued, problems = read_fields({name: self._readers[name] for name in plain}, plain)
+        rescued = rescued if self._keeps_bytes else {}
+        return TypedEvent(created_ms(message), own, values, rescued, "; ".join(problems) or None, self._keeps_bytes)
+
+    @property
+    def _keeps_bytes(self) -> bool:
+        return not self._privacy.concerns(self._described.name if self._described else None)
+
+    def _know(self, record: dict[str, Any]) -> None:
+        """Have a reader for each field; one that describe does not know is a text."""
+        new = {name for name in record if name != "attributes"} - self._readers.keys()
+        if not new:
+            return
+        known = self._described.field_names if self._described else frozenset()
+        if new - known - self._tried:
+            self._described = self._describe() or self._described
+            self._tried |= new
+        described = {field.name: field for field in self._described.fields} if self._described else {}
+        entity = self._described.name if self._described else "*"
+        fields = [
+            reader_of_type(name, field_type(described[name].type if name in described else "string")) for name in new
+        ]
+        self._readers |= field_readers(entity, fields, self._privacy, as_json=True)

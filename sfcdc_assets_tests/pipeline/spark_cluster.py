@@ -1,0 +1,137 @@
+"""A standalone Spark cluster on loopback: a master and workers, processes of the pip package's own Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from sfcdc_assets_tests.documentation import ROOT
+
+BOUND_SECONDS = 60.0
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass
+class SparkCluster:
+    """Where the master listens, and its workers' processes."""
+
+    folder: Path
+    url: str
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Settings of one who uses the cluster, and keeps Spark's event log."""
+        options = {
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.executor.memory": "512m",
+            "spark.executor.cores": "1",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": (self.folder / "events").as_uri(),
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+        }
+        settings = {f"SFCDC_SPARK_CONF_{name}": value for name, value in options.items()}
+        return {"SFCDC_SPARK_MASTER": self.url, **settings}
+
+    def tasks_by_executor(self) -> dict[tuple[str, int], Counter[str]]:
+        """Application and stage -> executor -> tasks that it ended well, from Spark's event logs so far."""
+        stages: dict[tuple[str, int], Counter[str]] = {}
+        for log in sorted((self.folder / "events").iterdir()):
+            for line in log.read_text().splitlines():
+                event = json.loads(line)
+                if event["Event"] == "SparkListenerTaskEnd" and event["Task End Reason"]["Reason"] == "Success":
+                    stages.setdefault((log.name, event["Stage ID"]), Counter())[event["Task Info"]["Executor ID"]] += 1
+        return stages
+
+    def kill(self, number: int) -> None:
+        """End a worker and its executors at once, as when its machine is gone."""
+        _kill(self.workers[number])
+
+    def executors(self) -> dict[int, list[int]]:
+        """Worker (by number) -> processes of its executors."""
+        return {number: _children(worker.pid) for number, worker in enumerate(self.workers)}
+
+
+@contextmanager
+def spark_cluster(
+    folder: Path, workers: int = 2, environment: Mapping[str, str] | None = None
+) -> Iterator[SparkCluster]:
+    """A master and so many workers of one core each; `environment`: of the workers, and so of their tasks."""
+    (folder / "events").mkdir(parents=True)
+    python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "JAVA_HOME")}
+    whole = {**kept, "SPARK_LOCAL_IP": LOOPBACK, **python, **(environment or {})}
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        started.append(_start(folder, "master", whole, "master.Master", "--host", LOOPBACK, "--port", "0"))
+        url = _said(folder / "master.log", r"Starting Spark master at (spark://\S+)")
+        cluster = SparkCluster(folder, url)
+        for number in range(workers):
+            name = f"worker{number}"
+            arguments = ("--host", LOOPBACK, "--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), url)
+            worker = _start(folder, name, whole, "worker.Worker", *arguments)
+            started.append(worker)
+            cluster.workers.append(worker)
+        for number in range(workers):
+            _said(folder / f"worker{number}.log", r"(Successfully registered with master)")
+        yield cluster
+    finally:
+        for process in reversed(started):
+            _kill(process)
+
+
+def _start(
+    folder: Path, name: str, environment: Mapping[str, str], of_deploy: str, *arguments: str
+) -> subprocess.Popen[bytes]:
+    command = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    with (folder / f"{name}.log").open("wb") as output:
+        return subprocess.Popen(
+            [str(command), f"org.apache.spark.deploy.{of_deploy}", "--webui-port", "0", *arguments],
+            env={**environment, "SPARK_DAEMON_MEMORY": "256m"},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def _said(log: Path, pattern: str) -> str:
+    deadline = time.monotonic() + BOUND_SECONDS
+    while time.monotonic() < deadline:
+        found = re.search(pattern, log.read_text())
+        if found:
+            return found[1]
+        time.sleep(0.1)
+    raise AssertionError(f"{log.name} does not say {pattern!r}: {log.read_text()[-2000:]}")
+
+
+def _children(process: int) -> list[int]:
+    try:
+        direct = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        return []
+    return [each for child in map(int, direct) for each in (child, *_children(child))]
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    # A worker's executors may be in process groups of their own.
+    for each in (*_children(process.pid), process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+    process.wait(BOUND_SECONDS)
