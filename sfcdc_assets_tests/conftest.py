@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -13,16 +15,27 @@ from sfcdc_assets_tests.cpu_budget import pytest_runtest_call, pytest_runtest_se
 
 __all__ = ["pytest_runtest_call", "pytest_runtest_setup", "pytest_terminal_summary"]
 
+# A worker of the suite has one core, and its tables are small: pools of threads cost more than they gain.
+for pool in ("POLARS_MAX_THREADS", "TOKIO_WORKER_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(pool, "1")
+# Tests start a hundred processes; each would compile the package again where a shell forbids to keep what was compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Machines under load are slow, not wrong; a failing example prints how to run it again.
 settings.register_profile("suite", deadline=None, print_blob=True, max_examples=50)
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=2000)
 settings.load_profile("suite")
 
-LIVES = 40
+LIVES = 24
+"""Histories in `make test`, seconds of CPU each, the dearest of its tests: 24 keep it well below ten minutes, and `make
+soak` has two thousand for what these do not meet."""
 CRASHES = 12
 LIFE_GROUPS = 8
 """Pieces of the lives that workers take."""
 LONGEST_FIRST = (
+    "pipeline/test_month.py",
+    "pipeline/test_long_run.py",
     "ui/test_dagster_ui.py",
     "test_docs.py",
     "pipeline/test_killed_sync.py",
@@ -37,7 +50,12 @@ LONGEST_FIRST = (
 """Files, then folders of files, that take longest: begun last they would leave a worker idle. What starts processes of
 its own waits for most of its time, and comes first of all, while the other worker has files that do not."""
 
-_LIFE = re.compile(r"::(?:test_a_life|test_tables_are_the_org_after_every_crash)\[(\d+)\]")
+_LIFE = re.compile(
+    r"::(?:test_a_life|test_tables_are_the_org_after_every_crash|test_a_simulated_org_history_over_cometd\w*"
+    r"|test_both_protocols_give_the_same_tables\w*|test_a_warehouse_whose_protocol_changes\w*)\[(\d+)[\]-]"
+)
+_ALONE = re.compile(r"::(?:test_dying_between_any_two_commits|test_a_run_before_any_commit_of_another_work)")
+"""Long tests of one file that share nothing."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,11 +79,12 @@ def _turn(nodeid: str) -> int:
 
 
 class ByFileButLives(LoadScopeScheduling):
-    """A file's tests share fixtures, so they stay together; lives share nothing."""
+    """A file's tests share fixtures, so they stay together; lives share nothing, nor do some of the longest tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        life = _LIFE.search(nodeid)
-        return f"lives {int(life[1]) % LIFE_GROUPS}" if life else nodeid.partition("::")[0]
+        if life := _LIFE.search(nodeid):
+            return f"lives {int(life[1]) % LIFE_GROUPS}"
+        return nodeid if _ALONE.search(nodeid) else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

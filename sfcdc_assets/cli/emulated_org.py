@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +12,13 @@ import typer
 from rich.console import Console
 
 from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.emulator.fault_plan import FaultPlan, PlannedFaults, load_fault_plan
 from sfcdc_assets.emulator.first_change import make_first_change
 from sfcdc_assets.emulator.jwt_key import own_public_key, public_key_in
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
-from sfcdc_assets.emulator.traffic import TrafficGenerator
 
 _PROGRESS_SECONDS = 30.0
 _POPULATED = "populated"
@@ -36,34 +37,42 @@ def serve(
     public_key: Path | None = None,
     host_names: Sequence[str] = (),
     is_sandbox: bool = False,
+    opens_browser: bool = False,
+    faults_file: Path | None = None,
 ) -> None:
-    """Serve the org of a folder until interrupted, telling now and then what it has done.
+    """Serve the org of a folder until interrupted, saying now and then what it has done.
 
-    `public_key`: what JWT assertions are checked with, by default the folder's own. Raises PublicKeyError.
+    `public_key`: what JWT assertions are checked with, by default the folder's own. `faults_file`: see fault_plan.
+    Raises PublicKeyError, FaultFileError.
     """
+    plan = FaultPlan(0, ()) if faults_file is None else load_fault_plan(faults_file)
     registered = None if public_key is None else public_key_in(public_key)
     org = open_org(directory, seed, records, with_stock=True)
     try:
         credentials = replace(org.settings.credentials, public_key=registered or own_public_key(directory))
         org.settings = replace(org.settings, credentials=credentials, is_sandbox=is_sandbox)
         with EmulatorServer(
-            org, directory=directory, rest_port=rest_port, pubsub_port=pubsub_port, host_names=host_names
+            org,
+            directory=directory,
+            rest_port=rest_port,
+            pubsub_port=pubsub_port,
+            host_names=host_names,
+            traffic_seed=seed,
         ) as server:
             make_first_change(org, server.bus)
-            generator = TrafficGenerator(org, seed)
             console.print(f"Emulated org {org.organization_id}")
             console.print(f"  REST     {server.rest_url}")
             console.print(f"  Pub/Sub  {server.pubsub_endpoint}")
             console.print(f"  Settings {server.settings_file}")
             console.print(f"Use it:    set -a; . {server.settings_file}; set +a")
+            console.print(f"See it:    {server.rest_url} in a browser (it warns: the org makes its own certificate)")
             console.print("Stop it:   Ctrl-C")
-            if traffic:
-                generator.start(traffic)
-            try:
+            server.traffic.set(traffic)
+            if opens_browser and not webbrowser.open(server.rest_url):
+                console.print(f"No browser could be opened; open {server.rest_url} yourself.")
+            with PlannedFaults(plan, server.faults, server.rest_faults):
                 while not interruption.wait(_PROGRESS_SECONDS):
                     console.print(progress(server))
-            finally:
-                generator.stop()
     finally:
         org.close()
     console.print("Stopped.")
@@ -117,18 +126,14 @@ def busy_org(directory: Path, records: int, traffic: float, seed: int) -> Iterat
     """An emulated org that makes transactions by itself."""
     org = open_org(directory, seed, records)
     try:
-        with EmulatorServer(org, directory=directory) as server:
+        # Another start's transactions are not those of the first again.
+        traffic_seed = seed + org.last_commit_number
+        with EmulatorServer(org, directory=directory, traffic_seed=traffic_seed) as server:
             make_first_change(org, server.bus)
             typer.echo(
                 f"An emulated org is at {server.rest_url}; its settings are in {server.settings_file}.", err=True
             )
-            # Another start's transactions are not those of the first again.
-            generator = TrafficGenerator(org, seed + org.last_commit_number)
-            if traffic:
-                generator.start(traffic)
-            try:
-                yield ServedOrg(org.organization_id, server.client_environment())
-            finally:
-                generator.stop()
+            server.traffic.set(traffic)
+            yield ServedOrg(org.organization_id, server.client_environment())
     finally:
         org.close()

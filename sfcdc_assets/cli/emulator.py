@@ -8,14 +8,22 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sfcdc_assets.cli.emulator_change import change
+from sfcdc_assets.cli.emulator_control import DEFAULT_FOLDER
+from sfcdc_assets.cli.emulator_events import events
 from sfcdc_assets.cli.emulator_extra import require_emulator
+from sfcdc_assets.cli.emulator_fault import fault
 from sfcdc_assets.cli.interruption import Interruption
+
+SUBCOMMANDS = {"fault": fault, "change": change, "events": events}
+"""What one does to an org that is being served, from another terminal."""
 
 
 def emulator(
+    context: typer.Context,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="D", help="Folder of the org: its database, certificates and org.env.")
-    ] = Path(".sfcdc/emulator"),
+    ] = Path(DEFAULT_FOLDER),
     rest_port: Annotated[
         int, typer.Option("--port-rest", metavar="N", min=0, max=65535, help="Port of REST; 0 takes a free one.")
     ] = 0,
@@ -40,11 +48,20 @@ def emulator(
         typer.Option("--host-name", metavar="NAME", help="Another name the certificate is for; may be repeated."),
     ] = None,
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Be a sandbox, to clients that ask.")] = False,
+    faults_file: Annotated[
+        Path | None,
+        typer.Option("--faults", metavar="FILE", help="Faults that happen by themselves; docs/faults.md says how."),
+    ] = None,
+    opens: Annotated[bool, typer.Option("--open", help="Open the org's pages in a browser.")] = False,
 ) -> None:
     """Serve an emulated Salesforce org over TLS on this machine until interrupted.
 
-    The folder keeps the org: started again with the same --dir, it has the same records, events and certificates.
+    The folder keeps the org: started again with the same --dir, it has the same records, events and certificates. Its
+    pages, at the address of REST, show records, events, subscribers and faults. The commands below act on an org that
+    is being served.
     """
+    if context.invoked_subcommand is not None:
+        return
     require_emulator()
     from sfcdc_assets.cli.emulated_org import serve  # noqa: PLC0415 - only with the extra
 
@@ -62,4 +79,6 @@ def emulator(
             public_key,
             host_name or (),
             sandbox,
+            opens,
+            faults_file,
         )

@@ -13,6 +13,7 @@ PACKAGES = {
     "trustme": "trustme",
     "yaml": "PyYAML",
     "cryptography": "cryptography",
+    "jinja2": "Jinja2",
 }
 """Module -> package of the extra in pyproject.toml. Only the emulator imports these."""
 

@@ -56,8 +56,22 @@ def function_of(command: str) -> Any:
     return found
 
 
+def subcommands_of(command: str) -> dict[str, Any]:
+    """Functions of the commands below a command: what its module lists as SUBCOMMANDS."""
+    module = import_module(f"sfcdc_assets.cli.{command.replace('-', '_')}")
+    return dict(getattr(module, "SUBCOMMANDS", {}))
+
+
 class ShownCommand(TyperCommand):
     """A command whose help names no type for an option that takes no value (typer would show `--json <bool>`)."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """As they are shown."""
+        return [_shown(each) for each in super().get_params(ctx)]
+
+
+class ShownGroup(TyperGroup):
+    """The same for a command that has others below it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """As they are shown."""
@@ -70,9 +84,14 @@ class LaterCommand(ShownCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """That of the command itself."""
         assert self.name is not None
-        function = function_of(self.name)
+        function, below = function_of(self.name), subcommands_of(self.name)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(self.name, cls=ShownCommand, help=_paragraphs(function))(function)
+        if below:
+            alone.callback(invoke_without_command=True, cls=ShownGroup, help=_paragraphs(function))(function)
+        else:
+            alone.command(self.name, cls=ShownCommand, help=_paragraphs(function))(function)
+        for name, each in below.items():
+            alone.command(name, cls=ShownCommand, help=_paragraphs(each))(each)
         return typer.main.get_command(alone).make_context(info_name, args, parent=parent, **extra)
 
 
@@ -88,17 +107,13 @@ def _paragraphs(function: Any) -> str:
     return "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
 
-class Commands(TyperGroup):
+class Commands(ShownGroup):
     """Reports what the project raises on purpose as its sentence, without a traceback."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         for name, summary in COMMANDS.items():
             self.add_command(LaterCommand(name, help=summary))
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """As they are shown."""
-        return [_shown(each) for each in super().get_params(ctx)]
 
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; exit 1 with the sentence of an `SfcdcError`."""

@@ -9,12 +9,15 @@ from sfcdc_assets.emulator.certificate import write_private
 from sfcdc_assets.errors import SettingsError
 
 
-def write_settings_file(path: Path, settings: Mapping[str, str]) -> None:
+def write_settings_file(path: Path, settings: Mapping[str, str], other_logins: Mapping[str, str] | None = None) -> None:
     """Write `NAME='value'` lines, readable by the owner only: for `set -a; . org.env; set +a` and for dotenv readers.
+    `other_logins` are comments of the same form: take the # away to use one.
 
     Raises SettingsError for a value that the two would read differently; the value is not in the message.
     """
-    write_private(path, "".join(f"{name}={_quoted(name, value)}\n" for name, value in settings.items()).encode())
+    lines = [f"{name}={_quoted(name, value)}" for name, value in settings.items()]
+    lines += [f"# {name}={_quoted(name, value)}" for name, value in (other_logins or {}).items()]
+    write_private(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _quoted(name: str, value: str) -> str:

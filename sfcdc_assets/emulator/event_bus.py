@@ -202,6 +202,16 @@ class EventBus:
                 raise ReplayIdCorruptedError(replay)
             return self._store.number_at(counter)
 
+    def lag(self, entities: Collection[str], after: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
+        """How many events `read` has still to give after a number."""
+        with self._org.database.lock:
+            return self._store.count_after(entities, after, channels)
+
+    def before_newest(self, entities: Collection[str], count: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
+        """The number to read on after for the newest `count` events of `entities`."""
+        with self._org.database.lock:
+            return self._store.before_newest(entities, count, channels)
+
     def read(
         self,
         entities: Collection[str],

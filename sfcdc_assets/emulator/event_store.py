@@ -166,6 +166,18 @@ class EventStore:
         )
         return [StoredEvent(*row) for row in rows]
 
+    def count_after(self, entities: Collection[str], after: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
+        """How many events `events` would give without a limit."""
+        sql = f"SELECT COUNT(*) FROM _bus_event WHERE number > ? AND {_among(entities, channels)}"
+        row = self._database.row(sql, (after, *sorted(entities), *channels))
+        return int(row[0]) if row else 0
+
+    def before_newest(self, entities: Collection[str], count: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
+        """The number after which only the newest `count` events of `entities` come; 0 if there are no more."""
+        sql = f"SELECT number FROM _bus_event WHERE {_among(entities, channels)} ORDER BY number DESC LIMIT 1 OFFSET ?"
+        row = self._database.row(sql, (*sorted(entities), *channels, count))
+        return int(row[0]) if row else 0
+
     def number_at(self, counter: int) -> int:
         """Number of the newest stored event whose counter is at most `counter`; 0 if there is none."""
         row = self._database.row(
@@ -223,3 +235,9 @@ class EventStore:
     def _event_id(self, number: int) -> str:
         digest = hashlib.blake2b(f"{self._seed}:{number}".encode(), digest_size=16).digest()
         return str(uuid.UUID(bytes=digest, version=4))
+
+
+def _among(entities: Collection[str], channels: Collection[str]) -> str:
+    """A condition whose parameters are the entities, sorted, and the channels. Their indexes would have SQLite sort, or
+    read all that is stored, so it goes by number."""
+    return f"+entity IN ({','.join('?' * len(entities))}) AND +channel IN ({','.join('?' * len(channels))})"

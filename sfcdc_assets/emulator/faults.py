@@ -23,6 +23,7 @@ class Fault(StrEnum):
     STREAM_UNAVAILABLE = "stream_unavailable"
     STREAM_PAUSE = "stream_pause"
     LATE_ANSWER = "late_answer"
+    GOAWAY = "goaway"
     UNAVAILABLE = "unavailable"
     SCHEMA_REFUSED = "schema_refused"
     SCHEMA_NOT_PERMITTED = "schema_not_permitted"
@@ -55,6 +56,8 @@ DESCRIPTIONS: Mapping[Fault, str] = {
     Fault.STREAM_PAUSE: "a response ends after `after` events (default 1) although more are there, and the stream says"
     " nothing for `seconds` (default 5), not even a keepalive",
     Fault.LATE_ANSWER: "the first response of a stream comes `seconds` late (default 5), whatever is there to deliver",
+    Fault.GOAWAY: "the server goes away as for maintenance: every connection gets a GOAWAY, its streams are cut after"
+    " `seconds` (default 1), and new connections are taken a moment later",
     Fault.UNAVAILABLE: "a call is refused at its start: INTERNAL, service.unavailable",
     Fault.SCHEMA_REFUSED: "a GetSchema call is refused: INTERNAL, schema.api.unavailable",
     Fault.SCHEMA_NOT_PERMITTED: "a GetSchema call is refused: PERMISSION_DENIED, schema.meta.permission",
@@ -96,6 +99,7 @@ class Faults:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._armed: Counter[Fault] = Counter()
+        self._struck: Counter[Fault] = Counter()
         self._options: dict[Fault, dict[str, str | int]] = {}
         self._on_armed: list[Callable[[], None]] = []
 
@@ -110,15 +114,22 @@ class Faults:
         for wake in self._on_armed:
             wake()
 
-    def disarm(self) -> None:
-        """Forget everything armed."""
+    def disarm(self, fault: Fault | None = None) -> None:
+        """Forget everything armed, or one fault."""
         with self._lock:
-            self._armed.clear()
+            if fault is None:
+                self._armed.clear()
+            else:
+                self._armed.pop(fault, None)
 
     def armed(self, fault: Fault) -> int:
         """How often `fault` will still happen."""
         # Asked for each record change, so without the lock: a counter is read at once.
         return self._armed[fault]
+
+    def struck(self, fault: Fault) -> int:
+        """How often `fault` has happened since the process started."""
+        return self._struck[fault]
 
     def option(self, fault: Fault, name: str, default: str | int) -> str | int:
         """An option `fault` was armed with."""
@@ -133,6 +144,7 @@ class Faults:
             if self._armed[fault] <= 0:
                 return False
             self._armed[fault] -= 1
+            self._struck[fault] += 1
             return True
 
     def on_armed(self, wake: Callable[[], None]) -> None:

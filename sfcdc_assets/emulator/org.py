@@ -162,7 +162,7 @@ class EmulatedOrg:
                 raise NestedTransactionError
             self._in_transaction = True
             try:
-                now = self.clock()
+                now = self.clock() + self.settings.clock_skew
                 unit_of_work = UnitOfWork(
                     self.definitions,
                     self._store,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
 from sfcdc_assets.emulator.certificate import ServerCertificate
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.errors import PortInUseError
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 
 _THREADS = 32
 _STOP_SECONDS = 5
+_BINDING_ATTEMPTS = 100
+_BINDING_SECONDS = 0.02
+"""Between two attempts to take the port of a server that goes away."""
 _OPTIONS = (
     # Without this a second server could share the port and take half of the calls, instead of failing to start.
     ("grpc.so_reuseport", 0),
@@ -25,27 +30,63 @@ _OPTIONS = (
 
 
 class PubSubServer:
-    """Serves a `PubSubService`. At most 32 calls at a time: a Subscribe stream is one for as long as it is open."""
+    """Serves a `PubSubService`. At most 32 calls at a time: a Subscribe stream is one for as long as it is open.
+
+    Commits the fault `goaway` whenever it is armed: the gRPC server that has the port is replaced by another one.
+    """
 
     def __init__(self, service: PubSubService, certificate: ServerCertificate, port: int = 0) -> None:
         """Bind the port, or any free one for 0. Raises PortInUseError."""
         self._service = service
-        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="pubsub")
-        self._server = grpc.server(self._executor, options=_OPTIONS)
-        pb_grpc.add_PubSubServicer_to_server(service, self._server)
-        credentials = grpc.ssl_server_credentials([(certificate.key, certificate.chain)])
-        try:
-            self.port: int = self._server.add_secure_port(f"127.0.0.1:{port}", credentials)
-        except RuntimeError as error:
-            raise PortInUseError("the Pub/Sub API", port) from error
+        self._certificate = certificate
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._server, self._executor, self.port = self._bound(port)
 
     def start(self) -> None:
         """Take calls from now on."""
         self._server.start()
+        self._service.faults.on_armed(self._look)
+        self._look()
 
     def stop(self) -> None:
         """Refuse new calls, cancel open ones and return when all have ended, well within a second."""
-        stopped = self._server.stop(grace=None)
-        self._service.stop()
-        stopped.wait(_STOP_SECONDS)
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._is_stopped = True
+            stopped = self._server.stop(grace=None)
+            self._service.stop()
+            stopped.wait(_STOP_SECONDS)
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _bound(self, port: int) -> tuple[grpc.Server, ThreadPoolExecutor, int]:
+        executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="pubsub")
+        server = grpc.server(executor, options=_OPTIONS)
+        pb_grpc.add_PubSubServicer_to_server(self._service, server)
+        credentials = grpc.ssl_server_credentials([(self._certificate.key, self._certificate.chain)])
+        try:
+            return server, executor, server.add_secure_port(f"127.0.0.1:{port}", credentials)
+        except RuntimeError as error:
+            executor.shutdown(wait=False)
+            raise PortInUseError("the Pub/Sub API", port) from error
+
+    def _look(self) -> None:
+        if self._service.faults.armed(Fault.GOAWAY):
+            threading.Thread(target=self._go_away, daemon=True, name="goaway").start()
+
+    def _go_away(self) -> None:
+        with self._lock:
+            while not self._is_stopped and self._service.faults.take(Fault.GOAWAY):
+                self._server.stop(grace=float(self._service.faults.option(Fault.GOAWAY, "seconds", 1)))
+                # The streams that are left end with the old server; its port is free as soon as it does not listen.
+                self._server, self._executor, self.port = self._bound_again()
+                self._server.start()
+
+    def _bound_again(self) -> tuple[grpc.Server, ThreadPoolExecutor, int]:
+        for attempt in range(_BINDING_ATTEMPTS):
+            try:
+                return self._bound(self.port)
+            except PortInUseError:
+                if attempt == _BINDING_ATTEMPTS - 1:
+                    raise
+                threading.Event().wait(_BINDING_SECONDS)
+        raise AssertionError("the last attempt raises")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Protocol, TypeVar
@@ -37,6 +38,8 @@ from sfcdc_assets.emulator.topic import Topic, find_topic, readable
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 
+_REMEMBERED_STREAMS = 8
+"""How many streams that have ended are still known: most clients come for a moment, and then come again."""
 Request = TypeVar("Request", pb.FetchRequest, pb.ManagedFetchRequest, pb.PublishRequest)
 
 
@@ -76,6 +79,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         """What is published is the same by REST."""
         self._open: set[Subscription] = set()
         self._publishing: set[PublishStream] = set()
+        self._ended: deque[Subscription] = deque(maxlen=_REMEMBERED_STREAMS)
         self._active: set[str] = set()
         self._open_lock = threading.Lock()
         self._sent_on_ended = 0
@@ -95,6 +99,13 @@ class PubSubService(pb_grpc.PubSubServicer):
         """Subscribe calls in progress."""
         with self._open_lock:
             return len(self._open)
+
+    @property
+    def streams(self) -> list[Subscription]:
+        """Calls that were begun, the open ones first, and then the last ones that have ended."""
+        with self._open_lock:
+            known = [*sorted(self._open, key=lambda each: each.opened_at), *reversed(self._ended)]
+        return [each for each in known if each.is_started]
 
     @property
     def subscribed_streams(self) -> int:
@@ -282,6 +293,8 @@ class PubSubService(pb_grpc.PubSubServicer):
     def _forget(self, subscription: Subscription) -> None:
         with self._open_lock:
             self._open.discard(subscription)
+            subscription.ended_at = self._org.clock()
+            self._ended.append(subscription)
             self._sent_on_ended += subscription.responses_sent
 
     def _begin(self, call: RpcCall) -> str:

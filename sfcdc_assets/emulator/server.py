@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from sfcdc_assets.emulator.api_usage import ApiUsage
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.client_settings import write_settings_file
 from sfcdc_assets.emulator.cometd.allowances import Allowance
@@ -13,19 +14,26 @@ from sfcdc_assets.emulator.cometd.client_session import CometdTiming
 from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.control.routes import all_control_routes
 from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.event_feed import EventFeed
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.jwt_key import JWT_KEY_FILE
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.pages.routes import page_routes
 from sfcdc_assets.emulator.pubsub_server import PubSubServer
 from sfcdc_assets.emulator.pubsub_service import PubSubService
+from sfcdc_assets.emulator.record_editing import RecordEditing
 from sfcdc_assets.emulator.rest.app import build_app
+from sfcdc_assets.emulator.rest.limits import Limits, counted_limits
 from sfcdc_assets.emulator.rest.rest_faults import RestFaults
 from sfcdc_assets.emulator.rest_server import RestServer
+from sfcdc_assets.emulator.running_org import RunningOrg
+from sfcdc_assets.emulator.scenarios import ScenarioStage
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
+from sfcdc_assets.emulator.traffic_switch import TrafficSwitch
 
 _DURABLE = ("", "Durable")
 
@@ -47,11 +55,13 @@ class EmulatorServer:
         cometd_timing: CometdTiming | None = None,
         faults: Faults | None = None,
         host_names: Sequence[str] = (),
+        traffic_seed: int = 0,
     ) -> None:
         """`directory` holds certificates and `org.env`; port 0 takes a free one. Raises EmulatorDirectoryError.
 
         The faults of `faults` are committed by calls, streams and events alike. `host_names`: names beside localhost
         that the certificate is for, such as `login.salesforce.com`, for clients that are made to find the org there.
+        `traffic_seed`: of the traffic that `traffic` switches on.
         """
         directory = directory.absolute()
         self.bus = EventBus(org, faults=faults)
@@ -72,6 +82,26 @@ class EmulatorServer:
         self._org = org
         self._rest_port = rest_port
         self._pubsub_port = pubsub_port
+        self.traffic = TrafficSwitch(org, traffic_seed)
+        """What the org does by itself; off until it is set."""
+        self.feed = EventFeed(org, self.bus)
+        """Decoded events, for people."""
+        running = RunningOrg(
+            org=org,
+            bus=self.bus,
+            service=self.service,
+            cometd=self.cometd,
+            sessions=self.sessions,
+            faults=self.faults,
+            rest_faults=self.rest_faults,
+            feed=self.feed,
+            editing=RecordEditing(org),
+            scenarios=ScenarioStage(org, self.faults, org.seed),
+            traffic=self.traffic,
+            allowances=self._allowances,
+            settings_file=self.settings_file,
+        )
+        self._usage = ApiUsage(org)
         self._app = build_app(
             org,
             sessions=self.sessions,
@@ -80,8 +110,9 @@ class EmulatorServer:
             schemas=self.bus,
             publisher=self.publisher,
             event_usage=self._event_usage,
-            control=all_control_routes(org, self.bus, self.service, self.sessions, self.rest_faults),
+            control=[*all_control_routes(running), *page_routes(running)],
             cometd=self.cometd,
+            hosts=(*LOOPBACK_NAMES, *host_names),
         )
         self._rest: RestServer | None = None
         self._pubsub: PubSubServer | None = None
@@ -98,6 +129,7 @@ class EmulatorServer:
         nothing.
         """
         self.cometd.start()
+        self.feed.start()
         self._rest = RestServer(self._app, self._certificate, self._rest_port)
         try:
             self._pubsub = PubSubServer(self.service, self._certificate, self._pubsub_port)
@@ -105,14 +137,18 @@ class EmulatorServer:
             self.settings_file.unlink(missing_ok=True)
             self._rest.start()
             self._pubsub.start()
-            write_settings_file(self.settings_file, self.client_environment() | self.other_clients_environment())
+            write_settings_file(
+                self.settings_file, self.client_environment() | self.other_clients_environment(), self.other_logins()
+            )
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
-        """End open streams and requests and free the ports. Harmless when not started."""
+        """End traffic, open streams and requests, and free the ports. Harmless when not started."""
         pubsub, rest, self._pubsub, self._rest = self._pubsub, self._rest, None, None
+        self.traffic.set(0)
+        self.feed.stop()
         self.cometd.stop()
         if pubsub is not None:
             pubsub.stop()
@@ -157,10 +193,25 @@ class EmulatorServer:
             "SFCDC_WAREHOUSE": str(self.warehouse),
         }
 
+    def other_logins(self) -> dict[str, str]:
+        """The SFCDC_* settings of the logins that `client_environment` does not use. Holds secrets."""
+        credentials = self._org.settings.credentials
+        return {
+            "SFCDC_USERNAME": credentials.username,
+            "SFCDC_PASSWORD": credentials.password,
+            "SFCDC_SECURITY_TOKEN": credentials.security_token,
+            **({"SFCDC_PRIVATE_KEY_FILE": str(self._jwt_key_file)} if self._jwt_key_file else {}),
+        }
+
+    @property
+    def _jwt_key_file(self) -> Path | None:
+        """The private key of the folder, if the org checks assertions with a key."""
+        file = self.settings_file.with_name(JWT_KEY_FILE)
+        return file if self._org.settings.credentials.public_key and file.exists() else None
+
     def other_clients_environment(self) -> dict[str, str]:
         """What other clients ask for, under names of their kind. Holds secrets."""
         credentials = self._org.settings.credentials
-        key_file = self.settings_file.with_name(JWT_KEY_FILE)
         return {
             "SALESFORCE_INSTANCE_URL": self.rest_url,
             "SALESFORCE_USERNAME": credentials.username,
@@ -169,7 +220,7 @@ class EmulatorServer:
             "SALESFORCE_CLIENT_ID": credentials.client_id,
             "SALESFORCE_CLIENT_SECRET": credentials.client_secret,
             "SALESFORCE_REFRESH_TOKEN": credentials.refresh_token,
-            **({"SALESFORCE_JWT_KEY_FILE": str(key_file)} if credentials.public_key and key_file.exists() else {}),
+            **({"SALESFORCE_JWT_KEY_FILE": str(self._jwt_key_file)} if self._jwt_key_file else {}),
         }
 
     def _event_usage(self) -> dict[str, int]:
@@ -180,7 +231,10 @@ class EmulatorServer:
             "PLATFORM_EVENTS_DELIVERED": self.meter.platform_events_in_last_24_hours(),
         }
 
-    def _limits(self) -> dict[str, tuple[int, int]]:
+    def _allowances(self) -> Limits:
+        return {**counted_limits(self._org, self._usage), **self._limits()}
+
+    def _limits(self) -> Limits:
         settings, left = self._org.settings, self.publisher.left_in_this_hour
         streaming, clients = self.cometd.allowances, settings.concurrent_streaming_clients
         notifications = {

@@ -94,6 +94,9 @@ class OrgSettings:
     """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now."""
     modstamp_delay: int = 0
     """How far the SystemModstamp of a changed record lies before its commit; some changes of real orgs have it so."""
+    clock_skew: int = 0
+    """How far the org's clock is ahead of this machine's: in the times of commits, in the Date of answers, and where
+    JWT assertions are judged."""
     most_request_bytes: int = 16_384
     """A request whose line (method, address, protocol) is longer is answered with 414; one whose line and headers are,
     with 431. Salesforce's own limit; many a proxy has 8,192."""

@@ -205,17 +205,24 @@ class RecordStore:
         include_deleted: bool,
         fields: Sequence[FieldDefinition] | None = None,
         after: str = "",
+        named_like: str = "",
     ) -> Iterator[dict[str, StoredValue]]:
-        """All rows in order of Id, those after the id `after`, with memory for one block of them."""
+        """All rows in order of Id, those after the id `after`, with memory for one block of them. `named_like`: those
+        whose name holds this text (case does not count); none if the object has no names."""
         chosen = tuple(fields) if fields is not None else columns_of(definition)
         columns = ", ".join(quoted(field.name) for field in chosen)
-        alive = "" if include_deleted else ' AND "IsDeleted" = 0'
+        condition = '"Id" > ?' + ("" if include_deleted else ' AND "IsDeleted" = 0')
+        parameters: tuple[str, ...] = ()
+        if named_like:
+            name = "''" if definition.name_field is None else quoted(definition.name_field)
+            condition += f" AND instr(sf_fold({name}), sf_fold(?))"
+            parameters = (named_like,)
         last = after
         while True:
             rows = self._database.rows(
-                f'SELECT "Id", {columns} FROM {quoted(definition.name)} WHERE "Id" > ?{alive} ORDER BY "Id" LIMIT '
+                f'SELECT "Id", {columns} FROM {quoted(definition.name)} WHERE {condition} ORDER BY "Id" LIMIT '
                 f"{_READ_BLOCK}",
-                (last,),
+                (last, *parameters),
             )
             for row in rows:
                 yield as_record(chosen, row[1:])

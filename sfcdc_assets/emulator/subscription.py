@@ -93,6 +93,10 @@ class Subscription:
         self.pending = 0
         """Events requested and not yet delivered."""
         self.responses_sent = 0
+        self.events_sent = 0
+        self.opened_at = clock()
+        self.ended_at: int | None = None
+        """Epoch ms by the org's clock; None while the call is open."""
         self._requests: deque[pb.FetchRequest] = deque()
         self._words: deque[Word] = deque()
         self._ended = False
@@ -106,6 +110,11 @@ class Subscription:
     def is_started(self) -> bool:
         """Whether the first request has been accepted, so that the place in the stream is fixed."""
         return self._topic is not None
+
+    @property
+    def place(self) -> tuple[Topic, int] | None:
+        """The topic and the number read through; None before the first request."""
+        return None if self._topic is None else (self._topic, self._read_through)
 
     def next_due(self) -> int:
         """When this stream speaks next, or ends, if nothing happens (epoch ms by the org's clock)."""
@@ -273,6 +282,7 @@ class Subscription:
 
     def _response(self, batch: Batch) -> pb.FetchResponse:
         self.responses_sent += 1
+        self.events_sent += len(batch.events)
         self.pending -= len(batch.events)
         self._quiet_since = self._clock()
         if batch.events:

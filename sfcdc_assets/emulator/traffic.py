@@ -80,13 +80,15 @@ class TrafficGenerator:
         bus: EventBus | None = None,
         holes: float = 0.0,
         hole_mix: HoleMix | None = None,
+        only_selected: bool = False,
     ) -> None:
         """`bus` is needed only to run until a number of events, and for holes, the share of transactions that get
-        one."""
+        one. `only_selected`: records of objects that change data capture is on for, so that each raises events."""
         if holes and bus is None:
             raise ValueError("traffic with holes needs the bus: TrafficGenerator(..., bus=bus)")
         self._org = org
         self._bus = bus
+        self._only_selected = only_selected
         self._dice = Random(f"traffic:{seed}")
         self.holes = TrafficHoles(org, bus.faults if bus else Faults(), holes, seed, hole_mix)
         mix = mix or TrafficMix()
@@ -184,7 +186,17 @@ class TrafficGenerator:
 
     def _definition(self, *, deletable: bool = False) -> ObjectDefinition:
         """Any object; with `deletable`, not users, which nobody can delete and which traffic does not make either."""
-        candidates = [d for d in self._org.definitions.values() if d.deletable or not deletable]
+        return self._chosen([d for d in self._definitions if d.deletable or not deletable])
+
+    @property
+    def _definitions(self) -> list[ObjectDefinition]:
+        selected = self._org.selected_entities if self._only_selected else self._org.definitions
+        return [definition for name, definition in self._org.definitions.items() if name in selected]
+
+    def _chosen(self, candidates: list[ObjectDefinition]) -> ObjectDefinition:
+        """One by chance. Raises RecordError if there are none."""
+        if not candidates:
+            raise RecordError("INVALID_TYPE", "the org has no object for it")
         return self._dice.choice(candidates)
 
     def _create(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
@@ -226,7 +238,7 @@ class TrafficGenerator:
 
     def _text_edit(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
         """A few lines of a large text change. If none of a few records has one, a record gets one."""
-        definitions = [d for d in self._org.definitions.values() if _large_texts(d)]
+        definitions = [d for d in self._definitions if _large_texts(d)]
         if not definitions:
             return
         definition = self._dice.choice(definitions)
@@ -245,7 +257,7 @@ class TrafficGenerator:
         return str(record.get(field.name) or "")
 
     def _merge(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
-        mergeable = [d for d in self._org.definitions.values() if "MasterRecordId" in d.fields_by_name]
+        mergeable = [d for d in self._definitions if "MasterRecordId" in d.fields_by_name]
         if not mergeable:
             return
         definition = self._dice.choice(mergeable)

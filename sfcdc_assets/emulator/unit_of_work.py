@@ -1,12 +1,11 @@
-"""All DML of one transaction: validation, audit fields, and the collapse of several changes of a record into one."""
+"""All DML of one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.field_value import stored_value
+from sfcdc_assets.emulator.given_values import GivenValues
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS, ConvertedLead, convert_lead
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
@@ -17,33 +16,13 @@ from sfcdc_assets.emulator.person_account import (
     has_person_accounts,
     on_both,
 )
+from sfcdc_assets.emulator.record_merge import merged_ids
 from sfcdc_assets.emulator.rest_view import ReplacedRow
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.silent_changes import SilentChange
 from sfcdc_assets.emulator.store import RecordStore
-from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue, Transaction
-
-
-@dataclass
-class _TouchedRecord:
-    """A record the transaction has written: its values before the transaction and now (None: no such row)."""
-
-    definition: ObjectDefinition
-    before: dict[str, StoredValue] | None
-    now: dict[str, StoredValue] | None
-    modified: bool = False
-    """A client updated it: LastModifiedDate is in the event even if its whole second is the same as before."""
-    master_record_id: str | None = None
-    is_silent: bool = False
-    """The org itself changed it and raises no event."""
-
-    @property
-    def was_alive(self) -> bool:
-        return self.before is not None and not self.before.get("IsDeleted", False)
-
-    @property
-    def is_alive(self) -> bool:
-        return self.now is not None and not self.now.get("IsDeleted", False)
+from sfcdc_assets.emulator.touched_record import TouchedRecord, collapsed
+from sfcdc_assets.emulator.transaction import UPDATE, RecordChange, StoredValue, Transaction
 
 
 class UnitOfWork:
@@ -61,7 +40,6 @@ class UnitOfWork:
     ) -> None:
         """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records; `modstamp`, if it is
         another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know."""
-        self._hidden_fields = hidden_fields or (lambda entity: ())
         self.user_id = user_id
         self.timestamp = timestamp
         self.modstamp = timestamp if modstamp is None else modstamp
@@ -69,7 +47,8 @@ class UnitOfWork:
         """The transaction, once the block has ended and if it changed anything."""
         self._definitions = definitions
         self._store = store
-        self._touched: dict[str, _TouchedRecord] = {}
+        self._given = GivenValues(definitions, store, hidden_fields or (lambda entity: ()))
+        self._touched: dict[str, TouchedRecord] = {}
         self._cleared: RecordChange | None = None
         self._cleared_values: dict[str, StoredValue] = {}
         self._converted: tuple[RecordChange, ...] = ()
@@ -79,7 +58,7 @@ class UnitOfWork:
         definition = self._definition(entity)
         if has_person_accounts(definition):
             values = created_values(definition, values)
-        given = self._validated(definition, values, creating=True)
+        given = self._given.checked(definition, values, creating=True)
         number = self._store.reserve(definition)
         record_id = self._store.record_id(definition, number)
         row: dict[str, StoredValue] = {}
@@ -98,7 +77,7 @@ class UnitOfWork:
                 )
         row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
         self._store.insert(definition, row)
-        self._touched[record_id] = _TouchedRecord(definition, before=None, now=row)
+        self._touched[record_id] = TouchedRecord(definition, before=None, now=row)
         if has_person_accounts(definition):
             after_create(self, definition, record_id)
         return record_id
@@ -108,7 +87,7 @@ class UnitOfWork:
         (geocoding)."""
         definition = self._definition(entity)
         record = self._live(definition, record_id)
-        given = self._validated(definition, values, creating=False, record_id=record_id)
+        given = self._given.checked(definition, values, creating=False, record_id=record_id)
         for name, value in given.items():
             field = definition.fields_by_name[name]
             if value is None and not field.nillable:
@@ -160,7 +139,7 @@ class UnitOfWork:
         self._store.purge(definition, record_id, self.timestamp)
         record.now = None
 
-    def _with_contact(self, entity: str, record: _TouchedRecord, work: Callable[[str, str], None]) -> None:
+    def _with_contact(self, entity: str, record: TouchedRecord, work: Callable[[str, str], None]) -> None:
         """The same with the contact of a person account."""
         on_both(entity, record.now or record.before or {}, work)
 
@@ -243,19 +222,7 @@ class UnitOfWork:
         """Merge records into the master: losers go to the recycle bin with MasterRecordId set, the master is
         touched; with `reparent`, records that refer to a loser refer to the master."""
         definition = self._deletable(entity)
-        if "MasterRecordId" not in definition.fields_by_name or not 1 <= len(loser_ids) <= 2:
-            raise RecordError("INVALID_OPERATION", f"{entity} records cannot be merged like this")
-        try:
-            master, *losers = [to_18(record_id) for record_id in (master_id, *loser_ids)]
-        except ValueError as error:
-            raise RecordError("MALFORMED_ID", str(error)) from None
-        if len({master, *losers}) < 1 + len(losers):
-            raise RecordError("INVALID_OPERATION", "the records of a merge must be different ones")
-        for record_id in (master, *losers):
-            if (self._store.stored(definition, record_id) or {}).get("IsPersonAccount"):
-                raise RecordError("INVALID_OPERATION", "this org does not merge person accounts")
-            if not self._store.exists(definition, record_id):
-                raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
+        master, *losers = merged_ids(definition, self._store, master_id, loser_ids)
         for loser_id in losers:
             loser = self._live(definition, loser_id)
             self._write(loser, {"IsDeleted": True, "MasterRecordId": master, "SystemModstamp": self.modstamp})
@@ -328,7 +295,7 @@ class UnitOfWork:
         return tuple(
             change
             for record_id, record in self._touched.items()
-            if (change := _collapsed(record_id, record)) is not None
+            if (change := collapsed(record_id, record)) is not None
         )
 
     def _definition(self, entity: str) -> ObjectDefinition:
@@ -343,7 +310,7 @@ class UnitOfWork:
             raise RecordError("INSUFFICIENT_ACCESS_OR_READONLY", f"{entity} records cannot be deleted")
         return definition
 
-    def _existing(self, definition: ObjectDefinition, record_id: str) -> _TouchedRecord:
+    def _existing(self, definition: ObjectDefinition, record_id: str) -> TouchedRecord:
         try:
             id18 = to_18(record_id)
         except ValueError:
@@ -353,18 +320,18 @@ class UnitOfWork:
             row = self._store.stored(definition, id18)
             if row is None:
                 raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
-            record = self._touched[id18] = _TouchedRecord(definition, before=row, now=row)
+            record = self._touched[id18] = TouchedRecord(definition, before=row, now=row)
         elif record.now is None:
             raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
         return record
 
-    def _live(self, definition: ObjectDefinition, record_id: str) -> _TouchedRecord:
+    def _live(self, definition: ObjectDefinition, record_id: str) -> TouchedRecord:
         record = self._existing(definition, record_id)
         if not record.is_alive:
             raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
         return record
 
-    def _write(self, record: _TouchedRecord, values: Mapping[str, StoredValue]) -> None:
+    def _write(self, record: TouchedRecord, values: Mapping[str, StoredValue]) -> None:
         if record.now is None:
             raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
         self._store.update(record.definition, str(record.now["Id"]), values)
@@ -377,91 +344,9 @@ class UnitOfWork:
             "SystemModstamp": self.modstamp,
         }
 
-    def _validated(
-        self,
-        definition: ObjectDefinition,
-        values: Mapping[str, object],
-        *,
-        creating: bool,
-        record_id: str | None = None,
-    ) -> dict[str, StoredValue]:
-        given: dict[str, StoredValue] = {}
-        for name, value in values.items():
-            field = definition.field(name)
-            if field is None or field.name in self._hidden_fields(definition.name):
-                raise RecordError(
-                    "INVALID_FIELD", f"No such column '{name}' on sobject of type {definition.name}", (name,)
-                )
-            if not (field.createable if creating else field.updateable):
-                raise RecordError(
-                    "INVALID_FIELD_FOR_INSERT_UPDATE",
-                    f"Unable to create/update fields: {field.name}. Please check the security settings of this "
-                    f"field and "
-                    "verify that it is read/write for your profile or permission set.",
-                    (field.name,),
-                )
-            given[field.name] = stored_value(field, value)
-            self._check_reference(field, given[field.name])
-            self._check_unique(definition, field, given[field.name], record_id)
-        return given
-
-    def _check_reference(self, field: FieldDefinition, value: StoredValue) -> None:
-        if field.type != "reference" or not isinstance(value, str):
-            return
-        known = [self._definitions[name] for name in field.reference_to if name in self._definitions]
-        if len(known) < len(field.reference_to) and not any(value.startswith(d.key_prefix) for d in known):
-            return
-        target = next((definition for definition in known if value.startswith(definition.key_prefix)), None)
-        if target is None:
-            raise RecordError(
-                "FIELD_INTEGRITY_EXCEPTION", f"{field.label}: id value of incorrect type: {value}", (field.name,)
-            )
-        if not self._store.exists(target, value):
-            raise RecordError("INVALID_CROSS_REFERENCE_KEY", "invalid cross reference id", (field.name,))
-
-    def _check_unique(
-        self, definition: ObjectDefinition, field: FieldDefinition, value: StoredValue, record_id: str | None
-    ) -> None:
-        if not field.unique or not isinstance(value, str):
-            return
-        holder = self._store.holder_of(definition, field, value)
-        if holder is not None and (record_id is None or holder != to_18(record_id)):
-            raise RecordError(
-                "DUPLICATE_VALUE",
-                f"duplicate value found: {field.name} duplicates value on record with id: {holder[:15]}",
-                (field.name,),
-            )
-
 
 def auto_number(display_format: str, number: int) -> str:
     """`INV-{00000}` and 7 give `INV-00007`; a longer number is not cut."""
     before, braces, rest = display_format.partition("{")
     zeros, _, after = rest.partition("}")
     return f"{before}{number:0{len(zeros)}d}{after}" if braces else f"{before}{number}"
-
-
-def _collapsed(record_id: str, record: _TouchedRecord) -> RecordChange | None:
-    """One change from the record's state before and after the transaction, whatever DML lay between
-    (docs/salesforce-streams.md, "Transactions and order")."""
-    entity = record.definition.name
-    if record.is_alive and record.before is None:
-        return RecordChange(entity, record_id, CREATE, None, record.now)
-    if record.is_alive and not record.was_alive:
-        return RecordChange(entity, record_id, UNDELETE, record.before, record.now)
-    if record.was_alive and not record.is_alive:
-        return RecordChange(entity, record_id, DELETE, record.before, None, master_record_id=record.master_record_id)
-    if record.before is None or record.now is None or not record.is_alive:
-        return None
-    changed = tuple(
-        field.name
-        for field in record.definition.stored_fields
-        if field.in_change_events
-        and (
-            record.before.get(field.name) != record.now.get(field.name)
-            or (record.modified and field.name == "LastModifiedDate")
-        )
-    )
-    if not changed:
-        return None
-    is_silent = record.is_silent and not record.modified
-    return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed, is_silent=is_silent)

@@ -26,6 +26,7 @@ from sfcdc_assets_tests.change_events.written_event import (
     record,
     texts,
 )
+from sfcdc_assets_tests.examples import examples
 
 PARTS = record("Address", *texts("Street", "City"), optional("Latitude", "double"), optional("Checked", "boolean"))
 SWITCHABLE = record("Switchable_PersonName", *texts("FirstName", "LastName"))
@@ -179,7 +180,7 @@ def read(monkeypatch: pytest.MonkeyPatch, at_least: int, reader: ChangeReader, r
         return reader.read(rows)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(2), deadline=None)
 @given(batches())
 def test_many_payloads_say_what_each_says(batch: tuple[dict[str, Any], list[Column], list[bytes]]) -> None:
     schema, wanted, payloads = batch
@@ -200,7 +201,7 @@ def taken(schema: dict[str, Any], payloads: list[bytes]) -> list[bool]:
 PLAIN = schema_of([shape for shape in SHAPES if shape not in ("list", "switchable")] + ["text"] * 200)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(1), deadline=None)
 @given(st.data())
 def test_a_plain_event_is_read_with_the_others(data: st.DataObject) -> None:
     shapes = [shape for shape in SHAPES if shape not in ("list", "switchable")]

@@ -17,6 +17,7 @@ from sfcdc_assets.state.changes import ChangeReader
 from sfcdc_assets_tests.change_events.json_form import as_json
 from sfcdc_assets_tests.change_events.test_decode import BODY, COLUMNS, DECODER, NAMES, SCHEMA, VALUES, updated
 from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
+from sfcdc_assets_tests.examples import examples
 from sfcdc_assets_tests.state.builders import timeline_of
 
 SCHEMA_JSON = json.dumps(SCHEMA)
@@ -45,7 +46,7 @@ def test_an_event_in_json_is_the_event_in_avro(change_type: str, body: dict[str,
     assert said(JSON_DECODER.decode(as_json(written, SCHEMA))) == said(DECODER.decode(written))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(4))
 @given(
     st.fixed_dictionaries({}, optional={path: st.none() | value for path, value in VALUES.items()}),
     st.booleans(),

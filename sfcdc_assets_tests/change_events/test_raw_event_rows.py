@@ -13,6 +13,7 @@ from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.change_events.test_batch_decoder import batches
 from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
+from sfcdc_assets_tests.examples import examples
 
 CHANNEL = "/data/ChangeEvents"
 SCHEMA = event_schema()
@@ -80,7 +81,7 @@ def test_how_the_stream_is_cut_into_deliveries_changes_neither_positions_nor_com
     assert landed(first.checkpoint, events[cut:]).checkpoint == whole
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(1), deadline=None)
 @given(batches(), st.booleans())
 def test_headers_that_are_read_at_once_give_the_rows_of_those_read_one_by_one(batch, is_schema_known):
     schema, _, payloads = batch

@@ -13,9 +13,14 @@ import jwt
 import requests
 from dotenv import dotenv_values
 
+from sfcdc_assets.config import Settings
+from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.cli.command import SCRIPT, console_script
 
 SECONDS = 30
+PASSWORD_LOGIN = ("SFCDC_USERNAME", "SFCDC_PASSWORD", "SFCDC_SECURITY_TOKEN")
+JWT_LOGIN = ("SFCDC_USERNAME", "SFCDC_PRIVATE_KEY_FILE")
+LOGINS = {*PASSWORD_LOGIN, *JWT_LOGIN, "SFCDC_CLIENT_ID", "SFCDC_CLIENT_SECRET"}
 
 
 def test_the_emulator_serves_writes_its_settings_and_stops_on_sigterm(tmp_path: Path) -> None:
@@ -31,6 +36,8 @@ def test_the_emulator_serves_writes_its_settings_and_stops_on_sigterm(tmp_path: 
             assert answered == 200, process.poll()
             assert by_a_shell(settings) == {name: str(value) for name, value in dotenv_values(settings).items()}
             assert logged_in_with_the_key_of_the_settings(settings)
+            for login in ({*PASSWORD_LOGIN}, {*JWT_LOGIN, "SFCDC_CLIENT_ID"}):
+                assert logged_in_with_what_was_a_comment(settings, folder, login)
         finally:
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=SECONDS)
@@ -54,6 +61,20 @@ def logged_in_with_the_key_of_the_settings(settings: Path) -> bool:
     form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": assertion}
     url = f"{given['SALESFORCE_INSTANCE_URL']}/services/oauth2/token"
     return requests.post(url, data=form, verify=given["SFCDC_CA_FILE"], timeout=SECONDS).status_code == 200
+
+
+def logged_in_with_what_was_a_comment(settings: Path, folder: Path, login: set[str]) -> bool:
+    """Whether this project's own client gets a token with these settings alone, their # taken away."""
+    text = settings.read_text().replace("# SFCDC_", "SFCDC_")
+    lines = [
+        line for line in text.splitlines() if line.partition("=")[0] in login or not line.startswith(tuple(LOGINS))
+    ]
+    (folder / "other.env").write_text("\n".join(lines))
+    given = {name: value for name, value in dotenv_values(folder / "other.env").items() if name.startswith("SFCDC_")}
+    assert login < given.keys()
+    settings_of = {name.removeprefix("SFCDC_").lower(): value for name, value in given.items()}
+    with OrgSession(Settings(**settings_of)) as session:  # type: ignore[arg-type]
+        return bool(session.token())
 
 
 def versions_of(settings: Path) -> int | None:

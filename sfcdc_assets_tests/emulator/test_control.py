@@ -65,11 +65,12 @@ def test_every_fault_is_described_and_can_be_armed(control: Control) -> None:
     listing = control.get("/faults")
     assert listing["faults"].keys() == set(Fault) == set(DESCRIPTIONS)
     assert listing["rest_faults"].keys() == set(RestFault) == set(REST_DESCRIPTIONS)
-    for fault in Fault:
+    waiting = [fault for fault in Fault if fault is not Fault.GOAWAY]  # which strikes as soon as it is armed
+    for fault in waiting:
         assert control.post(f"/faults/{fault}?times=2") == {"armed": 2}
     control.post("/rest-faults/unavailable?times=3&path=/query&retry_after=9")
     armed = control.get("/faults")["armed"]
-    assert [one["fault"] for one in armed] == [*Fault, "unavailable"]
+    assert [one["fault"] for one in armed] == [*waiting, "unavailable"]
     assert (armed[-1]["times"], armed[-1]["path"], armed[-1]["retry_after"]) == (3, "/query", 9)
     control.send("DELETE", "/faults")
     assert control.get("/faults")["armed"] == []

@@ -141,3 +141,18 @@ def test_siblings_over_the_wire_share_a_replay_id_over_several_responses(emulate
         found += stream.events(1)
     assert len({event.replay_id for event in found}) == 1
     assert len({event.event.payload for event in found}) == 3
+
+
+def test_a_server_that_goes_away_cuts_its_streams_and_takes_new_ones_at_the_same_port(emulated: Emulated) -> None:
+    emulated.create(1)
+    stream = emulated.subscribe(10)
+    (first,) = stream.events(1)
+    for _ in range(2):
+        emulated.service.faults.arm(Fault.GOAWAY, seconds=0)
+        assert stream.error().code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+        emulated.create(1)
+        topic = pb.TopicRequest(topic_name=ALL)
+        emulated.stub.GetTopic(topic, metadata=emulated.metadata, wait_for_ready=True, timeout=30)
+        stream = emulated.subscribe(10, preset=pb.ReplayPreset.CUSTOM, replay=first.replay_id)
+        (first,) = stream.events(1)
+    assert emulated.service.faults.struck(Fault.GOAWAY) == 2

@@ -116,6 +116,16 @@ def test_a_signed_assertion_with_wrong_claims_is_refused(
     assert (answer.status_code, answer.json()["error_description"]) == (400, description)
 
 
+def test_an_assertion_seems_expired_to_an_org_whose_clock_is_ahead() -> None:
+    org = EmulatedOrg(clock=CLOCK, settings=OrgSettings(credentials=CREDENTIALS, clock_skew=181_000))
+    with rest_client(org) as client:
+        answer = ask(client, grant_type=JWT_BEARER, assertion=assertion())
+        assert answer.json()["error_description"] == "expired authorization code"
+        org.settings = replace(org.settings, clock_skew=170_000)
+        assert ask(client, grant_type=JWT_BEARER, assertion=assertion()).status_code == 200
+    org.close()
+
+
 def test_an_assertion_signed_with_another_key_or_method_is_refused(client: RestClient) -> None:
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     claims = jwt.decode(assertion(), options={"verify_signature": False})

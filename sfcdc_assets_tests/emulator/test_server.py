@@ -133,12 +133,12 @@ def test_whoever_finds_the_settings_finds_the_org_listening(
     (tmp_path / "org.env").write_text("SFCDC_INSTANCE_URL='https://localhost:1'")
     written: list[Path] = []
 
-    def look(path: Path, settings: Mapping[str, str]) -> None:
+    def look(path: Path, settings: Mapping[str, str], other_logins: Mapping[str, str]) -> None:
         assert not path.exists()
         with org.transaction() as one:
             one.create("Account", {"Name": "heard of"})
         assert len(first_events(dict(settings), org.organization_id, token_of(dict(settings)), 1)) == 1
-        write_settings_file(path, settings)
+        write_settings_file(path, settings, other_logins)
         written.append(path)
 
     monkeypatch.setattr(server_module, "write_settings_file", look)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets_tests.examples import examples
 
 SCHEMA = pa.schema([("Id", pa.string())])
 
@@ -79,7 +80,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(0.4), deadline=None)
 def test_whatever_became_of_the_log_the_answers_are_those_of_the_library(steps: list[tuple[Any, ...]]) -> None:
     with TemporaryDirectory() as folder:
         warehouse = Warehouse(folder)

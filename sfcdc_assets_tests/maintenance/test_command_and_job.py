@@ -14,6 +14,7 @@ from sfcdc_assets.lake.audits import Audit, note_audit
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.maintenance.test_pack import ALL, BEGUN, land
 
 
@@ -71,7 +72,7 @@ def test_the_help_says_what_it_does_and_what_it_does_not() -> None:
 
 
 def test_the_nightly_job_tells_each_asset_what_was_done_to_its_tables(warehouse: Warehouse) -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
+    with instance_in_memory() as instance:
         job = defs.resolve_job_def("maintain")
         done = job.execute_in_process(instance=instance)
         assert done.success
@@ -85,7 +86,7 @@ def test_the_nightly_job_tells_each_asset_what_was_done_to_its_tables(warehouse:
 
 def test_the_nightly_job_fails_with_what_a_person_has_to_mend(warehouse: Warehouse) -> None:
     path = damage(warehouse)
-    with dg.DagsterInstance.ephemeral() as instance:
+    with instance_in_memory() as instance:
         done = defs.resolve_job_def("maintain").execute_in_process(instance=instance, raise_on_error=False)
         assert not done.success
         (failed,) = (event for event in done.all_events if event.is_step_failure)

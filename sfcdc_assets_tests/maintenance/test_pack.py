@@ -27,6 +27,7 @@ from sfcdc_assets.state.changes import RAW_COLUMNS
 from sfcdc_assets.state.text_values import TEXT_FIELDS
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
+from sfcdc_assets_tests.examples import examples
 
 SALES, ALL = "/data/Sales__chn", "/data/ChangeEvents"
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -229,7 +230,7 @@ def test_a_file_with_fewer_rows_than_the_log_says_is_not_packed(warehouse: Wareh
 ROW = st.tuples(st.sampled_from("ABCDEFGH"), st.integers(0, 99), st.text(max_size=3) | st.none())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(0.4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.one_of(st.lists(ROW, min_size=1, max_size=9), st.just("pack")), max_size=12),
     st.integers(100_000, 400_000),

@@ -7,7 +7,6 @@ With `--with-spark` all tests have.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,21 +17,18 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import (
+    ENDED_AT,
     batches_in_this_process,
+    copied,
     make_pipeline,
     new_org,
     no_settings_but_the_tests_own,
     only_settings_of_tests,
-    opened_org,
     served,
 )
 from sfcdc_assets_tests.pipeline.story import go_on
 
 __all__ = ["make_pipeline", "no_settings_but_the_tests_own"]
-
-
-ENDED_AT = "ended_at_ms"
-"""A file in the folder of day zero. Its clock has jumped, and no clock goes back."""
 
 
 @pytest.fixture(scope="session")
@@ -81,10 +77,7 @@ def pipeline(make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline
 @pytest.fixture
 def synced(day_zero: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
     """A pipeline over two objects whose tables equal the org; the Dagster instance is new and knows nothing of it."""
-    folder = tmp_path / "org"
-    shutil.copytree(day_zero, folder)
-    now = int((folder / ENDED_AT).read_text())
-    with served(opened_org(folder, ("Account", "Contact"), now=now), folder, monkeypatch) as pipeline:
+    with copied(day_zero, tmp_path / "org", monkeypatch) as pipeline:
         yield pipeline
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import cast
 
-import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,6 +18,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.resources import spark as spark_resource
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets_tests.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
@@ -105,13 +106,27 @@ def followed(org: EmulatedOrg, server: EmulatorServer) -> Iterator[None]:
             OPEN_CHANNELS.close()
 
 
+ENDED_AT = "ended_at_ms"
+"""A file in the folder of an org that is kept for copies: its clock has jumped, and no clock goes back."""
+
+
+@contextmanager
+def copied(kept: Path, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
+    """A pipeline over a copy of an org and a warehouse of two objects; the Dagster instance is new and knows nothing of
+    them."""
+    shutil.copytree(kept, folder)
+    now = int((folder / ENDED_AT).read_text())
+    with served(opened_org(folder, ("Account", "Contact"), now=now), folder, patch) as pipeline:
+        yield pipeline
+
+
 @contextmanager
 def served(org: EmulatedOrg, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
     """The org behind its sockets, with the settings of its client in the environment; closed at the end."""
     warehouse = folder / "warehouse"
     try:
         server = EmulatorServer(org, directory=folder)
-        with server, dg.DagsterInstance.ephemeral() as instance, followed(org, server):
+        with server, instance_in_memory() as instance, followed(org, server):
             trust_only_the_org(patch)
             for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(warehouse)}.items():
                 patch.setenv(name, value)

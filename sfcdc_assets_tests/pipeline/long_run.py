@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-import dagster as dg
 import pytest
 
 from sfcdc_assets.emulator.first_change import make_first_change
@@ -29,6 +28,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator
+from sfcdc_assets_tests.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests, assert_equal_but_for, ledger, unhealed, waits
@@ -139,7 +139,7 @@ def served(what: LongRun, folder: Path) -> Iterator[tuple[EmulatedPipeline, pyte
             org.selected_entities = list(what.entities)
         org.populate(what.records)
         server = EmulatorServer(org, directory=folder / "org")
-        with pytest.MonkeyPatch.context() as patch, server, dg.DagsterInstance.ephemeral() as instance:
+        with pytest.MonkeyPatch.context() as patch, server, instance_in_memory() as instance:
             for name in [name for name in os.environ if name.startswith(("SFCDC_", "DAGSTER_"))]:
                 patch.delenv(name)
             for name, value in server.client_environment().items():

@@ -96,9 +96,19 @@ class Stream:
     # -- the client
 
     def poll(self, patience: Patience = POLL) -> LandingReport:
-        """One reading with a subscription of its own."""
+        """One reading with a subscription of its own, of whose end the org has heard."""
         with Poller(self.warehouse, self.connected, SETTLE, patience) as poller:
-            return poller.land(CHANNEL)
+            report = poller.land(CHANNEL)
+        self.wait_until_the_org_has_hung_up()
+        return report
+
+    def wait_until_the_org_has_hung_up(self) -> None:
+        """Until it has no stream but those of open readers: before it hears of an end, it sends and charges on."""
+        deadline = monotonic() + BOUND_SECONDS
+        while self.server.service.open_streams > sum(reader.is_open for reader in self._open):
+            if monotonic() > deadline:
+                raise AssertionError("the org goes on with a stream that was closed")
+            sleep(0.0005)
 
     def poll_until_settled(self) -> LandingReport:
         return self.poll(until_settled(SETTLE))
@@ -117,6 +127,7 @@ class Stream:
         """Drop a reader now."""
         self._open.remove(reader)
         reader.drop()
+        self.wait_until_the_org_has_hung_up()
 
     def tick(self, reader: ChannelReader) -> LandingReport:
         """A tick that meets all that was sent before it."""

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import dagster as dg
 import pytest
 
 from sfcdc_assets.config import load_settings
@@ -17,6 +16,7 @@ from sfcdc_assets.pipeline.landing import land
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import POLL
 from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets_tests.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 
 SEED = 8
@@ -61,7 +61,7 @@ def test_two_syncs_at_once_end_with_the_right_rows(synced: EmulatedPipeline, mon
 
     def run() -> tuple[bool, str]:
         # Two processes have an instance each; one in memory is not made for two threads.
-        with dg.DagsterInstance.ephemeral() as instance:
+        with instance_in_memory() as instance:
             own = EmulatedPipeline(synced.org, synced.server, synced.warehouse, instance)
             start.wait()
             result = own.launch("sync")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets_tests.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
 SEED = 5
@@ -41,7 +41,7 @@ def test_an_instance_that_forgot_everything_resumes_from_the_tables(synced: Emul
         with synced.org.transaction() as one:
             one.update("Contact", ids(synced.org, "Contact")[0], {"Title": name})
             one.create("Account", {"Name": name})
-        with dg.DagsterInstance.ephemeral() as instance:
+        with instance_in_memory() as instance:
             synced.instance = instance
             synced.sync()
             synced.assert_equal_to_the_org()

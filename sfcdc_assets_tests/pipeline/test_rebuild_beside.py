@@ -18,16 +18,30 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
 from sfcdc_assets.pipeline.rebuilding.rebuild import LAYERS, rebuild_entity
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
+from sfcdc_assets_tests.pipeline.fixtures import ENDED_AT, copied, only_settings_of_tests, session_of_tests
 from sfcdc_assets_tests.process_death import Died
 
 
+@pytest.fixture(scope="module")
+def changed_once(day_zero: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables with a history; tests work on copies, never on them."""
+    folder = tmp_path_factory.mktemp("changed_once") / "org"
+    with pytest.MonkeyPatch.context() as patch:
+        only_settings_of_tests(patch)
+        patch.chdir(folder.parent)
+        patch.setenv("SFCDC_VISIBILITY_SECONDS", "0.2")
+        with copied(day_zero, folder, patch) as pipeline:
+            change(pipeline, "first")
+            (folder / ENDED_AT).write_text(str(pipeline.org.clock()))
+    return folder
+
+
 @pytest.fixture
-def org(synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
-    """Tables with a history, whose batches are applied in this process."""
+def org(changed_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
+    """A copy of these tables; batches are applied in this process."""
     monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.2")
-    change(synced, "first")
-    return synced
+    with copied(changed_once, tmp_path / "org", monkeypatch) as pipeline:
+        yield pipeline
 
 
 def change(org: EmulatedPipeline, name: str) -> None:

@@ -26,6 +26,7 @@ from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
+from sfcdc_assets_tests.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.stream import BOUND_SECONDS, CHANNEL, Stream
 
 
@@ -90,7 +91,7 @@ class CodeServer:
 def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
     """Starts code servers of one Dagster instance; all are gone at the end."""
     started: list[CodeServer] = []
-    with dg.DagsterInstance.ephemeral() as instance:
+    with instance_in_memory() as instance:
 
         def start() -> CodeServer:
             started.append(CodeServer(stream, instance))

@@ -17,6 +17,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.freshness import EntityLag
 from sfcdc_assets.sensors import alerts
 from sfcdc_assets.sensors.alerts import AlertNotSent, alert_on_failure, alert_sensors, news, send
+from sfcdc_assets_tests.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 
 __all__ = ["no_settings_but_the_tests_own"]
@@ -65,7 +66,7 @@ def test_a_failed_run_is_posted_with_the_entity_and_the_reason(webhook: Webhook)
     def sync() -> None:
         apply()
 
-    with dg.DagsterInstance.ephemeral() as instance:
+    with instance_in_memory() as instance:
         run = sync.execute_in_process(instance=instance, raise_on_error=False)
         event = run.get_run_failure_event()
         context = dg.build_run_status_sensor_context(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from sfcdc_assets.state.timeline import OrgRead, Timeline
 from sfcdc_assets.state.version_columns import OF_THE_ROW
+from sfcdc_assets_tests.examples import examples
 from sfcdc_assets_tests.state.builders import (
     COLUMNS,
     NAMES,
@@ -357,7 +358,7 @@ def ordered(state: State) -> State:
     return state[0].sort("Id"), state[1].sort("Id", "_position", "_superseded_at", "_change_type")
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(0.3))
 @given(landed())
 def test_applying_all_at_once_is_applying_it_as_it_came(
     what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]],
@@ -375,7 +376,7 @@ def test_applying_all_at_once_is_applying_it_as_it_came(
         assert found.equals(expected)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(0.3))
 @given(landed(), st.integers(1, LAST), st.data())
 def test_a_snapshot_that_comes_late_is_put_in_where_its_watermark_is(
     what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]], watermark: int, data: st.DataObject
@@ -394,7 +395,7 @@ def test_a_snapshot_that_comes_late_is_put_in_where_its_watermark_is(
         assert one.equals(other)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(0.3))
 @given(landed())
 def test_versions_of_a_record_neither_overlap_nor_leave_holes_up_to_its_row(
     what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]],

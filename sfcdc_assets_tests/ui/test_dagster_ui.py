@@ -5,33 +5,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from sfcdc_assets_tests.ui.dagster_server import ROOT, DagsterServer
+from sfcdc_assets_tests.ui.browser import PATIENCE_MS, SCREENSHOTS, image, opened_page, without_browser
+from sfcdc_assets_tests.ui.dagster_server import DagsterServer
 
-SCREENSHOTS = bool(os.environ.get("SCREENSHOTS"))
 FEW = ["Account", "Contact"]
 ALL = ["Account", "Case", "Contact", "Invoice_Statement__c", "Lead", "Opportunity", "Task", "User"]
 ENTITIES = ALL if SCREENSHOTS else FEW
-IMAGES = ROOT / "docs" / "images"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-PATIENCE_MS = 30_000
-
-without_browser = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on PATH to look with")
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +44,8 @@ def synced(server: DagsterServer) -> DagsterServer:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            tmp_path_factory.mktemp("chromium"),
-            executable_path=shutil.which("chromium"),
-            headless=True,
-            args=FLAGS,
-            viewport={"width": 1400, "height": 900},
-        )
-        context.set_default_timeout(PATIENCE_MS)
-        try:
-            yield context.pages[0]
-        finally:
-            context.close()
+    with opened_page(tmp_path_factory.mktemp("chromium"), 1400, 900) as page:
+        yield page
 
 
 def test_ticks_add_the_entities_as_partitions_and_start_the_snapshot(synced: DagsterServer) -> None:
@@ -181,8 +154,3 @@ def settle(page: Page) -> None:
         if same == 6:
             return
         before = now
-
-
-def image(name: str) -> Path:
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    return IMAGES / name

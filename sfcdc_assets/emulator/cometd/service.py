@@ -68,6 +68,11 @@ class CometdService:
         return len(self._clients.all())
 
     @property
+    def sessions(self) -> list[ClientSession]:
+        """Sessions that are not forgotten, the oldest first."""
+        return self._clients.all()
+
+    @property
     def held_connects(self) -> int:
         """Connects that wait for an event now."""
         return sum(session.is_held for session in self._clients.all())

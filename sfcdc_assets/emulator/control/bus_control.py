@@ -21,6 +21,7 @@ def bus_routes(org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions
     {"new_organization_id": true|false}` moves the org to an instance of another name: replay ids begin again and lower;
     with a new organization id (a refreshed sandbox) all tokens are worthless and open streams end with an
     authentication error. After either, all replay ids given out before are refused as corrupted.
+    `POST /emulator/tokens/expire` makes all access tokens worthless; streams that are open go on.
     """
 
     def events(parameters: Parameters) -> Any:
@@ -51,8 +52,13 @@ def bus_routes(org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions
             "latest_replay_id": bus.latest_replay_id().hex(),
         }
 
+    def expire_tokens(parameters: Parameters) -> Any:
+        sessions.expire_all()
+        return {}
+
     return [
         control_route("/events", "GET", events),
         control_route("/replay-ids/expire", "POST", expire),
         control_route("/replay-ids/move", "POST", move),
+        control_route("/tokens/expire", "POST", expire_tokens),
     ]

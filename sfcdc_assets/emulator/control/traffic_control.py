@@ -13,15 +13,18 @@ from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator, TrafficMix
 from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
+from sfcdc_assets.emulator.traffic_switch import TrafficSwitch
 
 _MIXES = {"plain": TrafficMix(), "full": FULL_MIX}
 
 
-def traffic_routes(org: EmulatedOrg, bus: EventBus) -> list[Route]:
+def traffic_routes(org: EmulatedOrg, bus: EventBus, switch: TrafficSwitch) -> list[Route]:
     """`POST /emulator/traffic {"events": N}` or `{"transactions": N}`, with `seed`, `holes` (0 to 1) and `mix` (`full`
     or `plain`) as one likes: makes them as fast as possible and answers counts.
 
     Requests with the same seed, holes and mix go on where the last one stopped.
+    `POST /emulator/traffic/rate {"rate": R}` has the org make R transactions a second by itself, 0 none; `GET` answers
+    the rate.
     """
     generators: dict[tuple[int, float, str], TrafficGenerator] = {}
     turn = threading.Lock()
@@ -60,4 +63,23 @@ def traffic_routes(org: EmulatedOrg, bus: EventBus) -> list[Route]:
             raise ControlError("holes must be a number from 0 to 1") from None
         return generators[key]
 
-    return [control_route("/traffic", "POST", traffic)]
+    def rate(parameters: Parameters) -> Any:
+        return {"rate": switch.rate}
+
+    def set_rate(parameters: Parameters) -> Any:
+        set_traffic_rate(switch, parameters)
+        return {"rate": switch.rate}
+
+    return [
+        control_route("/traffic", "POST", traffic),
+        control_route("/traffic/rate", "GET", rate),
+        control_route("/traffic/rate", "POST", set_rate),
+    ]
+
+
+def set_traffic_rate(switch: TrafficSwitch, parameters: Parameters) -> None:
+    """Switch traffic to `rate` transactions a second. Raises ControlError."""
+    try:
+        switch.set(float(parameters.get("rate", "")))
+    except (TypeError, ValueError):
+        raise ControlError("rate must be a number of transactions a second, from 0 to 10000") from None

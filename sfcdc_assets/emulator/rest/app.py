@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.cometd.routes import cometd_routes
 from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.errors import ApiError
@@ -37,6 +38,7 @@ from sfcdc_assets.emulator.rest.replication import add_replication
 from sfcdc_assets.emulator.rest.request_size import RequestSizeMiddleware
 from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, error_response
 from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
+from sfcdc_assets.emulator.rest.same_origin import SameOriginMiddleware
 from sfcdc_assets.emulator.rest.search import add_search
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
@@ -58,14 +60,15 @@ def build_app(
     publisher: EventPublisher | None = None,
     event_usage: Callable[[], Mapping[str, int]] | None = None,
     cometd: CometdService | None = None,
+    hosts: Sequence[str] = LOOPBACK_NAMES,
 ) -> Starlette:
     """The application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
-    of other parts into `limits`. `control`: more routes below `/emulator`. `schemas`: what `eventSchema` answers with.
-    `publisher`: of platform events. `event_usage`: what PlatformEventUsageMetric has. `cometd`: the Streaming API, with
-    its objects.
+    of other parts into `limits`. `control`: more routes below `/emulator`, and the org's pages, for `hosts` alone.
+    `schemas`: what `eventSchema` answers with. `publisher`: of platform events. `event_usage`: what
+    PlatformEventUsageMetric has. `cometd`: the Streaming API, with its objects.
     """
     context = RestContext(org, sessions or Sessions(org), intercept)
     context.event_usage = event_usage or context.event_usage
@@ -105,9 +108,10 @@ def build_app(
             *control_routes(context),
         ],
         middleware=[
-            Middleware(HeaderNamesMiddleware),
+            Middleware(HeaderNamesMiddleware, org=org),
             Middleware(RequestSizeMiddleware, org=org),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
+            Middleware(SameOriginMiddleware, hosts=hosts),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
         ],
         exception_handlers={HTTPException: _not_served, 500: _unknown_exception},

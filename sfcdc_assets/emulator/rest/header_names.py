@@ -5,10 +5,13 @@ HTTP does not tell them apart, but clients do that copy the headers into a plain
 
 from __future__ import annotations
 
+import time
 from email.utils import formatdate
 from functools import lru_cache
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sfcdc_assets.emulator.org import EmulatedOrg
 
 _UNLIKE_OTHERS = {b"etag": b"ETag", b"www-authenticate": b"WWW-Authenticate"}
 
@@ -16,14 +19,16 @@ _UNLIKE_OTHERS = {b"etag": b"ETag", b"www-authenticate": b"WWW-Authenticate"}
 class HeaderNamesMiddleware:
     """The outermost middleware: whatever answers, its headers are named so. Needs a server that keeps the names."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, org: EmulatedOrg) -> None:
         self._app = app
+        self._org = org
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [(_name(bytes(name)), value) for name, value in message.get("headers", ())]
-                message = {**message, "headers": [(b"Date", formatdate(usegmt=True).encode()), *headers]}
+                date = formatdate(time.time() + self._org.settings.clock_skew / 1000, usegmt=True)
+                message = {**message, "headers": [(b"Date", date.encode()), *headers]}
             await send(message)
 
         await self._app(scope, receive, named)

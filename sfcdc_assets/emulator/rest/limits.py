@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 
 from starlette.responses import JSONResponse, Response
 
+from sfcdc_assets.emulator.api_usage import ApiUsage
+from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
@@ -28,20 +30,20 @@ def add_limits(context: RestContext, measured: Callable[[], Limits] | None = Non
     """The resource; `measured` brings the values other parts of the org count themselves (event deliveries)."""
 
     def limits(request: ApiRequest) -> Response:
-        settings, usage = context.org.settings, context.usage
-        values: dict[str, tuple[int, int]] = {
-            **_UNUSED,
-            "DailyApiRequests": (settings.daily_api_requests, settings.daily_api_requests - usage.used()),
-            "DailyBulkApiBatches": (
-                settings.daily_bulk_batches,
-                settings.daily_bulk_batches - usage.used("bulk_batch"),
-            ),
-            "DailyBulkV2QueryJobs": (
-                settings.daily_bulk_query_jobs,
-                settings.daily_bulk_query_jobs - usage.used("bulk_query"),
-            ),
-            **(measured() if measured else {}),
-        }
+        values = {**_UNUSED, **counted_limits(context.org, context.usage), **(measured() if measured else {})}
         return JSONResponse({key: {"Max": most, "Remaining": left} for key, (most, left) in sorted(values.items())})
 
     context.add("/limits", {"GET": limits})
+
+
+def counted_limits(org: EmulatedOrg, usage: ApiUsage) -> Limits:
+    """The allowances that are counted where requests are served."""
+    settings = org.settings
+    return {
+        "DailyApiRequests": (settings.daily_api_requests, settings.daily_api_requests - usage.used()),
+        "DailyBulkApiBatches": (settings.daily_bulk_batches, settings.daily_bulk_batches - usage.used("bulk_batch")),
+        "DailyBulkV2QueryJobs": (
+            settings.daily_bulk_query_jobs,
+            settings.daily_bulk_query_jobs - usage.used("bulk_query"),
+        ),
+    }

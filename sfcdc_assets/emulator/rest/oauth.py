@@ -155,7 +155,8 @@ class _OAuth:
             raise TokenError("invalid_grant", "audience is invalid")
         if str(claims.get("sub")).lower() != credentials.username.lower():
             raise TokenError("invalid_grant", "user hasn't approved this consumer")
-        if expires_at <= self._context.org.clock():
+        org = self._context.org
+        if expires_at <= org.clock() + org.settings.clock_skew:
             raise TokenError("invalid_grant", "expired authorization code")
 
     @property

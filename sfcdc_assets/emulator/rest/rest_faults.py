@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.rest.rest_context import error_response
@@ -36,6 +37,9 @@ class RestFault(StrEnum):
     GARBAGE = "garbage"
     CUT_OFF = "cut_off"
     TIMEOUT = "timeout"
+    SLOW = "slow"
+    BODY_CUT = "body_cut"
+    LOCATOR_GONE = "locator_gone"
 
 
 DESCRIPTIONS: Mapping[RestFault, str] = {
@@ -48,6 +52,10 @@ DESCRIPTIONS: Mapping[RestFault, str] = {
     RestFault.GARBAGE: "200 with a page of HTML where JSON or CSV is expected",
     RestFault.CUT_OFF: "200 with a body that ends early: the connection closes after half of what was announced",
     RestFault.TIMEOUT: "no answer for `seconds` (default 600), or until the client gives up; then 503",
+    RestFault.SLOW: "the org's own answer, with a pause of `seconds` (default 5) in the middle of its body",
+    RestFault.BODY_CUT: "the org's own answer, CSV or JSON, and the connection breaks in the middle of its body",
+    RestFault.LOCATOR_GONE: "400 INVALID_QUERY_LOCATOR, as when a query's next page is asked for too late (`path` is"
+    " /query/ unless given)",
 }
 """What each fault answers, with its options."""
 
@@ -56,8 +64,11 @@ _ERRORS: Mapping[RestFault, ApiError] = {
     RestFault.REQUEST_LIMIT: ApiError("REQUEST_LIMIT_EXCEEDED", "TotalRequests Limit exceeded.", status=403),
     RestFault.TOO_MANY_REQUESTS: ApiError("REQUEST_LIMIT_EXCEEDED", "Too many requests.", status=429),
     RestFault.UNAVAILABLE: ApiError("SERVER_UNAVAILABLE", "Server unavailable. Please try again later.", status=503),
+    RestFault.LOCATOR_GONE: ApiError("INVALID_QUERY_LOCATOR", "invalid query locator"),
     RestFault.SERVER_ERROR: ApiError("UNKNOWN_EXCEPTION", "An unexpected error occurred.", status=500),
 }
+_PATHS = {RestFault.LOCATOR_GONE: "/query/"}
+_SECONDS = {RestFault.TIMEOUT: 600.0, RestFault.SLOW: 5.0}
 _PAGE = "<html><head><title>{0}</title></head><body><h1>{0}</h1></body></html>"
 
 
@@ -71,7 +82,7 @@ class ArmedRestFault:
     path: str = ""
     method: str = ""
     retry_after: int | None = None
-    seconds: float = 600.0
+    seconds: float = 0.0
 
     def strikes(self, method: str, path: str) -> bool:
         """Whether the fault is meant for a request."""
@@ -89,6 +100,7 @@ class RestFaults:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._armed: list[ArmedRestFault] = []
+        self._struck: Counter[RestFault] = Counter()
 
     def arm(
         self,
@@ -98,16 +110,22 @@ class RestFaults:
         path: str = "",
         method: str = "",
         retry_after: int | None = None,
-        seconds: float = 600.0,
+        seconds: float | None = None,
     ) -> None:
         """Commit `fault` at the next `times` requests whose path begins with `path` (see ArmedRestFault)."""
+        where = path or _PATHS.get(fault, "")
+        long = _SECONDS.get(fault, 0.0) if seconds is None else seconds
         with self._lock:
-            self._armed.append(ArmedRestFault(fault, times, path, method, retry_after, seconds))
+            self._armed.append(ArmedRestFault(fault, times, where, method, retry_after, long))
 
-    def disarm(self) -> None:
-        """Forget everything armed."""
+    def struck(self, fault: RestFault) -> int:
+        """How often `fault` has happened since the process started."""
+        return self._struck[fault]
+
+    def disarm(self, fault: RestFault | None = None) -> None:
+        """Forget everything armed, or one fault on whatever path."""
         with self._lock:
-            self._armed.clear()
+            self._armed = [each for each in self._armed if fault is not None and each.fault is not fault]
 
     def armed(self) -> list[ArmedRestFault]:
         """What will still happen."""
@@ -121,6 +139,7 @@ class RestFaults:
         with self._lock:
             for number, armed in enumerate(self._armed):
                 if armed.strikes(method, path):
+                    self._struck[armed.fault] += 1
                     if armed.times > 1:
                         self._armed[number] = ArmedRestFault(**{**vars(armed), "times": armed.times - 1})
                     else:
@@ -144,6 +163,9 @@ class RestFaultMiddleware:
         if armed is None:
             await self._app(scope, receive, send)
             return
+        if armed.fault in (RestFault.SLOW, RestFault.BODY_CUT):
+            await self._app(scope, receive, _halved(send, armed))
+            return
         await Request(scope, receive).body()
         if armed.fault is RestFault.TIMEOUT:
             try:
@@ -157,6 +179,30 @@ class RestFaultMiddleware:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _halved(send: Send, armed: ArmedRestFault) -> Send:
+    """Sends an answer in two halves with a pause between them, or the first one alone."""
+    start: Message = {}
+    body = bytearray()
+
+    async def in_halves(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            start.update(message)
+            return
+        body.extend(message.get("body", b""))
+        if message.get("more_body"):
+            return
+        headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
+        await send({**start, "headers": [*headers, (b"content-length", str(len(body)).encode())]})
+        half = len(body) // 2
+        is_cut = armed.fault is RestFault.BODY_CUT
+        await send({"type": "http.response.body", "body": bytes(body[:half]), "more_body": not is_cut})
+        if not is_cut:
+            await asyncio.sleep(armed.seconds)
+            await send({"type": "http.response.body", "body": bytes(body[half:])})
+
+    return in_halves
 
 
 def _answer(armed: ArmedRestFault) -> Response:

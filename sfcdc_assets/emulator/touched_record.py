@@ -1,0 +1,59 @@
+"""A record that an open transaction has written, and the one change that all of its DML comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue
+
+
+@dataclass
+class TouchedRecord:
+    """A record the transaction has written: its values before the transaction and now (None: no such row)."""
+
+    definition: ObjectDefinition
+    before: dict[str, StoredValue] | None
+    now: dict[str, StoredValue] | None
+    modified: bool = False
+    """A client updated it: LastModifiedDate is in the event even if its whole second is the same as before."""
+    master_record_id: str | None = None
+    is_silent: bool = False
+    """The org itself changed it and raises no event."""
+
+    @property
+    def was_alive(self) -> bool:
+        """Whether it was there before the transaction, and not in the recycle bin."""
+        return self.before is not None and not self.before.get("IsDeleted", False)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is there now, and not in the recycle bin."""
+        return self.now is not None and not self.now.get("IsDeleted", False)
+
+
+def collapsed(record_id: str, record: TouchedRecord) -> RecordChange | None:
+    """One change from the record's state before and after the transaction, whatever DML lay between
+    (docs/salesforce-streams.md, "Transactions and order")."""
+    entity = record.definition.name
+    if record.is_alive and record.before is None:
+        return RecordChange(entity, record_id, CREATE, None, record.now)
+    if record.is_alive and not record.was_alive:
+        return RecordChange(entity, record_id, UNDELETE, record.before, record.now)
+    if record.was_alive and not record.is_alive:
+        return RecordChange(entity, record_id, DELETE, record.before, None, master_record_id=record.master_record_id)
+    if record.before is None or record.now is None or not record.is_alive:
+        return None
+    changed = tuple(
+        field.name
+        for field in record.definition.stored_fields
+        if field.in_change_events
+        and (
+            record.before.get(field.name) != record.now.get(field.name)
+            or (record.modified and field.name == "LastModifiedDate")
+        )
+    )
+    if not changed:
+        return None
+    is_silent = record.is_silent and not record.modified
+    return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed, is_silent=is_silent)

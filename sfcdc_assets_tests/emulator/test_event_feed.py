@@ -1,0 +1,194 @@
+"""Decoded events as they come, and who listens: by the control resource of a served org."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import requests
+
+from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.scenarios import SCENARIOS
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets_tests.emulator.subscriber import subscribed
+
+SECONDS = 20
+KINDS = {
+    "create": {"CREATE"},
+    "update": {"UPDATE"},
+    "mass-update": {"UPDATE"},
+    "delete-undelete": {"DELETE", "UNDELETE"},
+    "lead-conversion": {"CREATE", "UPDATE"},
+    "merge": {"DELETE", "UPDATE"},
+    "large-text": {"UPDATE"},
+    "geocode": {"UPDATE"},
+    "hard-delete": {"DELETE"},
+    "gap": {"GAP_UPDATE"},
+    "overflow": {"GAP_OVERFLOW"},
+    "duplicate": {"UPDATE"},
+}
+"""Change types of a scenario's events, where they are always the same."""
+
+
+class Control:
+    def __init__(self, server: EmulatorServer) -> None:
+        self.server = server
+        self.session = requests.Session()
+        self.session.trust_env = False
+        self.session.verify = str(server.ca_file)
+
+    def get(self, path: str, status: int = 200, **parameters: Any) -> Any:
+        answer = self.session.get(f"{self.server.rest_url}/emulator{path}", params=parameters, timeout=SECONDS)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def post(self, path: str, status: int = 200, **body: Any) -> Any:
+        answer = self.session.post(f"{self.server.rest_url}/emulator{path}", json=body, timeout=SECONDS)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+
+@pytest.fixture
+def org() -> Iterator[EmulatedOrg]:
+    org = EmulatedOrg(clock=ManualClock(), seed=6)
+    yield org
+    org.close()
+
+
+@pytest.fixture
+def control(org: EmulatedOrg, tmp_path: Any) -> Iterator[Control]:
+    with EmulatorServer(org, directory=tmp_path) as server:
+        control = Control(server)
+        yield control
+        control.session.close()
+
+
+def accounts(org: EmulatedOrg, *names: str) -> list[str]:
+    ids = []
+    for name in names:
+        with org.transaction() as unit_of_work:
+            ids.append(unit_of_work.create("Account", {"Name": name}))
+    return ids
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [event["payload"]["Name"] for event in page["events"]]
+
+
+def test_pages_of_the_feed_join_without_holes_or_doubles(org: EmulatedOrg, control: Control) -> None:
+    wanted = [f"a{number}" for number in range(7)]
+    accounts(org, *wanted)
+    found, after = [], 0
+    while page := control.get("/feed", after=after, limit=3):
+        if not page["events"]:
+            break
+        found += names(page)
+        after = page["next_after"]
+    assert found == wanted
+    assert names(control.get("/feed", limit=2)) == ["a5", "a6"]
+
+
+def test_a_watcher_that_fell_behind_may_skip_and_hears_how_much(org: EmulatedOrg, control: Control) -> None:
+    accounts(org, *(f"a{number}" for number in range(7)))
+    page = control.get("/feed", after=1, limit=2, only_newest="true")
+    assert (names(page), page["skipped"]) == (["a5", "a6"], 4)
+    page = control.get("/feed", after=5, limit=4, only_newest="true")
+    assert (names(page), page["skipped"]) == (["a5", "a6"], 0)
+
+
+def test_copies_on_custom_channels_are_not_shown_again(org: EmulatedOrg, control: Control) -> None:
+    org.channels.create("Sales__chn")
+    org.channels.add_member("Sales__chn", "Account", ("Name",))
+    accounts(org, "once")
+    assert names(control.get("/feed")) == ["once"]
+
+
+def test_a_request_that_waits_is_answered_by_the_next_commit(org: EmulatedOrg, control: Control) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(control.get, "/feed", after=0, wait=30)
+        assert control.server.feed.watched.wait(SECONDS)
+        accounts(org, "came")
+        assert names(answer.result(SECONDS)) == ["came"]
+
+
+def test_events_of_other_objects_do_not_end_the_waiting(org: EmulatedOrg, control: Control) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(control.get, "/feed", after=0, wait=30, entity="Contact")
+        assert control.server.feed.watched.wait(SECONDS)
+        accounts(org, "another")
+        with org.transaction() as unit_of_work:
+            unit_of_work.create("Contact", {"LastName": "Ada"})
+        (event,) = answer.result(SECONDS)["events"]
+        assert event["entity"] == "Contact"
+
+
+def test_an_org_that_stops_ends_the_waiting_at_once(org: EmulatedOrg, control: Control) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(control.get, "/feed", after=0, wait=30)
+        assert control.server.feed.watched.wait(SECONDS)
+        control.server.stop()
+        assert answer.result(5)["events"] == []
+
+
+def test_an_event_that_nobody_can_read_is_shown_as_what_it_is(org: EmulatedOrg, control: Control) -> None:
+    control.server.faults.arm(Fault.GARBLED_HEADER)
+    accounts(org, "unreadable", "readable")
+    first, second = control.get("/feed")["events"]
+    assert first["payload"].keys() == {"unreadable"}
+    assert second["payload"]["Name"] == "readable"
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"after": "x"}, {"limit": "0"}, {"entity": "Nothing"}, {"after": "1", "only_newest": "x"}]
+)
+def test_a_wrong_parameter_of_the_feed_is_named(control: Control, parameters: dict[str, str]) -> None:
+    (name,) = [name for name in parameters if name != "after" or len(parameters) == 1]
+    error = control.get("/feed", 400, **parameters)["error"]
+    assert parameters[name] in error or name in error
+
+
+def test_a_subscriber_is_shown_with_its_place_and_its_lag(org: EmulatedOrg, control: Control) -> None:
+    accounts(org, *(f"a{number}" for number in range(5)))
+    with subscribed(org, control.server, "/data/AccountChangeEvent", 3) as events:
+        assert len(events) == 3
+        (shown,) = control.get("/subscribers")["subscribers"]
+        assert (shown["channel"], shown["lag"], shown["delivered"]) == ("/data/AccountChangeEvent", 2, 3)
+        assert (shown["requested"], shown["ended"]) == (0, None)
+    (shown,) = control.get("/subscribers")["subscribers"]
+    assert shown["ended"] is not None
+    accounts(org, "later")
+    assert control.get("/subscribers")["subscribers"][0]["lag"] == 3
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_scenario_does_what_it_says_in_a_small_org(org: EmulatedOrg, control: Control, name: str) -> None:
+    org.populate(20)
+    transactions = control.post(f"/scenarios/{name}")["transactions"]
+    assert len(transactions) == len(SCENARIOS[name].kinds)
+    events = control.get("/feed", after=0)["events"]
+    assert (not events) == (name == "lost-event")
+    kinds = {event["payload"]["ChangeEventHeader"]["changeType"] for event in events}
+    if name in KINDS:
+        assert kinds == KINDS[name]
+    assert not [fault for fault in Fault if control.server.faults.armed(fault)]
+
+
+def test_a_scenario_that_cannot_be_played_leaves_no_fault_behind(org: EmulatedOrg, control: Control) -> None:
+    org.selected_entities = []
+    assert "the org has no object for it" in control.post("/scenarios/gap", 400)["error"]
+    assert not control.server.faults.armed(Fault.INTERNAL_ERROR)
+
+
+def test_traffic_has_a_rate(org: EmulatedOrg, control: Control) -> None:
+    assert control.get("/traffic/rate") == {"rate": 0}
+    assert control.post("/traffic/rate", rate=50) == {"rate": 50}
+    assert control.get("/feed", after=0, wait=20)["events"]
+    control.post("/traffic/rate", rate=0)
+    before = org.last_commit_number
+    assert control.get("/traffic/rate") == {"rate": 0}
+    assert org.last_commit_number == before
+    assert "rate must be a number" in control.post("/traffic/rate", 400, rate="much")["error"]
