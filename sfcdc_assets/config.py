@@ -56,6 +56,9 @@ class Settings(BaseSettings):
     entities: Annotated[tuple[str, ...], NoDecode] = ()
     """Only these entities; empty means every entity the channels carry."""
 
+    push_topics: Path = Path("push_topics")
+    """Folder with the definitions of PushTopics, one TOML file a topic; `sfcdc topics apply` brings the org to them."""
+
     exclude: Annotated[tuple[str, ...], NoDecode] = ()
     """Columns that reach no table but `raw_events`: `Entity.Field`, comma-separated, with `*` in either part."""
     hash: Annotated[tuple[str, ...], NoDecode] = ()
@@ -115,6 +118,8 @@ class Settings(BaseSettings):
     """The share of the org's daily API requests that the rolling audit may use; 0 switches it off."""
     alert_webhook: SecretStr | None = None
     """Address to which failed runs and late entities are posted as JSON, as Slack's incoming webhooks take it."""
+    run_retention_days: int = Field(default=14, ge=1)
+    """How long Dagster keeps runs and events; the latest of each partition and check are kept for ever."""
     owners: Annotated[tuple[str, ...], NoDecode] = ("team:data-platform",)
     """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
 

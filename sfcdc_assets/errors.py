@@ -11,6 +11,11 @@ class SfcdcError(Exception):
     """Base of all errors that are told to a person as one sentence, with the remedy in it."""
 
 
+class TransientError(SfcdcError):
+    """Base of what may pass by itself: the same work, done again in a moment, may go well although nobody mended
+    anything."""
+
+
 class SettingsError(SfcdcError):
     """A setting is missing or wrong. Names the setting, what is wrong with it, and what to put there."""
 

@@ -4,10 +4,11 @@ maintenance."""
 import dagster as dg
 
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, CHECK, DROP_PAYLOADS, MAINTAIN, SYNC
+from sfcdc_assets.jobs import AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, FORGET_RUNS, MAINTAIN, SYNC
 from sfcdc_assets.jobs.audit import AUDIT_STEP
 from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.push_topics.fold import has_state
 
 sync_every_ten_minutes = dg.ScheduleDefinition(
     name="sync_every_ten_minutes",
@@ -25,6 +26,22 @@ check_every_hour = dg.ScheduleDefinition(
     description="Evaluates the checks also where no event came, and compares records with the org within the hourly "
     "share of SFCDC_AUDIT_PERCENT. Starts no Spark.",
 )
+
+
+@dg.schedule(
+    name="check_topics_every_hour",
+    job=CHECK_TOPICS,
+    cron_schedule="40 * * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Asks the query of each PushTopic among the channels, forty minutes past the hour: records that left "
+    "its filter are marked, which no notification says. Two API requests a topic, and one for each 2,000 records.",
+)
+def check_topics_every_hour() -> dg.RunRequest | dg.SkipReason:
+    """A topic among the channels switches it on."""
+    if not any(has_state(channel) for channel in load_settings().event_channels):
+        return dg.SkipReason("No PushTopic is among SFCDC_CHANNELS.")
+    return dg.RunRequest()
+
 
 audit_every_night = dg.ScheduleDefinition(
     name="audit_every_night",
@@ -75,4 +92,13 @@ maintain_every_night = dg.ScheduleDefinition(
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Packs, prunes and vacuums the tables, at half past four (UTC). Leave it on: without it each tick "
     "costs a little more than the one before.",
+)
+
+forget_runs_every_night = dg.ScheduleDefinition(
+    name="forget_runs_every_night",
+    job=FORGET_RUNS,
+    cron_schedule="30 5 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Deletes Dagster's runs and events past SFCDC_RUN_RETENTION_DAYS, at half past five (UTC). Nothing "
+    "else does: open-source Dagster purges ticks only.",
 )

@@ -62,11 +62,11 @@ def markdown_table(rows: pa.Table, width: int = 40) -> str:
     return "\n".join(lines)
 
 
-def lag_seconds(commit_timestamp: datetime | None, now_ms: int) -> Mapping[str, float]:
-    """Seconds between the newest applied event's commit and now; nothing when there is no event yet."""
+def lag_seconds(commit_timestamp: datetime | None, now_ms: int, name: str = "lag_seconds") -> Mapping[str, float]:
+    """Seconds from an event's commit in the org until now; nothing without an event."""
     if commit_timestamp is None:
         return {}
-    return {"lag_seconds": round(now_ms / 1000 - commit_timestamp.astimezone(UTC).timestamp(), 1)}
+    return {name: round(now_ms / 1000 - commit_timestamp.astimezone(UTC).timestamp(), 1)}
 
 
 def _cell(value: object, width: int) -> str:

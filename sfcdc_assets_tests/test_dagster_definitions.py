@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -20,20 +21,25 @@ SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_spec
 LAYERS = {"salesforce/raw_events", "salesforce/snapshot", "salesforce/current_state"}
 
 
-def test_dagster_validates_the_workspace(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def validated(folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """`dagster definitions validate` with these settings and no others: no org is named, and none is asked."""
+    home = folder / "home"
     home.mkdir()
     (home / "dagster.yaml").write_text(INSTANCE.read_text())
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
-    result = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"],
         cwd=ROOT,
-        env={**environment, "DAGSTER_HOME": str(home)},
+        env={**environment, **settings, "DAGSTER_HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+
+
+def test_dagster_validates_the_workspace(tmp_path: Path) -> None:
+    result = validated(tmp_path)
     # Dagster's own advice to use another of its tools is no complaint about the definitions.
     said = "".join(line for line in (result.stdout + result.stderr).splitlines(True) if "SupersessionW" not in line)
     assert result.returncode == 0, said
@@ -151,7 +157,7 @@ def test_sensors_are_on_and_the_schedule_is_off() -> None:
     assert [sensor.name for sensor in defs.sensors or []] == ["poll_ChangeEvents"]
     sensor = defs.resolve_sensor_def("poll_ChangeEvents")
     assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
-    assert sensor.minimum_interval_seconds == 5
+    assert sensor.minimum_interval_seconds == 1
     assert {target.job_name for target in sensor.targets} == {"sync", "snapshot"}
     schedule = defs.resolve_schedule_def("sync_every_ten_minutes")
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
@@ -199,16 +205,12 @@ def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(
 
 
 def test_a_bad_setting_is_told_in_one_sentence_by_the_code_location(tmp_path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", "import sfcdc_assets.definitions"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SFCDC_OWNERS": "nobody in particular"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert result.stderr.splitlines()[-1] == (
+    result = validated(tmp_path, SFCDC_OWNERS="nobody in particular")
+    assert result.returncode == 1
+    said = re.sub(r"\x1b\[\d+m", "", result.stdout + result.stderr)  # colours
+    headline, _, first, *_ = said[said.index("Validation failed for code location") :].splitlines()
+    assert headline == "Validation failed for code location sfcdc_assets:"
+    assert first == (
         "sfcdc_assets.errors.SettingsError: SFCDC_OWNERS: 'nobody in particular' is neither an e-mail address nor "
         "written as team:name. Correct it in the environment or in .env"
     )
@@ -220,7 +222,7 @@ def test_channels_of_events_are_an_asset_a_kind_with_a_check_and_a_sensor_each_a
     script = (
         "import dagster as dg; from sfcdc_assets.definitions import defs\n"
         "dg.Definitions.validate_loadable(defs)\n"
-        "kinds = ('push_topic_events', 'generic_events', 'platform_events')\n"
+        "kinds = ('push_topic_events', 'generic_events', 'platform_events', 'push_topic_state')\n"
         "specs = {spec.key.path[-1]: spec for spec in defs.resolve_all_asset_specs() if spec.key.path[-1] in kinds}\n"
         "print({name: spec.partitions_def.name for name, spec in sorted(specs.items())})\n"
         "print(len(list(defs.resolve_all_asset_specs())), sorted(sensor.name for sensor in defs.sensors))\n"
@@ -245,9 +247,10 @@ def test_channels_of_events_are_an_asset_a_kind_with_a_check_and_a_sensor_each_a
             "generic_events": "salesforce_generic_channel",
             "platform_events": "salesforce_platform_event",
             "push_topic_events": "salesforce_push_topic",
+            "push_topic_state": "salesforce_push_topic",
         }
     )
-    assert sensors.startswith(f"{len(SPECS) + 3} ")
+    assert sensors.startswith(f"{len(SPECS) + 4} ")
     assert sensors.count("poll_push_topic_events_A") == 2
     assert all(
         name in sensors for name in ("poll_ChangeEvents", "poll_generic_events_a_b_", "platform_events_Order__e")

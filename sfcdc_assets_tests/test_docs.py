@@ -29,6 +29,7 @@ from sfcdc_assets.lake.organization import ORGANIZATION
 from sfcdc_assets.lake.rolling_audits import ROLLING_AUDITS
 from sfcdc_assets.lake.schemas import SCHEMAS
 from sfcdc_assets.lake.snapshots import READ_OF_COLUMNS
+from sfcdc_assets.push_topics.state_rows import STATE_COLUMNS
 from sfcdc_assets.state.read_rows import READ_COLUMNS
 from sfcdc_assets.state.text_values import TEXT_FIELDS
 from sfcdc_assets.state.version_columns import SYSTEM_COLUMNS, history_schema
@@ -70,6 +71,7 @@ SCHEMAS_OF_TABLES = {
     "`gap_reconciliation/<Entity>`": LEDGER,
     "`current_state/<Entity>`": SYSTEM_COLUMNS,
     "`history/<Entity>`": history_schema(()),
+    "`push_topic_state/<Topic>`": STATE_COLUMNS,
     "`organization`": ORGANIZATION,
     "`consistent_cuts`": CONSISTENT_CUTS,
     "`audits`": AUDITS,

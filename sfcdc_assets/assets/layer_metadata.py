@@ -1,14 +1,14 @@
 """What the materializations tell: what a batch did in figures that can be plotted, then the table.
 
-A figure has one name in every layer: `rows`, `rows_changed`, `lag_seconds`, `suspect_records`, `events`,
-`api_requests`, `seconds`.
+A figure has one name in every layer: `rows`, `rows_changed`, `lag_seconds`, `suspect_records`, `events`, `deliveries`,
+`api_requests`, `seconds`. `lag_seconds` is what the change that waited longest took from its commit in the org until it
+was visible; the org's clock and ours take part in it.
 """
 
 from collections.abc import Sequence
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfcdc_assets import clock
 from sfcdc_assets.assets import column_lineage
@@ -38,6 +38,8 @@ def channel_materialization(warehouse: Warehouse, report: LandingReport) -> dg.A
         "position": report.position,
         "complete_position": report.complete_position,
         "events_landed": report.count,
+        "deliveries": report.deliveries,
+        "api_requests": report.api_requests,
         "transaction_open": not report.is_complete,
         "polled_at": timestamp(clock.now_ms()),
     }
@@ -58,12 +60,13 @@ def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str
     return {
         "channel": report.channel,
         "events_landed": landed,
+        "deliveries": landed,
         "rows": rows,
         "events_quarantined_in_channel": report.quarantined,
         "position": report.position,
         "complete_position": report.complete_position,
         "transaction_open": not report.is_complete,
-        **(_lag(newest["commit_timestamp"], clock.now_ms()) if landed and newest.num_rows else {}),
+        **lag_seconds(report.oldest.get(entity), clock.now_ms()),
         **table_metadata(
             warehouse.uri(raw_events.NAME),
             raw_events.NAME,
@@ -163,6 +166,7 @@ def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
         "channel": cut.channel,
         "position": cut.position,
         "commit_timestamp": str(cut.commit_timestamp),
+        **lag_seconds(cut.commit_timestamp, clock.now_ms()),
         "tables": dict(cut.tables),
         "dagster/row_count": table.count(),
         **table_metadata(uri, consistent_cuts.NAME, None, table.schema),
@@ -177,13 +181,16 @@ def current_state_metadata(
     name = current_state.name_of(report.entity)
     table = CurrentState.open(warehouse, report.entity)
     sample = table.newest_rows(SAMPLE_ROWS) if table else pa.table({})
+    oldest, newest = report.committed or (None, None)
     return {
         "rows": report.rows,
         "rows_changed": report.inserted + report.updated + report.deleted,
-        **_lag_of_batch(warehouse, applied),
+        **lag_seconds(oldest, applied.applied_at),
+        **lag_seconds(newest, applied.applied_at, name="lag_seconds_of_newest"),
         "suspect_records": sum(report.open_doubts.values()),
         "events": report.events,
-        "api_requests": applied.read.calls if applied.read else 0,
+        "deliveries": report.deliveries,
+        "api_requests": applied.api_requests,
         "seconds": round(report.seconds, 3),
         "channel": report.channel,
         "from_position": report.from_position,
@@ -232,19 +239,3 @@ def description_of(warehouse: Warehouse, entity: str) -> ObjectDescription | Non
 
 def _kind(described: ObjectDescription) -> str:
     return "custom" if described.custom else "standard"
-
-
-def _lag_of_batch(warehouse: Warehouse, applied: Applied) -> Metadata:
-    """Seconds from the commit in the org of the newest event of a batch to its being visible in the table; nothing for
-    a batch without events."""
-    report = applied.report
-    if not report.events:
-        return {}
-    committed = RawEvents.open(warehouse).headers(
-        report.entity, report.channel, ["commit_timestamp"], after=report.from_position, up_to=report.to_position
-    )
-    return _lag(committed["commit_timestamp"], applied.applied_at)
-
-
-def _lag(committed: pa.ChunkedArray, now_ms: int) -> Metadata:
-    return dict(lag_seconds(pc.max(committed).as_py(), now_ms))

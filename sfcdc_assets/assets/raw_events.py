@@ -26,6 +26,7 @@ def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         specs=[raw_events_spec(channels)],
         partitions_def=ENTITY,
         backfill_policy=dg.BackfillPolicy.single_run(),
+        pool="raw_events",
     )
     def raw_events(
         context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource

@@ -61,6 +61,8 @@ class RunReports(ApplyListener):
         self._warehouse = warehouse
         self._entities = entities
         self._events: list[Event] = []
+        self.deliveries = 0
+        """Events that the org has sent to this run: 0 where a sensor landed them for it."""
         self.log: Log = _Silent()
 
     def take(self) -> list[Event]:
@@ -71,6 +73,7 @@ class RunReports(ApplyListener):
     def drained(self, report: LandingReport) -> None:
         """A materialization of the channel, and of each entity that events came for."""
         channel = report.channel
+        self.deliveries += report.deliveries
         self.log.info(f"{channel}: {report.count} events landed, position {report.position}")
         if report.lost_checkpoint:
             self.log.warning(f"{channel}: checkpoint lost, its entities are read again: {report.lost_checkpoint}")

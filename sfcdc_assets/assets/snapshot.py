@@ -27,6 +27,7 @@ from sfcdc_assets.resources.spark import SparkResource
     specs=[snapshot_spec()],
     partitions_def=ENTITY,
     backfill_policy=dg.BackfillPolicy.single_run(),
+    pool="snapshot",
 )
 def snapshot(
     context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource

@@ -32,6 +32,7 @@ from sfcdc_assets.resources.spark import SparkResource
     partitions_def=ENTITY,
     backfill_policy=dg.BackfillPolicy.single_run(),
     can_subset=False,
+    pool="tables",
 )
 def tables(
     context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource

@@ -25,6 +25,7 @@ COMMANDS = {
     "verify": "Compare each entity's table with the org, record by record and field by field.",
     "explain": "Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from "
     "where.",
+    "topics": "List the PushTopics of the org beside those of the files, or bring the org to the files.",
     "accept": "Apply a read of the org that was not believed, because too many rows would be deleted by it.",
     "rebuild": "Build an entity's tables again from raw_events and all that was read of the org: the same rows.",
     "maintain": "Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on "

@@ -34,6 +34,15 @@ _ENTITY_COLUMNS = (
     Column("state"),
 )
 _EVENT_COLUMNS = (Column("table"), Column("rows"), Column("problems", 1), Column("newest event (UTC)", 2))
+_TOPIC_COLUMNS = (
+    Column("topic"),
+    Column("rows"),
+    Column("deleted", 3),
+    Column("left the filter", 1),
+    Column("applied", 2),
+    Column("landed"),
+    Column("last check (UTC)", 4),
+)
 _LEFT_OUT = "`sfcdc status --json` has all."
 
 
@@ -81,6 +90,20 @@ def show(status: WarehouseStatus) -> None:
             for each in status.event_tables
         ]
         print_table("Events", _EVENT_COLUMNS, events, left_out=_LEFT_OUT)
+    if status.topics:
+        topics = [
+            (
+                each.topic,
+                f"{each.rows:,}",
+                f"{each.deleted:,}",
+                f"{each.left:,}",
+                "-" if each.applied is None else str(each.applied),
+                str(each.landed),
+                each.last_check or "never",
+            )
+            for each in status.topics
+        ]
+        print_table("PushTopics", _TOPIC_COLUMNS, topics, left_out=_LEFT_OUT)
     for line in _remarks(status):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(

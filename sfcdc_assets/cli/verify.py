@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from sfcdc_assets.cli.fitting_table import Column, print_table
 from sfcdc_assets.cli.progress_display import ProgressDisplay
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.cli.verify_progress import VerifyProgress
+from sfcdc_assets.cli.verify_topics import compare_topics, show_topics
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.damage import damage_of
@@ -55,6 +56,9 @@ def verify(
     entity: Annotated[
         list[str] | None, typer.Option(metavar="ENTITY", help="Compare this entity only; may be given several times.")
     ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC", help="Compare this PushTopic only; may be given several times.")
+    ] = None,
     budget: Annotated[
         int | None,
         typer.Option(
@@ -72,14 +76,17 @@ def verify(
     (what differs is listed), 1 when the comparison could not be made, also where records changed each time or stay in
     doubt; an entity with a damaged table is named and left out. The last line is the verdict. With --repair what
     differs is healed and compared again. Also checks that each record's versions in `history` follow one another up to
-    its row.
+    its row, and compares the state of each PushTopic with the topic's own query.
     """
-    damaged = _damaged(entity or [])
+    damaged = _damaged(entity or []) if entity or not topic else []
     for each in damaged:
         typer.echo(f"sfcdc: {each}", err=True)
     without = {each.entity for each in damaged if each.entity}
+    topics = compare_topics(topic or []) if topic or not entity else []
+    reports: list[VerifyReport] = []
     with ProgressDisplay(VerifyProgress()) as display:
-        reports = verify_entities(entity or [], display.tell, budget, without)
+        if entity or not topic:
+            reports = verify_entities(entity or [], display.tell, budget, without)
         differing = [report for report in reports if report.differences]
         if repair and differing:
             warehouse = Warehouse(load_settings().warehouse)
@@ -94,12 +101,18 @@ def verify(
     for sentence in refused:
         typer.echo(sentence, err=True)
     if as_json:
-        equal = not damaged and all(report.is_equal for report in reports)
-        typer.echo(json.dumps({"equal": equal, "entities": [report.to_json() for report in reports]}))
+        equal = not damaged and all(each.is_equal for each in reports) and all(each.is_equal for each in topics)
+        described = [{**asdict(each), "equal": each.is_equal} for each in topics]
+        typer.echo(
+            json.dumps({"equal": equal, "entities": [report.to_json() for report in reports], "topics": described})
+        )
     else:
-        show(reports)
-        typer.echo(verdict(reports, [str(each.entity or each.table) for each in damaged]))
-    if any(report.differs for report in reports):
+        if topics:
+            show_topics(topics, SHOWN)
+        if reports or not topics:
+            show(reports)
+            typer.echo(verdict(reports, [str(each.entity or each.table) for each in damaged]))
+    if any(report.differs for report in reports) or not all(each.is_equal for each in topics):
         raise typer.Exit(DRIFT)
     if damaged or refused or any(report.left for report in reports):
         raise typer.Exit(NOT_COMPARED)

@@ -27,7 +27,7 @@ class CometdError(streams.TransportError):
         subject = f" of {refusal.subject}" if refusal.subject else ""
         problem = self.problem.format(message=refusal.message, subject=subject, replay_id=refusal.replay_id)
         said = f"{refusal.code}: {refusal.text}" if refusal.code else refusal.text
-        super().__init__(f"{problem} ({said.rstrip('.')}). {self.remedy}")
+        super().__init__(f"{problem} ({said.rstrip('.')}). {self.remedy_for(refusal.subject)}")
 
 
 class CometdUnavailable(CometdError, streams.TransportUnavailable):

@@ -5,8 +5,10 @@ What a person usually launches are the assets themselves: any entity, or a range
 
 from sfcdc_assets.jobs.audit import AUDIT
 from sfcdc_assets.jobs.checks import CHECK
+from sfcdc_assets.jobs.forget_runs import FORGET_RUNS
 from sfcdc_assets.jobs.maintenance import DROP_PAYLOADS, MAINTAIN
 from sfcdc_assets.jobs.snapshot import LONG, SNAPSHOT
 from sfcdc_assets.jobs.sync import SYNC
+from sfcdc_assets.jobs.topics import CHECK_TOPICS
 
-__all__ = ["AUDIT", "CHECK", "DROP_PAYLOADS", "LONG", "MAINTAIN", "SNAPSHOT", "SYNC"]
+__all__ = ["AUDIT", "CHECK", "CHECK_TOPICS", "DROP_PAYLOADS", "FORGET_RUNS", "LONG", "MAINTAIN", "SNAPSHOT", "SYNC"]

@@ -1,7 +1,8 @@
 """The job `audit`: compare the tables with the org within a budget, evaluate the checks, hand on what differs."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 
@@ -9,8 +10,10 @@ from sfcdc_assets import clock
 from sfcdc_assets.checks import drift
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.jobs.request import one_at_a_time
+from sfcdc_assets.jobs.retries import NIGHTLY, retried
 from sfcdc_assets.jobs.snapshot import LONG
-from sfcdc_assets.jobs.sync import IN_MEMORY
+from sfcdc_assets.jobs.sync import AFTER
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audits.audit import audit
 from sfcdc_assets.pipeline.audits.verify import VerifyReport, open_drift_doubts
@@ -19,6 +22,7 @@ from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import POLL
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.resources.run_scope import RunScope
 
 
 class AuditConfig(dg.Config):
@@ -30,13 +34,20 @@ class AuditConfig(dg.Config):
     """Only these; all when empty."""
 
 
-@dg.op(out=dg.Out(list, io_manager_key=IN_MEMORY))
+@dataclass(frozen=True)
+class Audited:
+    """What was compared."""
+
+    reports: Sequence[VerifyReport]
+
+
+@dg.op(out=dg.Out(dg.Nothing))
 def compare(
-    context: dg.OpExecutionContext, config: AuditConfig, lake: LakeResource, org: OrgResource
-) -> Iterator[dg.AssetCheckEvaluation | dg.Output[list[VerifyReport]]]:
+    context: dg.OpExecutionContext, config: AuditConfig, lake: LakeResource, org: OrgResource, run_scope: RunScope
+) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Read the org by Bulk API 2.0, compare record sets and every value, and evaluate the checks."""
     warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect(warehouse) as connected:
+    with retried(context), org.connect(warehouse) as connected:
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
         wanted = {entity: of for entity, of in known.items() if not config.entities or entity in config.entities}
         built = _built(warehouse, wanted)
@@ -55,14 +66,15 @@ def compare(
         context.log.info(f"{report.entity}: {report.compared} compared, {len(report.differences)} differences")
     result = drift.result_of_audit(reports, [each for each in wanted if each not in built])
     yield from evaluations(warehouse, settings, known={drift.NAME: result})
-    yield dg.Output(reports)
+    run_scope.hand_on(Audited(reports))
+    yield dg.Output(None)
 
 
-@dg.op(out=dg.Out(dg.Nothing))
-def hand_on(context: dg.OpExecutionContext, reports: list[VerifyReport], lake: LakeResource) -> None:
+@dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
+def hand_on(context: dg.OpExecutionContext, lake: LakeResource, run_scope: RunScope) -> None:
     """Note what differs in the reconciliation ledger: the next `sync` reads it back."""
     now_ms = clock.now_ms()
-    for report in reports:
+    for report in run_scope.handed_on(Audited).reports:
         opened = open_drift_doubts(lake.warehouse(), report, now_ms)
         if opened:
             context.log.warning(f"{report.entity}: {opened} records differ from the org and are read back by `sync`")
@@ -80,9 +92,9 @@ def _built(warehouse: Warehouse, known: dict[str, str]) -> dict[str, str]:
     "what differs is read back by the next `sync`.",
 )
 def audit_graph() -> None:
-    hand_on(compare())
+    hand_on(after=compare())
 
 
-AUDIT = audit_graph.to_job(tags=LONG, executor_def=dg.in_process_executor)
+AUDIT = audit_graph.to_job(tags={**LONG, **NIGHTLY, **one_at_a_time("audit")}, executor_def=dg.in_process_executor)
 AUDIT_STEP = "compare"
 """The step that has the configuration."""

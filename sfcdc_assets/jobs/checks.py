@@ -7,6 +7,8 @@ import dagster as dg
 from sfcdc_assets.checks import drift
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.jobs.request import one_at_a_time
+from sfcdc_assets.jobs.retries import retried
 from sfcdc_assets.jobs.rolling_audit import audit_some
 from sfcdc_assets.pipeline.entities import entity_channels
 from sfcdc_assets.resources.lake import LakeResource
@@ -22,9 +24,9 @@ def check_all(
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Compare records with the org as far as the hour's budget goes, and evaluate the checks."""
     warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect(warehouse) as connected:
+    with retried(context), org.connect(warehouse) as connected:
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-        found = audit_some(warehouse, connected, known, {}, (), MOST_LOOKS)
+        found = audit_some(warehouse, connected, known, {}, (), settings.audit_percent, MOST_LOOKS)
     result = drift.result_of_look(warehouse, found.report, list(found.entities))
     for evaluation in evaluations(warehouse, settings, known={drift.NAME: result}):
         context.log.info(f"{evaluation.check_name}: {'passed' if evaluation.passed else 'failed'}")
@@ -41,4 +43,4 @@ def check_graph() -> None:
     check_all()
 
 
-CHECK = check_graph.to_job(executor_def=dg.in_process_executor)
+CHECK = check_graph.to_job(tags=one_at_a_time("checks"), executor_def=dg.in_process_executor)

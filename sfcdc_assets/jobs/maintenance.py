@@ -5,7 +5,8 @@ import dagster as dg
 from sfcdc_assets import clock
 from sfcdc_assets.assets.maintenance_metadata import by_asset, maintenance_metadata
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs.request import CONCURRENCY_TAG
+from sfcdc_assets.jobs.request import one_at_a_time
+from sfcdc_assets.jobs.retries import NIGHTLY
 from sfcdc_assets.jobs.snapshot import LONG
 from sfcdc_assets.maintenance.maintain import maintain_with_settings, summary_of
 from sfcdc_assets.pipeline.landing.payload_retention import drop_payloads
@@ -37,7 +38,7 @@ DROP_PAYLOADS = dg.GraphDefinition(
     node_defs=[drop_old_payloads],
     description="Delete payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
     "in the tables stands for. Headers and positions stay.",
-).to_job(tags=LONG)
+).to_job(tags={**LONG, **NIGHTLY, **one_at_a_time("drop_payloads")})
 
 
 @dg.op
@@ -62,4 +63,4 @@ MAINTAIN = dg.GraphDefinition(
     description="Pack small files, forget cuts past SFCDC_CUT_RETENTION_DAYS, delete files that nothing needs, write "
     "checkpoints: what a run costs then depends on what is new, not on how old the warehouse is. No row changes, and "
     "runs may be at work meanwhile.",
-).to_job(tags={**LONG, CONCURRENCY_TAG: "maintenance"})
+).to_job(tags={**LONG, **NIGHTLY, **one_at_a_time("maintain")})

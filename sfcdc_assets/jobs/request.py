@@ -49,6 +49,11 @@ def concurrency_key(channel: str, job: str) -> str:
     return f"{job} {channel}"
 
 
+def one_at_a_time(job: str) -> dict[str, str]:
+    """Tags of a job of which schedules and people launch one run at a time. A sensor asks for runs of a channel."""
+    return {CONCURRENCY_TAG: job}
+
+
 def config_of(job: str, **config: Any) -> dict[str, Any]:
     """The run configuration of a job with these fields of `RunRequestConfig`."""
     return {"ops": {FIRST_STEPS[job]: {"config": config}}}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sfcdc_assets import clock
 from sfcdc_assets.checks.drift import auditable
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audits.rolling import RollingReport, look
@@ -32,9 +31,10 @@ def audit_some(
     known: Mapping[str, str],
     told_until_ms: Mapping[str, int],
     applied: Sequence[Applied],
+    percent: float,
     most_looks: int = 1,
 ) -> RunAudit:
-    """Compare what the run has changed, and what was not looked at for longest."""
+    """Compare what the run has changed, and what was not looked at for longest. `percent`: SFCDC_AUDIT_PERCENT."""
     states = {state.entity: state for state in auditable(entity_states(warehouse, known))}
     raw_events = RawEvents.open(warehouse)
     changed = {
@@ -49,7 +49,6 @@ def audit_some(
         if each.report.events
     }
     built = {entity: state.channel for entity, state in states.items()}
-    percent = load_settings().audit_percent
     return RunAudit(look(warehouse, org, built, changed, told_until_ms, percent, most_looks), states)
 
 

@@ -1,6 +1,6 @@
 """The job `snapshot`: find the entities that need one, then read each of them from the org in a step of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import dagster as dg
@@ -11,10 +11,12 @@ from sfcdc_assets.assets.reports import Event, snapshot_materialization
 from sfcdc_assets.assets.taking_snapshots import SnapshotTaker
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs.request import RunRequestConfig, add_partitions
-from sfcdc_assets.jobs.sync import IN_MEMORY
+from sfcdc_assets.jobs.request import RunRequestConfig, one_at_a_time
+from sfcdc_assets.jobs.retries import retried, retry_of
+from sfcdc_assets.jobs.started_run import started_run
+from sfcdc_assets.jobs.sync import AFTER
 from sfcdc_assets.observation import SnapshotsWanted, notify
-from sfcdc_assets.pipeline.entities import EntityState, entity_channels
+from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.run_scope import RunScope
@@ -26,13 +28,13 @@ LONG = {"sfcdc/work": "long"}
 
 @dataclass(frozen=True)
 class SnapshotWork:
-    """An entity that is to be read."""
+    """The entities that are to be read, and who reads them."""
 
     taker: SnapshotTaker
-    state: EntityState
+    states: Mapping[str, EntityState]
 
 
-@dg.op(out=dg.DynamicOut(SnapshotWork, io_manager_key=IN_MEMORY))
+@dg.op(out=dg.DynamicOut(dg.Nothing))
 def choose(
     context: dg.OpExecutionContext,
     config: RunRequestConfig,
@@ -40,37 +42,36 @@ def choose(
     org: OrgResource,
     spark: SparkResource,
     run_scope: RunScope,
-) -> Iterator[dg.DynamicOutput[SnapshotWork]]:
+) -> Iterator[dg.DynamicOutput[None]]:
     """Entities that need a snapshot; those that a person names are read whether they need it or not."""
-    warehouse, settings = lake.warehouse(), load_settings()
-    connected = run_scope.keep(org.connect(warehouse))
-    landing = config.lander(warehouse, connected, settings)
-    run_scope.keep(landing)
-    known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-    entities = config.of(known, settings)
-    add_partitions(context.instance, entities)
-    taker = SnapshotTaker(warehouse, connected, landing, spark, settings)
-    wanted = [state for state in taker.states(entities) if state.needs_snapshot or config.entities]
-    context.log.info(f"Entities to be read: {', '.join(state.entity for state in wanted) or 'none'}.")
-    notify(SnapshotsWanted(tuple(state.entity for state in wanted)))
-    for state in wanted:
-        yield dg.DynamicOutput(SnapshotWork(taker, state), mapping_key=state.entity)
+    with retried(context), started_run(context, config, lake, org, run_scope) as run:
+        taker = SnapshotTaker(run.warehouse, run.org, run.landing, spark, run.settings)
+        states = taker.states(run.entities)
+        wanted = {state.entity: state for state in states if state.needs_snapshot or config.entities}
+        context.log.info(f"Entities to be read: {', '.join(wanted) or 'none'}.")
+        notify(SnapshotsWanted(tuple(wanted)))
+        run_scope.hand_on(SnapshotWork(taker, wanted))
+        for entity in wanted:
+            yield dg.DynamicOutput(None, mapping_key=entity)
 
 
-@dg.op(out=dg.Out(dg.Nothing))
+@dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
 def take(
-    context: dg.OpExecutionContext, work: SnapshotWork
+    context: dg.OpExecutionContext, spark: SparkResource, run_scope: RunScope
 ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
     """Read one entity whole by Bulk API 2.0; an unfinished snapshot goes on where it stopped."""
-    warehouse = work.taker.warehouse
+    work, entity = run_scope.handed_on(SnapshotWork), context.get_mapping_key() or ""
+    warehouse, state = work.taker.warehouse, work.states[entity]
     try:
-        report = work.taker.take(work.state, context.log)
+        report = work.taker.take(state, context.log)
     except Exception as error:
-        mark_as_failed(context, [SNAPSHOT_KEY], work.state.entity)
+        if again := retry_of(context, error, spark):
+            raise again from error
+        mark_as_failed(context, [SNAPSHOT_KEY], entity)
         yield from evaluations(warehouse, load_settings())
-        raise failure_of(work.state.entity, error) from error
+        raise failure_of(entity, error) from error
     yield snapshot_materialization(warehouse, report)
-    if work.state.refused is not None:
+    if state.refused is not None:
         yield from evaluations(warehouse, load_settings())
     yield dg.Output(None)
 
@@ -81,7 +82,7 @@ def take(
     "it, or those that the configuration names; the next `sync` builds the tables from it.",
 )
 def snapshot_graph() -> None:
-    choose().map(take)
+    choose().map(lambda entity: take(after=entity))
 
 
-SNAPSHOT = snapshot_graph.to_job(tags=LONG, executor_def=dg.in_process_executor)
+SNAPSHOT = snapshot_graph.to_job(tags={**LONG, **one_at_a_time("snapshot")}, executor_def=dg.in_process_executor)

@@ -5,8 +5,8 @@ work, has its own log, and ends well or not on its own. It reports the materiali
 fails marks those as failed, and no others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import dagster as dg
 
@@ -16,18 +16,16 @@ from sfcdc_assets.assets.keys import TABLE_KEYS
 from sfcdc_assets.assets.reports import Event, RunReports
 from sfcdc_assets.checks import drift
 from sfcdc_assets.checks.evaluations import evaluations
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs.request import RunRequestConfig, add_partitions
+from sfcdc_assets.jobs.request import RunRequestConfig, one_at_a_time
+from sfcdc_assets.jobs.retries import retried, retry_of
 from sfcdc_assets.jobs.rolling_audit import audit_some, hand_on
-from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.jobs.started_run import StartedRun, started_run
 from sfcdc_assets.observation import WorkFound, notify
 from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.apply_changes import Prepared
 from sfcdc_assets.pipeline.catch_up import Applied, CatchUp
-from sfcdc_assets.pipeline.entities import EntityState, entity_channels
+from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.following import Following
-from sfcdc_assets.pipeline.landing.lander import Lander
-from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.run_scope import RunScope
@@ -36,32 +34,31 @@ from sfcdc_assets.resources.spark import SparkResource
 FIRST = {"dagster/priority": "1"}
 """Tag of jobs that apply events: of the runs that wait for a slot they are started first."""
 
-IN_MEMORY = "in_memory"
+AFTER = {"after": dg.In(dg.Nothing)}
+"""Inputs of a step that follows another one; what that has found is in the run's scope."""
 
 
 @dataclass(frozen=True)
 class Landed:
     """A run under way, and the entities that have work."""
 
+    run: StartedRun
     catch_up: CatchUp
     reports: RunReports
-    warehouse: Warehouse
-    org: OrgConnection
-    known: Mapping[str, str]
-    states: Sequence[EntityState]
+    states: Mapping[str, EntityState]
     following: Following | None
+    applied: dict[str, Applied] = field(default_factory=dict)
+    """What has become of those that are done."""
 
 
 @dataclass(frozen=True)
-class EntityWork:
-    """One entity's part of it."""
+class PreparedEntities:
+    """What entities share is done: each one's part, or what it failed with."""
 
-    landed: Landed
-    state: EntityState
-    prepared: Prepared | Exception
+    of: Mapping[str, Prepared | Exception]
 
 
-@dg.op(out=dg.Out(Landed, io_manager_key=IN_MEMORY))
+@dg.op(out=dg.Out(dg.Nothing))
 def land(
     context: dg.OpExecutionContext,
     config: RunRequestConfig,
@@ -69,96 +66,107 @@ def land(
     org: OrgResource,
     spark: SparkResource,
     run_scope: RunScope,
-) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[Landed]]:
+) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
     """Land what the channels bring, and find out which entities have work."""
-    warehouse, settings = lake.warehouse(), load_settings()
-    connected = run_scope.keep(org.connect(warehouse))
-    landing = config.lander(warehouse, connected, settings)
-    run_scope.keep(landing)
-    known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-    entities = config.of(known, settings)
-    add_partitions(context.instance, entities)
-    catch_up, reports = catch_up_of_run(
-        context, warehouse, connected, landing, spark, settings, entities, known, every_entity=False
-    )
-    reports.log = context.log
-    states = catch_up.land()
-    yield from reports.take()
-    if states:
-        # Dagster takes an evaluation of a run for that of all its materializations: a run may go on for minutes, and
-        # the checks would read "not evaluated" until its last step.
-        yield from evaluations(warehouse, settings)
-    notify(WorkFound(tuple(state.entity for state in states)))
-    context.log.info(f"Entities with work: {', '.join(state.entity for state in states) or 'none'}.")
-    following = _following(context, config, warehouse, connected, landing, entities, known)
-    yield dg.Output(Landed(catch_up, reports, warehouse, connected, known, states, following))
+    with retried(context), started_run(context, config, lake, org, run_scope) as run:
+        catch_up, reports = catch_up_of_run(
+            context,
+            run.warehouse,
+            run.org,
+            run.landing,
+            spark,
+            run.settings,
+            run.entities,
+            run.known,
+            every_entity=False,
+        )
+        reports.log = context.log
+        states = {state.entity: state for state in catch_up.land()}
+        yield from reports.take()
+        notify(WorkFound(tuple(states)))
+        context.log.info(f"Entities with work: {', '.join(states) or 'none'}.")
+        following = _following(context, config, run)
+        if states and following is not None:
+            # Dagster takes an evaluation of a run for that of all its materializations: the run may go on for minutes,
+            # and the checks would read "not evaluated" until its last step.
+            yield from evaluations(run.warehouse, run.settings)
+        run_scope.hand_on(Landed(run, catch_up, reports, states, following))
+        yield dg.Output(None)
 
 
-def _following(
-    context: dg.OpExecutionContext,
-    config: RunRequestConfig,
-    warehouse: Warehouse,
-    org: OrgConnection,
-    landing: Lander,
-    entities: Mapping[str, str],
-    known: Mapping[str, str],
-) -> Following | None:
+def _following(context: dg.OpExecutionContext, config: RunRequestConfig, run: StartedRun) -> Following | None:
     if not config.follow_seconds:
         return None
     instance, queued = context.instance, dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
     return Following(
-        warehouse,
-        landing,
-        entities,
-        known,
-        org.privacy,
+        run.warehouse,
+        run.landing,
+        run.entities,
+        run.known,
+        run.org.privacy,
         config.follow_seconds,
         gives_way=lambda: instance.get_runs_count(queued) > 0,
     )
 
 
-@dg.op(out=dg.DynamicOut(EntityWork, io_manager_key=IN_MEMORY))
-def prepare(context: dg.OpExecutionContext, landed: Landed) -> Iterator[dg.DynamicOutput[EntityWork]]:
+@dg.op(ins=AFTER, out=dg.DynamicOut(dg.Nothing))
+def prepare(
+    context: dg.OpExecutionContext, spark: SparkResource, run_scope: RunScope
+) -> Iterator[dg.DynamicOutput[None]]:
     """Do what entities share: the files of all are written in few jobs of Spark, and no table knows them yet."""
+    landed = run_scope.handed_on(Landed)
     try:
-        prepared = landed.catch_up.prepare(landed.states)
-    except Exception:
-        for state in landed.states:
-            mark_as_failed(context, TABLE_KEYS, state.entity)
-        raise
-    for state in landed.states:
-        yield dg.DynamicOutput(EntityWork(landed, state, prepared[state.entity]), mapping_key=state.entity)
-
-
-@dg.op(out=dg.Out(Applied, io_manager_key=IN_MEMORY))
-def apply(
-    context: dg.OpExecutionContext, work: EntityWork
-) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[Applied]]:
-    """Commit one entity's batch, read its suspect records back, apply what was read, report."""
-    landed, entity = work.landed, work.state.entity
-    landed.reports.log = context.log
-    try:
-        applied = landed.catch_up.bring_up_to_date(work.state, work.prepared)
+        prepared = landed.catch_up.prepare(list(landed.states.values()))
     except Exception as error:
+        if again := retry_of(context, error, spark):
+            raise again from error
+        for entity in landed.states:
+            mark_as_failed(context, TABLE_KEYS, entity)
+        raise
+    run_scope.hand_on(PreparedEntities(prepared))
+    for entity in landed.states:
+        yield dg.DynamicOutput(None, mapping_key=entity)
+
+
+@dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
+def apply(
+    context: dg.OpExecutionContext, spark: SparkResource, run_scope: RunScope
+) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
+    """Commit one entity's batch, read its suspect records back, apply what was read, report."""
+    landed, prepared = run_scope.handed_on(Landed), run_scope.handed_on(PreparedEntities)
+    landed.reports.log = context.log
+    entity = context.get_mapping_key() or ""
+    state = landed.states[entity]
+    try:
+        # What was prepared may be what failed, or may be committed by now: a retry begins with the tables as they are.
+        ready = landed.catch_up.prepare([state]) if context.retry_number else prepared.of
+        landed.applied[entity] = landed.catch_up.bring_up_to_date(state, ready[entity])
+    except Exception as error:
+        if again := retry_of(context, error, spark):
+            raise again from error
         mark_as_failed(context, TABLE_KEYS, entity)
-        yield from evaluations(landed.warehouse, load_settings())
+        yield from evaluations(landed.run.warehouse, landed.run.settings)
         raise failure_of(entity, error) from error
     yield from landed.reports.take()
-    yield dg.Output(applied)
+    yield dg.Output(None)
 
 
-@dg.op(out=dg.Out(Landed, io_manager_key=IN_MEMORY))
-def cut(context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]) -> Iterator[Event | dg.Output[Landed]]:
+@dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
+def cut(context: dg.OpExecutionContext, spark: SparkResource, run_scope: RunScope) -> Iterator[Event | dg.Output[None]]:
     """When all entities are done: apply what followed records that were read back, and note the consistent cut."""
+    landed = run_scope.handed_on(Landed)
     landed.reports.log = context.log
-    landed.catch_up.finish(applied)
+    with retried(context, spark):
+        landed.catch_up.finish(landed.applied.values())
     yield from landed.reports.take()
-    yield dg.Output(landed)
+    yield dg.Output(None)
 
 
-@dg.op(out=dg.Out(Landed, io_manager_key=IN_MEMORY))
-def follow(context: dg.OpExecutionContext, landed: Landed) -> Iterator[Event | dg.Output[Landed]]:
-    """Go on for a while with what the sensor lands: to start a run takes longer than to apply a second's changes."""
+@dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
+def follow(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[Event | dg.Output[None]]:
+    """Go on for a while with what the sensor lands: to start a run takes longer than to apply a second's changes. What
+    fails is not tried again here: the next run does that."""
+    landed = run_scope.handed_on(Landed)
     landed.reports.log = context.log
     for failed in landed.catch_up.follow(landed.following) if landed.following else ():
         yield from landed.reports.take()
@@ -166,29 +174,30 @@ def follow(context: dg.OpExecutionContext, landed: Landed) -> Iterator[Event | d
             mark_as_failed(context, TABLE_KEYS, entity)
         for entity, error in failed.items():
             raise failure_of(entity, error) from error
-    yield dg.Output(landed)
+    yield dg.Output(None)
 
 
-@dg.op(out=dg.Out(dg.Nothing))
-def check(
-    context: dg.OpExecutionContext, landed: Landed, applied: list[Applied]
-) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+@dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
+def check(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Compare some records with the org, have what differs read back by the next run, and evaluate the checks."""
-    warehouse, settings = landed.warehouse, load_settings()
-    found = outcome_of(audit_some, warehouse, landed.org, landed.known, landed.catch_up.told_until_ms, applied)
+    landed = run_scope.handed_on(Landed)
+    run, applied, until_ms = landed.run, list(landed.applied.values()), landed.catch_up.told_until_ms
+    found = outcome_of(audit_some, run.warehouse, run.org, run.known, until_ms, applied, run.settings.audit_percent)
     known = {}
     if isinstance(found, Exception):
         context.log.warning(f"No records were compared with the org: {found}")
     else:
-        known[drift.NAME] = drift.result_of_look(warehouse, found.report, list(found.entities))
+        known[drift.NAME] = drift.result_of_look(run.warehouse, found.report, list(found.entities))
         for difference in found.report.differences:
             context.log.warning(f"{difference}; it is read back by the next run")
-        hand_on(warehouse, found)
-    for evaluation in evaluations(warehouse, settings, known=known):
+        hand_on(run.warehouse, found)
+    for evaluation in evaluations(run.warehouse, run.settings, known=known):
         if not evaluation.passed:
             context.log.warning(f"The check {evaluation.check_name} fails.")
         yield evaluation
-    yield dg.Output(None)
+    used = {"api_requests": run.org.session.calls, "deliveries": landed.reports.deliveries}
+    context.log.info("This run used {api_requests} API requests and {deliveries} event deliveries.".format(**used))
+    yield dg.Output(None, metadata=used)
 
 
 @dg.graph(
@@ -197,9 +206,8 @@ def check(
     "complete transaction, an entity a step. Safe at any time: what is already applied is not applied again.",
 )
 def sync_graph() -> None:
-    landed = land()
-    applied = prepare(landed).map(apply).collect()
-    check(follow(cut(landed, applied)), applied)
+    applied = prepare(after=land()).map(lambda entity: apply(after=entity)).collect()
+    check(after=follow(after=cut(after=applied)))
 
 
-SYNC = sync_graph.to_job(tags=FIRST, executor_def=dg.in_process_executor)
+SYNC = sync_graph.to_job(tags={**FIRST, **one_at_a_time("sync")}, executor_def=dg.in_process_executor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.errors import SfcdcError, TransientError
 
 
 class WarehouseNotWritable(SfcdcError):
@@ -19,7 +19,7 @@ class WarehouseNotWritable(SfcdcError):
         )
 
 
-class ConcurrentCommit(SfcdcError):
+class ConcurrentCommit(TransientError):
     """Another writer committed first; nothing of this attempt is in the table. Reopen, decide again, try again."""
 
     def __init__(self, table: str, reason: str) -> None:
@@ -102,6 +102,8 @@ def mend(table: str, entity: str | None = None) -> str:
         return f"Restore the file, or read {name} from the org again: `sfcdc rebuild --from-org --entity {name}`."
     if layer == "gap_reconciliation":
         return f"Restore it, or remove the folder {table} and run `sfcdc rebuild --from-org --entity {name}`."
+    if layer == "push_topic_state":
+        return f"Remove the folder {table}: the next `sfcdc sync` folds it again, and `check_topics` asks the query."
     if layer in ("consistent_cuts", "quarantine", "lost_checkpoints"):
         return f"Restore it, or remove the folder {table}: the next `sfcdc sync` begins a new one."
     return f"Restore the folder {table}, or set SFCDC_WAREHOUSE to a new folder to copy the org again."

@@ -112,6 +112,30 @@ class TableCommits(CommitProtocol):
                 .execute()
             )
 
+    def upsert(self, rows: pa.Table, key: str, transactions: Mapping[str, int]) -> None:
+        """Put rows in the place of those with the same key, and append the others, in one commit with the transaction
+        versions. `rows` have all columns, and each key once.
+
+        Files that hold a row that is replaced are rewritten. Raises `ConcurrentCommit` after any commit since this
+        handle was opened.
+        """
+        with self._committing(transactions):
+            self._check_room(rows.nbytes)
+            (
+                self._delta.merge(
+                    rows,
+                    f"t.{key} = s.{key}",
+                    source_alias="s",
+                    target_alias="t",
+                    streamed_exec=False,  # see update_rows
+                    commit_properties=self._properties(transactions, only_next=True),
+                    post_commithook_properties=self._afterwards(),
+                )
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .execute()
+            )
+
     def set_null(self, column: str, predicate: str, transactions: Mapping[str, int]) -> int:
         """Set a column of the rows that a predicate selects to null; returns how many rows that were.
 

@@ -32,12 +32,16 @@ class TableReads(TableSnapshot):
     def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
         """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan`: others may abort at exit (docs/storage-layout.md,
         "to_pyarrow_table at exit")."""
-        if not self.answer(HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows)):
-            # Most ledgers of doubts are empty, and planning a scan costs milliseconds.
+        if not self._has_files:
             return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
         with self._reading():
             rows = self._stream(columns, predicate).read_all()
         return self._plain(rows)
+
+    @property
+    def _has_files(self) -> bool:
+        """Most ledgers of doubts are empty, and planning a scan costs milliseconds."""
+        return self.answer(HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows))
 
     def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
         """The rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
@@ -66,6 +70,8 @@ class TableReads(TableSnapshot):
 
     def head(self, predicate: str, count: int) -> pa.Table:
         """The first rows that a scan meets; reading stops there."""
+        if not self._has_files:
+            return self.schema.empty_table()
         batches, found = [], 0
         with self._reading():
             for batch in self._stream(None, predicate):

@@ -15,6 +15,7 @@ from sfcdc_assets.lake import (
     history,
     lost_checkpoints,
     organization,
+    push_topic_state,
     quarantine,
     raw_events,
     schemas,
@@ -27,6 +28,7 @@ from sfcdc_assets.lake.raw_event_reads import payloads_dropped
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.pack import Apart, Packing
+from sfcdc_assets.push_topics.state_rows import ID
 
 SINGLE: Mapping[str, Packing] = {
     consistent_cuts.NAME: Packing(("channel", "position")),
@@ -44,10 +46,11 @@ LAYERS: Mapping[str, Packing | None] = {
     snapshots.LAYER: Packing(("_refetch", "Id")),
     text_fields.LAYER: Packing(("record_id", "position")),
     gap_reconciliation.LAYER: Packing(("opened_position",)),
+    push_topic_state.LAYER: Packing((ID,)),
     history.LAYER: Packing(("Id", "_position")),
     current_state.LAYER: None,
 }
-"""Tables that each entity has. None: its files are the writer's own."""
+"""Tables that each entity, or each PushTopic, has. None: its files are the writer's own."""
 
 OF_A_CUT = (text_fields.LAYER, gap_reconciliation.LAYER, history.LAYER, current_state.LAYER)
 """Layers whose versions a consistent cut names."""

@@ -6,6 +6,7 @@ them one after another, as the tests do that replay an org's history.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,12 +38,14 @@ IDLE_DESCRIBE_MS = 86_400_000
 @dataclass(frozen=True)
 class Applied:
     """What was done for an entity. `applied_at`: when its first batch of the round was committed (epoch ms);
-    `healed_after`: the age in seconds of the oldest doubt that was read back."""
+    `healed_after`: the age in seconds of the oldest doubt that was read back; `api_requests`: what describing the
+    object and reading records back took."""
 
     report: ApplyReport
     applied_at: int
     read: ReadBackReport | None = None
     healed_after: float | None = None
+    api_requests: int = 0
 
     @property
     def has_read(self) -> bool:
@@ -100,6 +103,8 @@ class CatchUp:
         self._watermarks = Watermarks(warehouse, lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
+        self._describing: Counter[str] = Counter()
+        """Entity -> API requests that describing it took in this round."""
         self._not_described: dict[str, Exception] = {}
         """Entity -> why describing it failed in this round."""
 
@@ -133,11 +138,12 @@ class CatchUp:
 
     def bring_up_to_date(self, state: EntityState, prepared: Prepared | Exception) -> Applied:
         """Commit an entity's part, read back its records in doubt, and apply what was read. Raises what stops it."""
-        wanted = self._wanted(state)
+        wanted, calls = self._wanted(state), self._org.session.calls - self._describing.pop(state.entity, 0)
         report = self._applier.commit(wanted, prepared)
         applied = self._read_back(Applied(report, self._clock_ms()))
         if applied.has_read:
             applied = replace(applied, report=told_as_one(report, self._applier.apply(wanted)))
+        applied = replace(applied, api_requests=self._org.session.calls - calls)
         self._listener.brought_up_to_date(applied)
         return applied
 
@@ -211,7 +217,9 @@ class CatchUp:
         failed: dict[str, Exception] = {}
         for entity in entities:
             if is_to_be_described(schemas, entity, now, every_ms):
+                calls = self._org.session.calls
                 found = outcome_of(follow_describe, self._warehouse, self._org, entity, now, every_ms)
+                self._describing[entity] += self._org.session.calls - calls
                 if isinstance(found, Exception):
                     failed[entity] = found
         return failed

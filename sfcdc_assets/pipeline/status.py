@@ -30,6 +30,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.lost_checkpoint import KnownLoss, known_losses
 from sfcdc_assets.pipeline.landing.same_organization import owner_of
 from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads
+from sfcdc_assets.pipeline.push_topics.topic_status import topic_statuses
 from sfcdc_assets.pipeline.schemas.table_columns import conflicts_of_entity, private_columns
 from sfcdc_assets.pipeline.status_report import (
     ChannelStatus,
@@ -69,6 +70,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     of_entities = {name: damage_of(warehouse, name) for name in names}
     entities = [_entity_or_damage(warehouse, landed, name, of_entities[name]) for name in names]
     sound = [name for name in names if not of_entities[name]]
+    topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events))) or ()
     damaged += [each for found in of_entities.values() for each in found if str(each) not in map(str, damaged)]
     return WarehouseStatus(
         warehouse.root,
@@ -83,6 +85,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
         _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
         tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
         tuple(_event_table(channel, of_events.get(channel), damaged) for channel in settings.event_channels),
+        topics,
     )
 
 

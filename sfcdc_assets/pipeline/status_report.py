@@ -77,6 +77,21 @@ class EntityStatus:
 
 
 @dataclass(frozen=True)
+class TopicStatus:
+    """A PushTopic's tables: notifications are landed up to position `landed` and folded up to `applied`; rows, and of
+    them those of deleted records and of such that left the topic's filter; when the topic's query was last asked."""
+
+    topic: str
+    channel: str
+    landed: int = 0
+    applied: int | None = None
+    rows: int = 0
+    deleted: int = 0
+    left: int = 0
+    last_check: str | None = None
+
+
+@dataclass(frozen=True)
 class PrivacyStatus:
     """Columns that the settings leave out or hash, rules that match none, and tables written with other settings."""
 
@@ -109,6 +124,7 @@ class WarehouseStatus:
     quarantined: int
     damaged: tuple[DamageStatus, ...]
     event_tables: tuple[EventTableStatus, ...] = ()
+    topics: tuple[TopicStatus, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able values."""

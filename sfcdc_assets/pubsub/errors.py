@@ -44,7 +44,9 @@ class PubSubError(streams.TransportError):
         facts = {"rpc": refusal.rpc, "subject": refusal.subject or "a blank name", "replay_id": refusal.replay_id}
         said = [part for part in (refusal.error_code, refusal.details) if part] or [refusal.status]
         trace = f", rpc id {refusal.rpc_id}" if refusal.rpc_id else ""
-        super().__init__(f"{self.problem.format(**facts)} ({': '.join(said)}{trace}). {self.remedy}")
+        super().__init__(
+            f"{self.problem.format(**facts)} ({': '.join(said)}{trace}). {self.remedy_for(refusal.subject)}"
+        )
 
 
 class PubSubUnavailable(PubSubError, streams.TransportUnavailable):

@@ -1,8 +1,8 @@
 """What the steps of one run have in common: connections that stay open from step to step, and values in memory."""
 
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import dagster as dg
@@ -13,14 +13,41 @@ from sfcdc_assets.errors import SfcdcError
 T = TypeVar("T")
 
 
+class NotInMemory(SfcdcError):
+    """A step was started again without the steps before it."""
+
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+        super().__init__(
+            f"What the steps before found ({wanted}) is not in this process: the steps of a run hand it on in memory. "
+            "Launch the job again as a whole; what is applied already is not applied again."
+        )
+
+
 class RunScope(dg.ConfigurableResource):
-    """Keeps what a step opens until the run is over: a login and a subscription for all steps, not one for each."""
+    """Keeps what a step opens until the run is over: a login and a subscription for all steps, not one for each; and
+    what a step has found, for those that follow. Nothing of it is written, and nothing outlives the run.
+
+    No IO manager does that: Dagster logs each value that one is given or asked for, a third of all events of a run.
+    """
 
     _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
+    _found: dict[type, Any] = PrivateAttr(default_factory=dict)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Nothing is open yet."""
-        self._stack = ExitStack()
+        """Nothing is open yet, and nothing found."""
+        self._stack, self._found = ExitStack(), {}
+
+    def hand_on(self, found: object) -> None:
+        """Keep it for the steps that follow, one value of each class."""
+        self._found[type(found)] = found
+
+    def handed_on(self, kind: type[T]) -> T:
+        """The value of this class that a step before has handed on. Raises `NotInMemory`."""
+        if kind not in self._found:
+            raise NotInMemory(kind.__name__)
+        found: T = self._found[kind]
+        return found
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Close all, last opened first. What fails then fails no run: its work is done, and what is not landed comes
@@ -31,43 +58,9 @@ class RunScope(dg.ConfigurableResource):
             if context.log is not None:
                 context.log.warning(f"A connection could not be closed well: {error}")
 
-    def keep(self, opened: AbstractContextManager[T]) -> T:
-        """Open it now, close it when the run ends."""
-        return self._stack.enter_context(opened)
-
-
-class NotInMemory(SfcdcError):
-    """A step was started again without the step before it."""
-
-    def __init__(self, step: str) -> None:
-        self.step = step
-        super().__init__(
-            f"What the step {step} found is not in this process: the steps of a run hand it on in memory. Launch the "
-            "job again as a whole; what is applied already is not applied again."
-        )
-
-
-class InMemory(dg.IOManager):
-    """Hands values from step to step of a run in one process. Nothing is written, and nothing outlives the run."""
-
-    def __init__(self) -> None:
-        self._values: dict[Sequence[str], Any] = {}
-
-    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Keep it."""
-        self._values[tuple(context.get_identifier())] = obj
-
-    def load_input(self, context: dg.InputContext) -> Any:
-        """Raises `NotInMemory`."""
-        output = context.upstream_output
-        assert output is not None
-        key = tuple(output.get_identifier())
-        if key not in self._values:
-            raise NotInMemory(output.step_key)
-        return self._values[key]
-
-
-@dg.io_manager
-def in_memory(_: dg.InitResourceContext) -> InMemory:
-    """A new one for each run."""
-    return InMemory()
+    @contextmanager
+    def kept_if_done(self) -> Iterator[ExitStack]:
+        """What is opened in this block is closed when the run ends, or at once when the block raises."""
+        with ExitStack() as opened:
+            yield opened
+            self._stack.push(opened.pop_all())

@@ -6,7 +6,7 @@ quotes a login answer redacts first.
 
 from __future__ import annotations
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.errors import SfcdcError, TransientError
 
 
 def _sentence(text: str, limit: int = 500) -> str:
@@ -46,7 +46,7 @@ class SessionExpired(SfcdcError):
         super().__init__(f"The org {instance_url} {problem}. {remedy}")
 
 
-class OrgUnreachable(SfcdcError):
+class OrgUnreachable(TransientError):
     """No connection: the name does not resolve, the port refuses, or it does not speak TLS."""
 
     def __init__(self, url: str, setting: str, reason: str) -> None:
@@ -69,7 +69,7 @@ class CertificateNotTrusted(SfcdcError):
         )
 
 
-class OrgUnavailable(SfcdcError):
+class OrgUnavailable(TransientError):
     """The org did not answer in good order within the bounded number of tries."""
 
     def __init__(

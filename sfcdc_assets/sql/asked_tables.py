@@ -15,7 +15,7 @@ from types import TracebackType
 
 import duckdb
 
-from sfcdc_assets.lake import quarantine, raw_events
+from sfcdc_assets.lake import push_topic_state, quarantine, raw_events
 from sfcdc_assets.lake.audits import NAME as AUDITS
 from sfcdc_assets.lake.channel_filters import NAME as CHANNEL_FILTERS
 from sfcdc_assets.lake.consistent_cuts import NAME as CONSISTENT_CUTS
@@ -136,8 +136,11 @@ class AskedTables:
 
     @cached_property
     def _of_channels(self) -> dict[str, str]:
-        """View -> table of a channel that carries no change events: `platform_events_order__e`."""
-        return {re.sub(r"\W", "_", table.lower()): table for table in event_table_names(self.tables.warehouse)}
+        """View -> table of a channel that carries no change events: `platform_events_order__e`. What is known of the
+        records of a PushTopic is known now: at another time there is no such view."""
+        warehouse = self.tables.warehouse
+        states = map(push_topic_state.name_of, warehouse.entities(push_topic_state.LAYER) if self._at is None else ())
+        return {re.sub(r"\W", "_", table.lower()): table for table in (*event_table_names(warehouse), *states)}
 
     def _of_a_channel(self, name: str, table: str) -> list[View]:
         """No cut names it: its rows stand for themselves."""

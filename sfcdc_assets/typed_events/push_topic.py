@@ -25,7 +25,8 @@ class PushTopicReader:
     """Reads the notifications of one PushTopic. The object is described again when a notification has a field that it
     did not have: the topic's query, or the object, was changed."""
 
-    own_columns = pa.schema([("event_type", pa.string())])
+    own_columns = pa.schema([("event_type", pa.string()), ("carried_fields", pa.list_(pa.string()))])
+    """What happened, and the fields that the notification has: of the others it says nothing, which is not null."""
 
     def __init__(self, describe: Callable[[], ObjectDescription | None], privacy: Privacy) -> None:
         """`describe`: the topic's object, as the org describes it now; None where it does not to this user."""
@@ -41,9 +42,10 @@ class PushTopicReader:
         record = message.get("sobject")
         if problem is None and not isinstance(record, dict):
             problem = "the message has no sobject"
-        own = {"event_type": about_event(message).get("type")}
+        own: dict[str, Any] = {"event_type": about_event(message).get("type")}
         if problem is not None or not isinstance(record, dict):
             return TypedEvent(created_ms(message), own, problem=problem, keeps_bytes=self._keeps_bytes)
+        own["carried_fields"] = sorted(name for name in record if name != "attributes")
         self._know(record)
         # A compound value (an address) has no one type: its column holds its JSON.
         plain = {

@@ -16,6 +16,7 @@ from sfcdc_assets.cli import rebuild
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.jobs import retries
 from sfcdc_assets.resources import spark as spark_resource
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.dagster_instance import instance_in_memory
@@ -128,6 +129,7 @@ def served(org: EmulatedOrg, folder: Path, patch: pytest.MonkeyPatch) -> Iterato
         server = EmulatorServer(org, directory=folder)
         with server, instance_in_memory() as instance, followed(org, server):
             trust_only_the_org(patch)
+            patch.setattr(retries, "PAUSE_SECONDS", 0.0)  # Dagster waits by the machine's clock
             for name, value in {**server.client_environment(), "SFCDC_WAREHOUSE": str(warehouse)}.items():
                 patch.setenv(name, value)
             yield EmulatedPipeline(org, server, warehouse, instance)

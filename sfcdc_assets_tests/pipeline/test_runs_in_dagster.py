@@ -28,8 +28,13 @@ from sfcdc_assets.assets.keys import (
 )
 from sfcdc_assets.cli.ticks import RunFailed
 from sfcdc_assets.definitions import defs
+from sfcdc_assets.emulator.api_usage import ApiUsage
+from sfcdc_assets.jobs import retries
+from sfcdc_assets.jobs.sync import Landed, PreparedEntities
 from sfcdc_assets.partitions import ENTITY
-from sfcdc_assets.resources.run_scope import InMemory, NotInMemory
+from sfcdc_assets.pipeline.catch_up import CatchUp
+from sfcdc_assets.resources.run_scope import NotInMemory, RunScope
+from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
 CHECKS = {spec.name for check in defs.asset_checks or () for spec in check.check_specs}
@@ -136,6 +141,88 @@ def test_an_entity_that_fails_is_red_alone_and_cleared_by_the_next_good_run(
         assert failed_partitions(synced, key) == set()
 
 
+@pytest.fixture
+def contact_is_away(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """Commits to Contact's table raise these, one after another."""
+    raised: list[Exception] = []
+    original = DeltaTable.create_write_transaction
+
+    def committing(table: DeltaTable, *arguments: object, **options: object) -> object:
+        if raised and table.table_uri.rstrip("/").endswith("current_state/Contact"):
+            raise raised.pop()
+        return original(table, *arguments, **options)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", committing)
+    return raised
+
+
+def away(times: int) -> list[Exception]:
+    return [OrgUnavailable("https://org.example", 6, "HTTP 503") for _ in range(times)]
+
+
+def retried_steps(pipeline: EmulatedPipeline) -> list[str | None]:
+    restarted = events_of(pipeline, pipeline.last_run(), dg.DagsterEventType.STEP_RESTARTED)
+    return [event.step_key for event in restarted]
+
+
+def test_an_entitys_step_is_retried_alone_when_what_failed_may_pass(
+    synced: EmulatedPipeline, contact_is_away: list[Exception]
+) -> None:
+    contact_is_away += away(retries.MOST_RETRIES)
+    change_both(synced, "in the second try")
+    synced.settled_tick()
+    assert retried_steps(synced) == ["apply[Contact]"] * 2
+    assert events_of(synced, synced.last_run(), dg.DagsterEventType.STEP_FAILURE) == []
+    assert failed_partitions(synced, CURRENT_STATE_KEY) == set()
+    for key in TABLE_KEYS:
+        for entity in BOTH:
+            assert len(materializations(synced, key, entity)) == 1
+    assert metadata(synced, CURRENT_STATE_KEY, "Contact")["rows_changed"] == 1
+    synced.assert_equal_to_the_org()
+
+
+def test_an_outage_that_stays_fails_the_entity_after_the_last_retry(
+    synced: EmulatedPipeline, contact_is_away: list[Exception]
+) -> None:
+    contact_is_away += away(retries.MOST_RETRIES + 1)
+    change_both(synced, "in the next run")
+    with pytest.raises(RunFailed, match=r"Failed: Contact: The org did not answer"):
+        synced.settled_tick()
+    assert failed_partitions(synced, CURRENT_STATE_KEY) == {"Contact"}
+    synced.assert_equal_to_the_org(["Account"])
+    synced.tick()
+    synced.assert_equal_to_the_org()
+
+
+def test_what_a_person_has_to_mend_is_not_retried(synced: EmulatedPipeline, contact_fails: list[bool]) -> None:
+    change_both(synced, "fails once")
+    with pytest.raises(RunFailed):
+        synced.settled_tick()
+    assert retried_steps(synced) == []
+
+
+def test_the_first_step_is_retried_with_a_session_and_a_subscription_of_its_own(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised, land, open_streams = away(1), CatchUp.land, []
+
+    def landing(catch_up: CatchUp) -> object:
+        found = land(catch_up)
+        assert synced.server.service is not None
+        open_streams.append(synced.server.service.open_streams)
+        if raised:
+            raise raised.pop()
+        return found
+
+    monkeypatch.setattr(CatchUp, "land", landing)
+    change_both(synced, "landed by the first try")
+    run = synced.launch("sync")
+    assert run.success, synced.failure(run)
+    assert retried_steps(synced) == ["land"]
+    assert open_streams == [1, 1], "the subscription of the first try is closed: deliveries are metered"
+    synced.assert_equal_to_the_org()
+
+
 def test_checks_are_evaluated_by_each_run_that_materializes_so_that_they_stay_green(synced: EmulatedPipeline) -> None:
     for text in ("first", "second"):
         change_both(synced, text)
@@ -182,10 +269,25 @@ def test_figures_are_those_of_the_entity_and_of_the_batch(synced: EmulatedPipeli
     assert "dagster/row_count" not in accounts, "it would be shown as that of all entities"
     assert (accounts["rows_changed"], contacts["rows_changed"]) == (12, 1)
     assert accounts["events"] == 12
-    assert 0 < accounts["lag_seconds"] < 120, "from the commit in the org to the table"
+    assert 0 < accounts["lag_seconds_of_newest"] <= accounts["lag_seconds"] < 120, "from the commit to the table"
+    assert (accounts["deliveries"], contacts["deliveries"]) == (12, 1)
+    assert accounts["api_requests"] >= 0
     assert accounts["sample"].count("\n") == 11, "a head, a line, ten rows"
     assert "lag_seconds" not in metadata(synced, HISTORY_KEY, "Account")
     assert metadata(synced, GAP_RECONCILIATION_KEY, "Account")["suspect_records"] == 0
+
+
+def test_a_run_says_what_it_used_of_the_orgs_allowances(synced: EmulatedPipeline) -> None:
+    change_both(synced, "landed by the run itself")
+    before = ApiUsage(synced.org).used()
+    run = synced.launch("sync")
+    assert run.success, synced.failure(run)
+    outputs = events_of(synced, run.run_id, dg.DagsterEventType.STEP_OUTPUT)
+    used = outputs[-1].step_output_data.metadata
+    assert used["deliveries"].value == 2
+    assert used["api_requests"].value == ApiUsage(synced.org).used() - before, (
+        "all of them, those of the audit included"
+    )
 
 
 def test_columns_are_described_by_what_the_org_calls_its_fields(synced: EmulatedPipeline) -> None:
@@ -246,6 +348,8 @@ def test_what_cannot_be_computed_alone_is_not_chosen_alone() -> None:
 
 
 def test_a_step_that_is_started_without_the_one_before_says_what_to_do() -> None:
-    before = dg.build_output_context(step_key="land", name="result", run_id="of another process")
-    with pytest.raises(NotInMemory, match=r"What the step land found is not in this process.*Launch the job again"):
-        InMemory().load_input(dg.build_input_context(upstream_output=before))
+    scope = RunScope()
+    scope.hand_on(PreparedEntities({}))
+    assert scope.handed_on(PreparedEntities).of == {}
+    with pytest.raises(NotInMemory, match=r"found \(Landed\) is not in this process.*Launch the job again"):
+        scope.handed_on(Landed)

@@ -332,11 +332,11 @@ def test_a_poll_waits_for_the_first_answer_of_a_call_that_was_begun_again_too(
         weather.update(number % 40)
     charge = weather.server.meter.delivered
 
-    def break_after_the_first_response(numbers: Sequence[int]) -> None:
+    def break_after_the_first_response(numbers: Sequence[int], platform_events: int = 0) -> None:
         if not weather.delivered:
             weather.server.faults.arm(Fault.LATE_ANSWER, seconds=30)
             weather.server.faults.arm(Fault.STREAM_RESET)
-        charge(numbers)
+        charge(numbers, platform_events)
 
     monkeypatch.setattr(weather.server.meter, "delivered", break_after_the_first_response)
     assert weather.poll().count == 300

@@ -13,11 +13,15 @@ REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("sfcdc_assets")
 
 
 def run_of(
-    instance: dg.DagsterInstance, job: str, tags: Mapping[str, str], status: dg.DagsterRunStatus
+    instance: dg.DagsterInstance,
+    job: str,
+    tags: Mapping[str, str],
+    status: dg.DagsterRunStatus,
+    definition: dg.JobDefinition | None = None,
 ) -> dg.DagsterRun:
-    """A run of a job of this name."""
+    """A run of a job of this name; with a `definition`, of its steps and their pools."""
     return instance.create_run_for_job(
-        _named(job),
+        definition or _named(job),
         tags=tags,
         status=status,
         remote_job_origin=RemoteJobOrigin(REPOSITORY, job),

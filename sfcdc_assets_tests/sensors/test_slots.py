@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.events import RunFailureReason
+from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from dagster._core.test_utils import instance_for_test
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
@@ -34,6 +37,14 @@ class Slots:
         run = run_of(self.instance, job, all_tags, dg.DagsterRunStatus.QUEUED)
         self._queued[run.run_id] = (name, run)
 
+    def materialize(self, *assets: str) -> None:
+        """As a person does it in the UI."""
+        keys = {dg.AssetKey(["salesforce", asset]) for asset in assets}
+        job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=keys)
+        run = run_of(self.instance, job.name, {}, dg.DagsterRunStatus.QUEUED, job)
+        number = sum(name.startswith(assets[0]) for name, _ in self._queued.values()) + 1
+        self._queued[run.run_id] = (f"{assets[0]} {number}", run)
+
     def asked_for_by_the_sensor(self, job: str, channel: str) -> None:
         self.queue(job, f"{job} {channel}", **{CONCURRENCY_TAG: concurrency_key(channel, job)})
 
@@ -59,7 +70,9 @@ def defs_jobs() -> set[str]:
 @pytest.fixture
 def slots(tmp_path: Path) -> Iterator[Slots]:
     overrides = yaml.safe_load(INSTANCE.read_text())
-    with instance_for_test(overrides={"concurrency": overrides["concurrency"]}, temp_dir=str(tmp_path)) as instance:
+    with instance_for_test(
+        overrides={key: overrides[key] for key in ("concurrency", "run_retries")}, temp_dir=str(tmp_path)
+    ) as instance:
         yield Slots(instance)
 
 
@@ -110,3 +123,37 @@ def test_when_a_person_has_taken_every_slot_the_first_that_is_free_goes_to_a_syn
     assert slots.start() == []
     slots.end("by hand 3")
     assert slots.start() == [f"sync {CHANNELS[0]}"]
+
+
+def test_two_materializations_of_the_same_tables_wait_for_each_other_and_hold_up_nothing_else(slots: Slots) -> None:
+    tables = ("text_fields", "gap_reconciliation", "current_state", "history")
+    slots.materialize(*tables)
+    slots.materialize("raw_events")
+    assert slots.start() == ["text_fields 1", "raw_events 1"], "Dagster gives a pool its limit when it first sees it"
+    slots.materialize(*tables)
+    slots.materialize("raw_events")
+    slots.materialize("snapshot")
+    slots.asked_for_by_the_sensor("sync", CHANNELS[0])
+    assert set(slots.start()) == {"snapshot 1", f"sync {CHANNELS[0]}"}
+    assert slots.start() == []
+    slots.end("text_fields 1")
+    assert slots.start() == ["text_fields 2"]
+
+
+@pytest.mark.parametrize("job", ["sync", "snapshot", "audit", "checks", "maintain", "drop_payloads", "forget_runs"])
+def test_of_a_job_that_schedules_and_people_launch_one_run_is_at_work_at_a_time(slots: Slots, job: str) -> None:
+    slots.queue(job, "first")
+    slots.queue(job, "second")
+    assert slots.start() == ["first"]
+    slots.end("first")
+    assert slots.start() == ["second"]
+
+
+def test_a_nightly_run_whose_process_was_killed_is_done_once_more_and_a_failed_step_is_not(slots: Slots) -> None:
+    killed = Counter[str]()
+    for job in ("maintain", "sync"):
+        for reason in (None, RunFailureReason.STEP_FAILURE):
+            tags = {**defs.resolve_job_def(job).run_tags}
+            run = run_of(slots.instance, job, tags, dg.DagsterRunStatus.FAILURE)
+            killed[job] += auto_reexecution_should_retry_run(slots.instance, run, reason)
+    assert killed == {"maintain": 1, "sync": 0}

@@ -10,10 +10,14 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sfcdc_assets.config import Settings
+from sfcdc_assets.salesforce.query import query_rows
+from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.cli.command import SCRIPT
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
@@ -136,6 +140,23 @@ class DagsterServer:
             for column in entry.get("lineage", ())
         }
 
+    def figures(self, asset: str, entity: str) -> dict[str, list[float]]:
+        """What is plotted of a partition: the numbers of its materializations by name, newest first."""
+        found = self.query(
+            "query($k: AssetKeyInput!, $p: [String!]) { assetNodeOrError(assetKey: $k) { ... on AssetNode {"
+            " assetMaterializations(partitions: $p, limit: 100) { metadataEntries { label"
+            " ... on IntMetadataEntry { intRepr } ... on FloatMetadataEntry { floatValue } } } } } }",
+            k={"path": ["salesforce", asset]},
+            p=[entity],
+        )
+        figures: dict[str, list[float]] = {}
+        for materialization in found["assetNodeOrError"]["assetMaterializations"]:
+            for entry in materialization["metadataEntries"]:
+                number = entry.get("intRepr", entry.get("floatValue"))
+                if number is not None:
+                    figures.setdefault(entry["label"], []).append(float(number))
+        return figures
+
     def launch(self, job: str, **config: object) -> None:
         """Launch a job, as the button in the UI does."""
         answer = self.query(
@@ -153,6 +174,44 @@ class DagsterServer:
         )
         ended = [each for each in found["runOrError"]["stepStats"] if each["status"] == "SUCCESS"]
         return [each["stepKey"] for each in sorted(ended, key=lambda each: each["startTime"])]
+
+    def change(self, entity: str, values: dict[str, object]) -> None:
+        """Change a record in the org, as any of its clients does."""
+        with OrgSession(Settings(_env_file=self.folder / "org.env")) as session:
+            (first, *_) = query_rows(session, f"SELECT Id FROM {entity} ORDER BY Id LIMIT 1")
+            session.request("PATCH", f"sobjects/{entity}/{first['Id']}", json=values)
+
+    @contextmanager
+    def hidden_rows(self, entity: str) -> Iterator[None]:
+        """The files of an entity's `current_state` are gone meanwhile, as on a disk that was not mounted."""
+        folder = self.folder / "warehouse" / "current_state" / entity
+        aside = {file: file.with_suffix(".aside") for file in folder.rglob("*.parquet")}
+        for file, other in aside.items():
+            file.rename(other)
+        try:
+            yield
+        finally:
+            for file, other in aside.items():
+                other.rename(file)
+
+    def come_to_rest(self, sensor: str) -> None:
+        """Switch the sensor off and wait until no run is at work."""
+        self.switch_off(sensor)
+        unfinished = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED")
+        self.wait(
+            lambda: not any(self.run_ids(job, each) for job in ("sync", "snapshot") for each in unfinished),
+            120,
+            "all runs to end",
+        )
+
+    def ends(self, job: str, status: str, seconds: float, **config: object) -> str:
+        """Launch a job; its run's id when that has ended so."""
+        before = set(self.run_ids(job, status))
+        self.launch(job, **config)
+        (ended,) = self.wait(
+            lambda: set(self.run_ids(job, status)) - before, seconds, f"a run of {job} to end as {status}"
+        )
+        return str(ended)
 
     def partition_counts(self, asset: str) -> dict[str, int]:
         """How many partitions of an asset are materialized, failed, and under way."""
@@ -184,6 +243,15 @@ class DagsterServer:
             s={**_REPOSITORY, "sensorName": sensor},
         )
         return [tick["status"] for tick in found["sensorOrError"]["sensorState"]["ticks"]]
+
+    def runs_asked_for(self, sensor: str) -> list[str]:
+        """Runs that a sensor's last twenty ticks asked for, newest first; its page lists more ticks than that."""
+        found = self.query(
+            "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s)"
+            " { ... on Sensor { sensorState { ticks(limit: 20) { runIds } } } } }",
+            s={**_REPOSITORY, "sensorName": sensor},
+        )
+        return [run for tick in found["sensorOrError"]["sensorState"]["ticks"] for run in tick["runIds"]]
 
     def switch_off(self, sensor: str) -> None:
         """Stop a sensor, as its switch in the UI does."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import polars as pl
 
@@ -43,6 +44,16 @@ class Batch:
     entity_doubts: tuple[EntityDoubt, ...]
     created: tuple[str, ...] = ()
     record_ids: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.String), repr=False, compare=False)
+    headers: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
+    """`position` and `commit_timestamp` of each."""
+
+    def committed_after(self, position: int) -> list[datetime]:
+        """When the org committed the events that are applied and lie after a position, in the order of time."""
+        if self.headers.is_empty():
+            return []
+        new = self.headers.filter(pl.col("position").is_between(position, self.up_to, closed="right"))
+        times: list[datetime] = new["commit_timestamp"].sort().to_list()
+        return times
 
 
 def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int, read_to: int) -> Batch:
@@ -62,7 +73,8 @@ def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_
     duplicates = frozenset(frame.join(fresh, on="position", how="anti")["position"].to_list())
     doubts = tuple(_entity_doubts(fresh.filter(pl.col("position") <= up_to)))
     record_ids = fresh["record_ids"].explode().drop_nulls().unique()
-    return Batch(after, up_to, read_to, frame.height, duplicates, doubts, _created(fresh), record_ids)
+    times_of = frame.select("position", "commit_timestamp")
+    return Batch(after, up_to, read_to, frame.height, duplicates, doubts, _created(fresh), record_ids, times_of)
 
 
 def _keyed(headers: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -36,7 +37,9 @@ class ApplyReport:
     """What a batch did to one entity's tables; counts are records but `events`, `duplicates` and `waiting` (events).
 
     `version` is the Delta version of `current_state` after it; `doubts_opened` are those of this batch by reason,
-    `open_doubts` what the ledger holds after it.
+    `open_doubts` what the ledger holds after it. `deliveries`: events that the batch before had not, second copies
+    included; `committed`: when the org committed the oldest and the newest of them, None without any. `events` has
+    those too that are applied again on top of a read of the org.
     """
 
     entity: str
@@ -44,6 +47,8 @@ class ApplyReport:
     from_position: int
     to_position: int
     events: int
+    deliveries: int
+    committed: tuple[datetime, datetime] | None
     duplicates: int
     inserted: int
     updated: int
@@ -100,6 +105,7 @@ class BatchCommit:
                     each.clean(checkpoint)
         open_doubts, healed = self._close_doubts()
         compare_snapshots(tables.warehouse, {column.name for column in tables.columns})
+        committed = batch.committed_after(before.position)
         summed = ("inserted", "updated", "deleted", "waiting", "versions")
         counts = {name: sum(getattr(result.counts, name) for result in results) for name in summed}
         return ApplyReport(
@@ -108,6 +114,8 @@ class BatchCommit:
             from_position=batch.after,
             to_position=batch.up_to,
             events=batch.events,
+            deliveries=len(committed),
+            committed=(committed[0], committed[-1]) if committed else None,
             duplicates=len(batch.duplicates),
             read_back=len(self._planned.record_ids),
             texts=sum(file.rows for file in texts),

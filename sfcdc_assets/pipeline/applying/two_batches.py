@@ -8,6 +8,7 @@ from sfcdc_assets.pipeline.applying.batch_commit import ApplyReport
 
 _SUMMED = (
     "events",
+    "deliveries",
     "duplicates",
     "inserted",
     "updated",
@@ -25,12 +26,14 @@ _SUMMED = (
 def told_as_one(first: ApplyReport, second: ApplyReport) -> ApplyReport:
     """What both did, from where the first began to where the second ended."""
     sums = {name: getattr(first, name) + getattr(second, name) for name in _SUMMED}
+    committed = [*(first.committed or ()), *(second.committed or ())]
     opened = dict(first.doubts_opened)
     for reason, count in second.doubts_opened.items():
         opened[reason] = opened.get(reason, 0) + count
     return replace(
         second,
         from_position=first.from_position,
+        committed=(min(committed), max(committed)) if committed else None,
         doubts_opened=opened,
         schema_before=first.schema_before,
         **sums,

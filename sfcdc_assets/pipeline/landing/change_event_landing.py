@@ -70,8 +70,11 @@ class ChangeEventLanding(Landing):
         report.quarantined += self._quarantine(landed.quarantined)
         raw_events.commit(landed.rows, landed.checkpoint)
         settle_quarantine(self._warehouse, raw_events, self._channel)
-        for counted in pc.value_counts(landed.rows["entity_name"]).to_pylist():
-            report.events[counted["values"]] += counted["counts"]
+        counted = landed.rows.group_by("entity_name").aggregate([("position", "count"), ("commit_timestamp", "min")])
+        for row in counted.to_pylist():
+            entity, oldest = row["entity_name"], row["commit_timestamp_min"]
+            report.events[entity] += row["position_count"]
+            report.oldest[entity] = min(oldest, report.oldest.get(entity, oldest))
         whole = landed.rows.filter(pc.field("position") <= landed.checkpoint.complete_position)
         if whole.num_rows:
             last = pc.max(whole["commit_timestamp"]).as_py()

@@ -67,6 +67,8 @@ class ChannelReader:
         self._committed_ms: int | None = None
         self._complete_through_ms = 0
         self._looked_at = 0.0
+        self._deliveries = 0
+        """Events that were sent and no report has told of yet."""
         self._lost_checkpoint: str | None = None
         """Why the checkpoint was lost, until a report has told it: what follows a loss may fail and be tried again."""
         self._lock = threading.Lock()
@@ -117,7 +119,7 @@ class ChannelReader:
 
     @retry_on_conflict
     def _land(self, patience: Patience) -> LandingReport:
-        report = LandingReport(self._channel)
+        report, calls = LandingReport(self._channel), self._org.session.calls
         if self._subscription is None and not self._landing.has_table():
             # A name that is mistyped leaves nothing behind.
             self._transport.check_channel(self._channel, ANSWER_SECONDS)
@@ -131,6 +133,8 @@ class ChannelReader:
             self._lose_checkpoint(str(refused))
             self._read(patience, report)
         report.lost_checkpoint, self._lost_checkpoint = self._lost_checkpoint, None
+        report.deliveries, self._deliveries = self._deliveries, 0
+        report.api_requests = self._org.session.calls - calls
         report.position, report.complete_position = self._checkpoint.position, self._checkpoint.complete_position
         self._complete_through_ms = max(self._complete_through_ms, report.complete_through_ms)
         report.complete_through_ms = self._complete_through_ms
@@ -158,6 +162,7 @@ class ChannelReader:
                 notify(EventsDelivered(self._channel, len(received.events)))
                 self.on_events()
             waiting.extend(received.events)
+            self._deliveries += len(received.events)
             payload_bytes += sum(len(event.payload) for event in received.events)
             if received.nothing_more:
                 report.complete_through_ms = max(report.complete_through_ms, received.at_ms)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 
 from sfcdc_assets import clock
@@ -11,16 +10,15 @@ from sfcdc_assets.channel_kinds import ChannelKind, folder_of, kind_of, own_name
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_connection import OrgConnection
-from sfcdc_assets.salesforce.errors import QueryRefused
+from sfcdc_assets.push_topics.errors import TopicNotSupported, TopicsNotReadable
+from sfcdc_assets.push_topics.org_topics import org_topics
+from sfcdc_assets.push_topics.topic_query import topic_query
 from sfcdc_assets.salesforce.object_description import ObjectDescription
-from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.streams.errors import SchemaNotFound
 from sfcdc_assets.typed_events.generic import GenericReader
 from sfcdc_assets.typed_events.platform_event import PlatformEventReader
 from sfcdc_assets.typed_events.push_topic import PushTopicReader
 from sfcdc_assets.typed_events.typed_event import EventReader
-
-_FROM = re.compile(r"\bFROM\s+(\w+)", re.IGNORECASE)
 
 
 def event_reader(warehouse: Warehouse, org: OrgConnection, channel: str) -> EventReader:
@@ -29,8 +27,13 @@ def event_reader(warehouse: Warehouse, org: OrgConnection, channel: str) -> Even
     if kind is ChannelKind.GENERIC:
         return GenericReader(folder_of(channel), org.payload_schemas.get(channel), org.privacy)
     if kind is ChannelKind.PUSH_TOPIC:
-        return PushTopicReader(lambda: _object_of_topic(org, own_name(channel)), org.privacy)
+        return push_topic_reader(org, channel)
     return PlatformEventReader(_schemas_of(warehouse, org), org.privacy)
+
+
+def push_topic_reader(org: OrgConnection, channel: str) -> PushTopicReader:
+    """Of a topic's channel."""
+    return PushTopicReader(lambda: _object_of_topic(org, own_name(channel)), org.privacy)
 
 
 def _schemas_of(warehouse: Warehouse, org: OrgConnection) -> Callable[[str], str | None]:
@@ -54,9 +57,9 @@ def _schemas_of(warehouse: Warehouse, org: OrgConnection) -> Callable[[str], str
 def _object_of_topic(org: OrgConnection, name: str) -> ObjectDescription | None:
     """The object that a PushTopic's query is about; None where the org does not tell this user."""
     try:
-        rows = list(query_rows(org.session, f"SELECT Query FROM PushTopic WHERE Name = '{name}'"))
-    except QueryRefused:
+        topics = org_topics(org.session, name)
+        entity = topic_query(topics[0].topic.query).entity if topics else None
+    except (TopicsNotReadable, TopicNotSupported):
         return None
-    found = _FROM.search(str(rows[0]["Query"])) if rows else None
-    described = org.describe_json(found[1]) if found else None
+    described = org.describe_json(entity) if entity else None
     return None if described is None else ObjectDescription.from_json(json.loads(described))

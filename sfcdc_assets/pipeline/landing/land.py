@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from sfcdc_assets import clock
 from sfcdc_assets.lake.errors import ConcurrentCommit
@@ -37,7 +38,13 @@ class LandingReport:
 
     channel: str
     events: Counter[str] = field(default_factory=Counter)
+    oldest: dict[str, datetime] = field(default_factory=dict)
+    """Entity -> when the org committed the first of them."""
     quarantined: int = 0
+    deliveries: int = 0
+    """Events that the org sent since the last report, those included that were landed before: what it meters."""
+    api_requests: int = 0
+    """Requests to the org's REST side that this reading took."""
     position: int = 0
     complete_position: int = 0
     complete_through_ms: int = 0

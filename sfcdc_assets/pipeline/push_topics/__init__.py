@@ -1,0 +1,1 @@
+"""PushTopics: the org's topics brought to their files, and their tables."""
