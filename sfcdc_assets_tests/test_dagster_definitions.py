@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 import yaml
 
+from sfcdc_assets.cli.dagster_home import INSTANCE
 from sfcdc_assets.definitions import defs
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +25,7 @@ def validated(folder: Path, **settings: str) -> subprocess.CompletedProcess[str]
     """`dagster definitions validate` with these settings and no others: no org is named, and none is asked."""
     home = folder / "home"
     home.mkdir()
-    (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    (home / "dagster.yaml").write_text(INSTANCE.read_text())
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SFCDC_")}
     return subprocess.run(
         [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"],
@@ -180,7 +181,7 @@ def test_pyproject_leaves_the_code_location_to_the_workspace_file() -> None:
 
 
 def test_the_instance_of_make_dev_sends_nothing_and_runs_one_run_a_lane() -> None:
-    instance = yaml.safe_load((ROOT / "dagster.yaml").read_text())
+    instance = yaml.safe_load(INSTANCE.read_text())
     assert instance["telemetry"] == {"enabled": False}
     assert instance["run_monitoring"]["enabled"]
     runs = instance["concurrency"]["runs"]

@@ -36,6 +36,7 @@ from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import BatchApplied, notify
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport
 from sfcdc_assets.pipeline.catch_up import Applied, ApplyListener
 from sfcdc_assets.pipeline.landing.land import LandingReport
@@ -95,6 +96,8 @@ class RunReports(ApplyListener):
             self.log.info(f"{report.entity}: columns changed: {'; '.join(map(str, changes))}")
         used = {RAW_EVENTS_KEY: report.to_position, SNAPSHOT_KEY: report.snapshot}
         metadata = tables_metadata(self._warehouse, applied)
+        lag = metadata[CURRENT_STATE_KEY].get("lag_seconds")
+        notify(BatchApplied(report.entity, report.inserted, report.updated, report.deleted, lag))
         tags = tags_of_table(self._instance, data_version(applied), report.entity, used)
         self._events += [
             dg.AssetMaterialization(key, partition=report.entity, metadata=metadata[key], tags=tags)

@@ -9,6 +9,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.assets.reports import Log
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import PageStored, SnapshotBegun, notify
 from sfcdc_assets.pipeline.applying.change_of_channel import begin_on
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.pipeline.landing.lander import Lander
@@ -52,6 +53,7 @@ class SnapshotTaker:
         if state.channel_changed:
             first = begin_on(self.warehouse, state.entity, state.channel)
             log.warning(f"{state.entity}: {state.channel} feeds it from now on, so it is read again")
+        notify(SnapshotBegun(state.entity))
         report = take_snapshot(
             self.warehouse,
             self._org,
@@ -70,13 +72,14 @@ class SnapshotTaker:
 
 
 class _Progress:
-    """Tells the progress of a long read, not of every page."""
+    """Logs the progress of a long read, not of every page; observers hear of each."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
         self._next = time.monotonic() + PROGRESS_SECONDS
 
     def __call__(self, progress: SnapshotProgress) -> None:
+        notify(PageStored(progress.entity, progress.rows_done, progress.rows_expected, progress.complete))
         if time.monotonic() >= self._next:
             of = f" of {progress.rows_expected}" if progress.rows_expected else ""
             self._tell(f"{progress.entity}: {progress.rows_done}{of} rows read, {progress.pages_done} pages")

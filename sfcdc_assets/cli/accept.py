@@ -13,7 +13,9 @@ from sfcdc_assets.pipeline.org_reads.accept_vanished import accept as accept_ent
 
 
 def accept(
-    entity: Annotated[list[str], typer.Option(help="The entity; may be given several times.")],
+    entity: Annotated[
+        list[str], typer.Option(metavar="ENTITY", help="Accept the read of this entity; may be given several times.")
+    ],
 ) -> None:
     """Apply a read of the org that was not believed, because too many rows would be deleted by it.
 

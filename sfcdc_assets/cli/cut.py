@@ -13,8 +13,13 @@ from sfcdc_assets.lake.open_cut import open_cut
 
 
 def cut(
-    at: Annotated[datetime | None, typer.Option(help="The newest cut committed at or before this time (UTC).")] = None,
-    channel: Annotated[str | None, typer.Option(help="Of this channel; by default of the first configured.")] = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option(metavar="TIME", help="Show the newest cut committed at or before this time (UTC)."),
+    ] = None,
+    channel: Annotated[
+        str | None, typer.Option(help="Show the cut of this channel; by default of the first configured.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: table path -> Delta version.")] = False,
 ) -> None:
     """Show a consistent cut: the Delta version of every table at one position between two transactions.

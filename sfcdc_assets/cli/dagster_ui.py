@@ -23,8 +23,9 @@ GRACE_SECONDS = 8.0
 leaves tables that the next one completes (guarantee 2)."""
 
 _QUIET = {
-    # `dagster dev` advises the `dg` tool, a package of its own that this project does not need, at each start.
-    "PYTHONWARNINGS": "ignore:Function `dev_command` is superseded",
+    # `dagster dev` advises the `dg` tool, a package of its own that this project does not need, at each start. And
+    # Dagster warns about a parameter of its own each time it loads our sensors, which do not use it.
+    "PYTHONWARNINGS": "ignore:Function `dev_command` is superseded,ignore:Parameter `owners` of initializer",
     "DAGSTER_DISABLE_TELEMETRY": "yes",
 }
 

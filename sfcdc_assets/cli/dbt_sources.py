@@ -15,10 +15,15 @@ from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 
 
 def dbt_sources(
-    source: Annotated[str, typer.Option("--name", help="Name of the source in dbt.")] = "salesforce",
-    schema: Annotated[str, typer.Option(help="Schema of the views in dbt's database.")] = "main",
+    source: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Give the source this name in dbt.")
+    ] = "salesforce",
+    schema: Annotated[str, typer.Option(metavar="NAME", help="Say that the views are in this schema.")] = "main",
     database: Annotated[
-        str | None, typer.Option(help="Database of the views, if it is not the one of the dbt profile.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Say that the views are in this database, if it is not that of the dbt profile."
+        ),
     ] = None,
 ) -> None:
     """Print a dbt `sources.yml` of the views that `sfcdc views` writes, with descriptions of every column.

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from sfcdc_assets.cli.demo_progress import Steps
 from sfcdc_assets.cli.emulator_extra import require_emulator
-from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.cli.stopping import drawing, stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.spark.early import EarlySpark
 from sfcdc_assets.spark.java import check_java
@@ -29,16 +29,24 @@ NEVER_LATE = {"SFCDC_VISIBILITY_SECONDS": "0.5", "SFCDC_SETTLE_SECONDS": "1"}
 
 @stops_at_once
 def demo(  # noqa: PLR0915 - one story, from nothing to the summary
-    directory: Annotated[Path, typer.Option("--dir", help="Folder of the demo; emptied at the start.")] = Path(
-        ".sfcdc/demo"
-    ),
-    records: Annotated[int, typer.Option(help="Records of each object on day 0.")] = 6500,
-    events: Annotated[int, typer.Option(help="Change events to make, over all rounds.")] = 21_000,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of traffic, each followed by ticks and runs.")] = 6,
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="D", help="Work in this folder, which is emptied first.")
+    ] = Path(".sfcdc/demo"),
+    records: Annotated[int, typer.Option(metavar="N", min=0, help="Begin with so many records of each object.")] = 6500,
+    events: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Make so many change events, over all rounds.")
+    ] = 21_000,
+    rounds: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Make the events in so many rounds, each followed by ticks and runs."),
+    ] = 6,
     holes: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of the transactions that meet a hole in the stream.")
+        float,
+        typer.Option(
+            metavar="SHARE", min=0, max=1, help="Let this share of the transactions meet a hole in the stream."
+        ),
     ] = 0.02,
-    seed: Annotated[int, typer.Option(help="Seed of the org's data and traffic.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="S", help="Make data and traffic from this seed.")] = 1,
 ) -> None:
     """Copy an emulated org, follow its changes of every kind, and compare every table with the org field by field.
 
@@ -61,13 +69,12 @@ def demo(  # noqa: PLR0915 - one story, from nothing to the summary
     from sfcdc_assets.emulator.traffic_holes import HoleMix  # noqa: PLC0415
     from sfcdc_assets.lake.warehouse import Warehouse  # noqa: PLC0415
 
-    console = Console(stderr=True)
     started, since = time.monotonic(), time.time()
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     for name in [name for name in os.environ if name.startswith("SFCDC_") and not name.startswith("SFCDC_SPARK_")]:
         del os.environ[name]
-    with Steps(console, 2 * rounds + 3) as steps, ExitStack() as stack:
+    with drawing() as terminal, Steps(Console(file=terminal), 2 * rounds + 3) as steps, ExitStack() as stack:
         steps.begin(f"an org with {records:,} records of each object is made")
         org = EmulatedOrg(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
         org.populate(records, seed)
@@ -96,7 +103,7 @@ def demo(  # noqa: PLR0915 - one story, from nothing to the summary
             steps.begin(f"round {number} of {rounds}: the tables follow {traffic.transactions:,} transactions")
             ticks += sync()
         steps.begin("every table is compared with the org, field by field")
-        reports = verify_entities([])
+        reports = verify_entities([], steps.tell)
         of_streams = list(streams.rows(Warehouse(str(directory / "warehouse"))))
         healing = healing_figures(Warehouse(str(directory / "warehouse")), instance, org.selected_entities, since)
         published, delivered = server.bus.last_number, server.meter.total

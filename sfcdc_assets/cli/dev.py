@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +13,7 @@ import typer
 from dotenv import dotenv_values
 
 from sfcdc_assets import clock
+from sfcdc_assets.cli.dagster_home import prepare, write_environment
 from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
 from sfcdc_assets.cli.emulator_extra import require_emulator
 from sfcdc_assets.cli.first_start import agree_to_first_start
@@ -21,7 +22,7 @@ from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.cli.lost_runs import fail_lost_runs
 from sfcdc_assets.cli.spark_process import StandingSparkProcess
 from sfcdc_assets.config import Settings, load_settings
-from sfcdc_assets.errors import SettingsError, SfcdcError
+from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
@@ -39,16 +40,18 @@ class DagsterEnded(SfcdcError):
 
 def dev(
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="D", help="Folder of the org, the warehouse and Dagster's home.")
+        Path, typer.Option("--dir", metavar="D", help="Keep the org, the warehouse and Dagster's home in this folder.")
     ] = Path(".sfcdc/dev"),
-    port: Annotated[int, typer.Option(metavar="N", help="Port of the Dagster UI; 0 takes a free one.")] = 3000,
+    port: Annotated[int, typer.Option(metavar="N", help="Serve the UI on this port; 0 takes a free one.")] = 3000,
     records: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Records of each object in a new emulated org.")
+        int, typer.Option(metavar="N", min=0, help="Begin a new emulated org with so many records of each object.")
     ] = 2000,
     traffic: Annotated[
-        float, typer.Option(metavar="RATE", min=0, help="Transactions a second in the emulated org.")
+        float, typer.Option(metavar="RATE", min=0, help="Let the emulated org make so many transactions a second.")
     ] = 1.0,
-    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the emulated org's data and traffic.")] = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="S", help="Make data and traffic of the emulated org from this seed.")
+    ] = 1,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a first start.")] = False,
 ) -> None:
     """Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.
@@ -62,13 +65,11 @@ def dev(
         require_emulator("No setting names an org to follow, and an emulated one")
     if not settings.spark_remote:
         check_java()
-    workspace = Path("workspace.yaml").absolute()
-    if not workspace.exists():
-        raise SettingsError("workspace.yaml", "is not in this folder", "Run from the root of a clone")
     port = free_port(port)
     with Interruption() as interruption, contextlib.ExitStack() as stack:
         stack.enter_context(only_user_of(directory))
         environment = _environment(settings)
+        org = None
         if not emulated:
             agree_to_first_start(settings, yes=yes)
             organization_id = _enriched(settings)
@@ -81,14 +82,15 @@ def dev(
             organization_id = org.organization_id
             claim_warehouse(Warehouse(environment["SFCDC_WAREHOUSE"]), organization_id, clock.now_ms())
             home = (directory / "dagster_home").absolute()
-        typer.echo(followed(organization_id, environment, home), err=True)
-        home.mkdir(exist_ok=True)
-        shutil.copy("dagster.yaml", home / "dagster.yaml")
-        fail_lost_runs(home)
-        spark = None
-        if not (environment.get("SFCDC_SPARK_REMOTE") or environment.get("SFCDC_SPARK_STANDING")):
+        has_spark = bool(environment.get("SFCDC_SPARK_REMOTE") or environment.get("SFCDC_SPARK_STANDING"))
+        if not has_spark:
             environment = {**environment, "SFCDC_SPARK_STANDING": str((directory / "spark.json").absolute())}
-            spark = stack.enter_context(StandingSparkProcess(environment, home))
+        workspace, shared = prepare(home), (directory / "dev.env").absolute()
+        write_environment(shared, environment, org.environment if org is not None else {}, home)
+        typer.echo(followed(organization_id, environment, home), err=True)
+        typer.echo(f"For `sfcdc status` in another terminal:  . {shlex.quote(str(shared))}", err=True)
+        fail_lost_runs(home)
+        spark = None if has_spark else stack.enter_context(StandingSparkProcess(environment, home))
         ui = stack.enter_context(DagsterUi(workspace, home, port, environment))
         _wait(ui, spark, interruption)
     typer.echo(f"Stopped. Everything is kept in {directory}.", err=True)

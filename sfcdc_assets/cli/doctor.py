@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from sfcdc_assets import clock
@@ -21,9 +22,7 @@ from sfcdc_assets.doctor.finding import Finding, would_fail
 
 @stops_at_once
 def doctor(
-    port: Annotated[
-        int, typer.Option(metavar="N", help="The port that `sfcdc dev` is to serve the Dagster UI on.")
-    ] = 3000,
+    port: Annotated[int, typer.Option(metavar="N", help="Check this port for the Dagster UI of `sfcdc dev`.")] = 3000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Check the set-up, from Java to the allowances of the org, and say how to mend what is wrong.
@@ -32,30 +31,39 @@ def doctor(
     event is delivered; it takes some API requests for each object, and a Bulk job of one row for each that was never
     copied. Exit code 0 when all would work, 1 when something would fail. Values of secrets are never shown.
     """
-    findings = list(examine(Machine(os.environ, port, free_port, clock.now_ms)))
+    found = examine(Machine(os.environ, port, free_port, clock.now_ms))
+    findings = list(found) if as_json else _shown(found)
     if as_json:
         typer.echo(json.dumps({"healthy": not would_fail(findings), "findings": [asdict(each) for each in findings]}))
-    else:
-        _show(findings)
     if would_fail(findings):
         raise typer.Exit(1)
 
 
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "not checked": "dim"}
+_INDENT = 13
 
 
-def _show(findings: list[Finding]) -> None:
+def _shown(found: Iterable[Finding]) -> list[Finding]:
+    """A line for each as it is found, and one for all."""
     console = Console(highlight=False)
-    if console.is_terminal:
-        shown = Table("check", "", "found", box=None, pad_edge=False)
-        for each in findings:
-            shown.add_row(each.check, Text(each.outcome, _STYLES[each.outcome]), Text(_words(each)))
-        console.print(shown)
-    else:
-        for each in findings:
+    findings = []
+    for each in found:
+        findings.append(each)
+        if console.is_terminal:
+            console.print(line_of(each, console.width), soft_wrap=True)
+        else:
             typer.echo(f"{each.check}: {each.outcome}: {_words(each)}")
     failed, warnings = (sum(each.outcome == one for each in findings) for one in ("failed", "warning"))
     typer.echo(f"{f'{failed} would fail' if failed else 'All would work'}; {warnings or 'nothing'} to look at.")
+    return findings
+
+
+def line_of(finding: Finding, width: int) -> Text:
+    """For a terminal: words, and so the names among them, stay whole."""
+    lines = textwrap.wrap(
+        f"{finding.check}: {_words(finding)}", width - _INDENT, break_long_words=False, break_on_hyphens=False
+    )
+    return Text.assemble((finding.outcome.ljust(_INDENT), _STYLES[finding.outcome]), f"\n{' ' * _INDENT}".join(lines))
 
 
 def _words(finding: Finding) -> str:

@@ -5,18 +5,30 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from sfcdc_assets.cli.fitting_table import Column, print_table
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.explain import explain_record
 
+_COLUMNS = (
+    Column("since (UTC)"),
+    Column("field"),
+    Column("value", folds=True),
+    Column("change"),
+    Column("by", 1),
+    Column("transaction", 4),
+    Column("origin", 3),
+    Column("position", 2),
+)
+
 
 def explain(
-    entity: Annotated[str, typer.Argument(help="API name of the object, such as Account.")],
-    record_id: Annotated[str, typer.Argument(help="Id of the record, 15 or 18 characters.")],
-    field: Annotated[str | None, typer.Argument(help="API name of the field; all fields when left out.")] = None,
+    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Name the object as its API does, such as Account.")],
+    record_id: Annotated[str, typer.Argument(metavar="ID", help="Name the record by its Id, 15 or 18 characters.")],
+    field: Annotated[
+        str | None, typer.Argument(metavar="[FIELD]", help="Show this field only; left out, all fields are shown.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")] = False,
 ) -> None:
     """Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from where.
@@ -27,9 +39,8 @@ def explain(
     if as_json:
         typer.echo(chain.write_ndjson(), nl=False)
         return
-    shown = Table("since (UTC)", "field", "value", "change", "by", "transaction", "origin", "position")
-    for link in chain.iter_rows(named=True):
-        shown.add_row(
+    shown = [
+        (
             link["valid_from"].strftime("%Y-%m-%d %H:%M:%S"),
             link["field"],
             "" if link["value"] is None else link["value"][:200],
@@ -39,6 +50,6 @@ def explain(
             link["change_origin"] or "",
             str(link["position"]),
         )
-    # A pipe has no width of its own; 80 columns would cut every value.
-    console = Console()
-    Console(width=None if console.is_terminal else 200).print(shown)
+        for link in chain.iter_rows(named=True)
+    ]
+    print_table(None, _COLUMNS, shown, left_out="--json has all.")

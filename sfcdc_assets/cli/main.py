@@ -7,8 +7,10 @@ Dagster, PySpark and the libraries of tables take seconds to import, and most co
 from __future__ import annotations
 
 import gc
+import inspect
 from importlib import import_module
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -61,25 +63,53 @@ def subcommands_of(command: str) -> dict[str, Any]:
     return dict(getattr(module, "SUBCOMMANDS", {}))
 
 
-class LaterCommand(TyperCommand):
-    """Stands for a command whose module is not imported yet, until it is called or asked for its own help."""
+class ShownCommand(TyperCommand):
+    """A command whose help names no type for an option that takes no value (typer would show `--json <bool>`)."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """As they are shown."""
+        return [_shown(each) for each in super().get_params(ctx)]
+
+
+class ShownGroup(TyperGroup):
+    """The same for a command that has others below it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """As they are shown."""
+        return [_shown(each) for each in super().get_params(ctx)]
+
+
+class LaterCommand(ShownCommand):
+    """Stands for a command whose module is not imported yet, until it is called, completed or asked for its help."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """That of the command itself."""
         assert self.name is not None
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         function, below = function_of(self.name), subcommands_of(self.name)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         if below:
-            alone.callback(invoke_without_command=True)(function)
+            alone.callback(invoke_without_command=True, cls=ShownGroup, help=_paragraphs(function))(function)
         else:
-            alone.command(self.name)(function)
+            alone.command(self.name, cls=ShownCommand, help=_paragraphs(function))(function)
         for name, each in below.items():
-            alone.command(name)(each)
+            alone.command(name, cls=ShownCommand, help=_paragraphs(each))(each)
         return typer.main.get_command(alone).make_context(info_name, args, parent=parent, **extra)
 
 
-class Commands(TyperGroup):
-    """Tells what the project raises on purpose as its sentence, without a traceback."""
+def _shown(parameter: Any) -> Any:
+    if getattr(parameter, "is_flag", False):
+        parameter.metavar = ""
+    return parameter
+
+
+def _paragraphs(function: Any) -> str:
+    """Its docstring with a line for each paragraph, which then wrap at the width of the terminal."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs)
+
+
+class Commands(ShownGroup):
+    """Reports what the project raises on purpose as its sentence, without a traceback."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -95,10 +125,20 @@ class Commands(TyperGroup):
             raise typer.Exit(1) from error
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sfcdc {version('sfcdc_assets')}")
+        raise typer.Exit
 
 
 @app.callback()
-def sfcdc() -> None:
+def sfcdc(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """A Delta Lake copy of a Salesforce org, kept true from its change events. Settings are SFCDC_* environment
     variables or a .env file; the README lists them."""

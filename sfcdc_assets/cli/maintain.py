@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from sfcdc_assets import clock
-from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.cli.stopping import drawing, stops_at_once
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import TableDone, maintain_with_settings, summary_of
@@ -36,8 +36,7 @@ def maintain(
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
     done: list[TableDone] = []
-    console = Console(stderr=True)
-    with console.status("Maintaining raw_events ...") as progress:
+    with drawing() as terminal, Console(file=terminal).status("Maintaining raw_events ...") as progress:
         for each in maintain_with_settings(warehouse, settings, clock.now_ms()):
             done.append(each)
             progress.update(f"{len(done)} tables done, last {each.table}, {each.seconds:.1f} s")

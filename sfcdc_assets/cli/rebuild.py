@@ -31,7 +31,9 @@ from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 
 @stops_at_once
 def rebuild(
-    entity: Annotated[list[str] | None, typer.Option(help="The entity to rebuild; may be given several times.")] = None,
+    entity: Annotated[
+        list[str] | None, typer.Option(metavar="ENTITY", help="Rebuild this entity; may be given several times.")
+    ] = None,
     from_org: Annotated[
         bool,
         typer.Option("--from-org", help="Read the entity from the org again instead."),
@@ -67,7 +69,7 @@ def rebuild(
         raise SettingsError(
             "--entity",
             f"{', '.join(missing)} has no snapshot to rebuild from",
-            f"Entities that have: {', '.join(known)}",
+            f"Entities that have: {', '.join(known) or 'none yet; run `sfcdc sync` first'}",
         )
     warehouse.check_writable()
     _claim(warehouse, settings, accept)

@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 def sql(
     query: Annotated[
         str | None,
-        typer.Argument(help="What to ask. Left out, it is read from a pipe, or typed at a prompt on a terminal."),
+        typer.Argument(
+            metavar="[QUERY]",
+            help="Ask this. Left out, statements are read from a pipe, or typed at a prompt on a terminal.",
+        ),
     ] = None,
     at: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Show the tables as they were at this time (ISO 8601; UTC without a zone)."),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="table|csv|json", help="How results are written: table, csv or json.")
+        str, typer.Option("--format", metavar="table|csv|json", help="Write results in this form: table, csv or json.")
     ] = "table",
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Do the same as --format json.")] = False,
 ) -> None:
     """Ask the tables in SQL (DuckDB), all at one consistent cut.
 

@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from sfcdc_assets.channel_kinds import carries_changes
+from sfcdc_assets.cli.fitting_table import Column, print_table
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
 from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets.pipeline.status_report import (
     EntityStatus,
-    EventTableStatus,
     LostCheckpointStatus,
     PrivacyStatus,
-    TopicStatus,
     WarehouseStatus,
 )
 
 LOST_CHECKPOINTS_SHOWN = 5
+_CHANNEL_COLUMNS = (Column("channel"), Column("position"), Column("complete", 2), Column("last landed (UTC)", 1))
+_ENTITY_COLUMNS = (
+    Column("entity"),
+    Column("channel", 3),
+    Column("rows"),
+    Column("deleted", 2),
+    Column("in doubt"),
+    Column("applied", 1),
+    Column("state"),
+)
+_EVENT_COLUMNS = (Column("table"), Column("rows"), Column("problems", 1), Column("newest event (UTC)", 2))
+_TOPIC_COLUMNS = (
+    Column("topic"),
+    Column("rows"),
+    Column("deleted", 3),
+    Column("left the filter", 1),
+    Column("applied", 2),
+    Column("landed"),
+    Column("last check (UTC)", 4),
+)
+_LEFT_OUT = "`sfcdc status --json` has all."
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
@@ -37,22 +56,20 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     if as_json:
         typer.echo(json.dumps(found.to_json()))
     else:
-        _show(found)
+        show(found)
     if found.damaged:
         raise typer.Exit(1)
 
 
-def _show(status: WarehouseStatus) -> None:
+def show(status: WarehouseStatus) -> None:
     console = Console()
-    channels = Table("channel", "position", "complete", "last landed (UTC)", title="Channels", title_justify="left")
-    for channel in status.channels:
-        channels.add_row(
-            channel.channel, str(channel.position), str(channel.complete_position), channel.landed_at or "never"
-        )
-    columns = ("entity", "channel", "rows", "deleted", "in doubt", "applied", "state")
-    entities = Table(*columns, title="Tables", title_justify="left")
-    for entity in status.entities:
-        entities.add_row(
+    channels = [
+        (channel.channel, str(channel.position), str(channel.complete_position), channel.landed_at or "never")
+        for channel in status.channels
+    ]
+    print_table("Channels", _CHANNEL_COLUMNS, channels, left_out=_LEFT_OUT)
+    entities = [
+        (
             entity.entity,
             (entity.channel or "-").removeprefix("/data/"),
             f"{entity.rows:,}",
@@ -61,36 +78,39 @@ def _show(status: WarehouseStatus) -> None:
             "-" if entity.applied is None else str(entity.applied),
             _state(entity) + (", a read is not applied" if entity.entity in status.refused_reads else ""),
         )
-    console.print(channels)
-    if status.entities or any(carries_changes(each.channel) for each in status.channels):
-        console.print(entities)
+        for entity in status.entities
+    ]
+    if entities:
+        print_table("Tables", _ENTITY_COLUMNS, entities, left_out=_LEFT_OUT)
+    elif any(carries_changes(each.channel) for each in status.channels):
+        console.print("No entity was copied yet: `sfcdc sync --until-caught-up` begins, after `sfcdc doctor`.")
     if status.event_tables:
-        console.print(_event_tables(status.event_tables))
+        events = [
+            (each.table, f"{each.rows:,}", f"{each.problems:,}", each.newest_event or "-")
+            for each in status.event_tables
+        ]
+        print_table("Events", _EVENT_COLUMNS, events, left_out=_LEFT_OUT)
     if status.topics:
-        console.print(_topics(status.topics))
+        topics = [
+            (
+                each.topic,
+                f"{each.rows:,}",
+                f"{each.deleted:,}",
+                f"{each.left:,}",
+                "-" if each.applied is None else str(each.applied),
+                str(each.landed),
+                each.last_check or "never",
+            )
+            for each in status.topics
+        ]
+        print_table("PushTopics", _TOPIC_COLUMNS, topics, left_out=_LEFT_OUT)
     for line in _remarks(status):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"{status.quarantined} events in quarantine. Warehouse: {status.warehouse}, a copy of "
-        f"{status.organization or 'no organization yet'}."
+        f"{status.organization or 'no organization yet'}.",
+        soft_wrap=True,
     )
-
-
-def _event_tables(tables: Sequence[EventTableStatus]) -> Table:
-    shown = Table("table", "rows", "problems", "newest event (UTC)", title="Events", title_justify="left")
-    for each in tables:
-        shown.add_row(each.table, f"{each.rows:,}", f"{each.problems:,}", each.newest_event or "-")
-    return shown
-
-
-def _topics(topics: Sequence[TopicStatus]) -> Table:
-    columns = ("topic", "rows", "deleted", "left the filter", "applied", "landed", "last check (UTC)")
-    table = Table(*columns, title="PushTopics", title_justify="left")
-    for each in topics:
-        counts = (f"{each.rows:,}", f"{each.deleted:,}", f"{each.left:,}")
-        applied = "-" if each.applied is None else str(each.applied)
-        table.add_row(each.topic, *counts, applied, str(each.landed), each.last_check or "never")
-    return table
 
 
 def _remarks(status: WarehouseStatus) -> Iterator[str]:

@@ -22,13 +22,17 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 LAST_WORDS_SECONDS = 2.0
 """How long `before_stopping` may take, all together."""
 
 _before: list[Callable[[], None]] = []
+_drawings: list[int] = []
+"""Descriptors that somebody draws on."""
+_SHOW_CURSOR = b"\x1b[?25h\n"
+"""What a terminal is sent where a drawing is given up: the cursor is seen again, and below it."""
 _stderr = 2
 """Where the sentence goes: Dagster takes descriptor 2 away while a step runs."""
 _at_work = threading.Event()
@@ -67,6 +71,23 @@ def before_stopping(last_words: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         _before.remove(last_words)
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[TextIO]:
+    """Standard error, to draw progress on; a descriptor of its own, since Dagster takes descriptor 2 away while a step
+    runs. A signal ends the drawing first, so that it does not draw over the sentence."""
+    try:
+        descriptor = os.dup(sys.stderr.fileno())
+    except (OSError, ValueError):  # not a file: a test's
+        yield sys.stderr
+        return
+    with os.fdopen(descriptor, "w") as terminal:
+        _drawings.append(descriptor)
+        try:
+            yield terminal
+        finally:
+            _drawings.remove(descriptor)
 
 
 def _in_a_thread(work: Callable[[], None]) -> None:
@@ -109,12 +130,16 @@ def _in_a_thread(work: Callable[[], None]) -> None:
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for each_drawing in _drawings:
+        os.dup2(nowhere, each_drawing)
     with contextlib.suppress(OSError):
+        if _drawings and os.isatty(_stderr):
+            os.write(_stderr, _SHOW_CURSOR)
         by = SIGNALS[signal.Signals(number)]
         os.write(_stderr, f"sfcdc: stopped by {by}. The tables are whole; `sfcdc sync` continues from here.\n".encode())
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the work goes on, and is not to tell of it
     _have_last_words()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     # With this the work is gone, before it can see that its children are; they are still ours.

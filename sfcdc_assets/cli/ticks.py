@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -26,15 +27,21 @@ from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
 from sfcdc_assets.jobs.request import without_following
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.patience import POLL, Patience, until_settled
+from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets.pipeline.landing.payload_retention import droppable
 from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.sensors.channel import tick_of
+from sfcdc_assets.sensors.channel import REFUSALS, tick_of
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.spark.early import EarlySpark
 
 ROUNDS = 200
 """The most ticks that one `sync --until-caught-up` makes on a channel."""
+
+
+PAUSE_SECONDS = 2.0
+"""Between two rounds of `sync --watch`."""
+FAILED_RUNS = 10
+"""After so many rounds with failed runs, one after another, `sync --watch` ends."""
 
 
 class RunFailed(SfcdcError):
@@ -95,14 +102,72 @@ def sync_channels(
         for channel in settings.channels:
             outcomes += _sync_channel(instance, opened, channel, settings, until_caught_up, tell, early)
             failed += outcomes[-1].failures
-    days = settings.payload_retention_days
-    if days is not None and droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
-        run = _run(instance, defs.resolve_job_def(DROP_PAYLOADS.name), {})
-        failed += [] if run.success else [RunFailed(DROP_PAYLOADS.name, run.run_id, _reason(run))]
-        tell("payloads past their retention are dropped")
+    failed += _drop_payloads(instance, settings, tell)
     if failed:
         raise failed[0]
     return outcomes
+
+
+def watch_channels(
+    *,
+    tell: Callable[[str], None],
+    channels: OpenChannels,
+    early: EarlySpark | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> None:
+    """Tick every configured channel as its sensor does, and do the runs, until `is_over` (a command: until it is
+    stopped). Payloads past their retention are dropped once an hour.
+
+    Raises what the first tick of a channel raises: a wrong setting will not mend itself. Later failures, of ticks and
+    of runs, are reported once, and what they left undone is tried again, as under Dagster's daemon. Raises the last
+    failure when `FAILED_RUNS` rounds with runs in a row had one: a Spark that is gone comes back with a new process.
+    """
+    settings = load_settings()
+    check_ready(settings)
+    last_said = dict.fromkeys(settings.channels, "")
+    has_ticked: set[str] = set()
+    failed_rounds = dict.fromkeys(settings.channels, 0)
+
+    def said(channel: str, line: str) -> None:
+        if line != last_said[channel]:
+            tell(f"{channel}: {line}")
+        last_said[channel] = line
+
+    while not is_over():
+        # Without DAGSTER_HOME an instance is in memory, and grows with each run: another one every hour.
+        ends_at = clock.current().monotonic() + 3600
+        with dagster_instance() as instance:
+            for failure in _drop_payloads(instance, settings, tell):
+                tell(str(failure))
+            while not is_over() and clock.current().monotonic() < ends_at:
+                for channel in settings.channels:
+                    try:
+                        opened = _opened(channels, channel, settings)
+                        outcome = tick_and_run(instance, channel, opened, TICK, early)
+                    except SfcdcError as error:
+                        if channel not in has_ticked:
+                            raise
+                        if isinstance(error, REFUSALS):
+                            channels.drop(channel)
+                        said(channel, str(error))
+                        continue
+                    has_ticked.add(channel)
+                    if outcome.jobs:
+                        said(channel, "; ".join([outcome.said, *map(str, outcome.failures)]))
+                        failed_rounds[channel] = failed_rounds[channel] + 1 if outcome.failures else 0
+                    if failed_rounds[channel] == FAILED_RUNS:
+                        raise outcome.failures[-1]
+                clock.sleep(PAUSE_SECONDS)
+
+
+def _drop_payloads(instance: dg.DagsterInstance, settings: Settings, tell: Callable[[str], None]) -> list[RunFailed]:
+    """If there are any past their retention; the run, if it failed."""
+    days = settings.payload_retention_days
+    if days is None or not droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
+        return []
+    run = _run(instance, _job(DROP_PAYLOADS.name), {})
+    tell("payloads past their retention are dropped")
+    return [] if run.success else [RunFailed(DROP_PAYLOADS.name, run.run_id, _reason(run))]
 
 
 def _sync_channel(
@@ -173,7 +238,7 @@ def tick_and_run(
     failures = []
     jobs = []
     for request in result.run_requests or ():
-        job = defs.resolve_job_def(request.job_name or "")
+        job = _job(request.job_name or "")
         # Nobody lands while the run is at work.
         run = _run(instance, job, request.tags, without_following(job.name, request.run_config))
         jobs.append(job.name)
@@ -181,6 +246,14 @@ def tick_and_run(
             failures.append(RunFailed(job.name, run.run_id, _reason(run)))
     said = result.skip_reason.skip_message if result.skip_reason else _done(jobs, failures)
     return TickOutcome(channel, str(said), tuple(jobs), tuple(failures), owes_cut)
+
+
+def _job(name: str) -> dg.JobDefinition:
+    """One of ours. Dagster warns about a parameter of its own when it copies our sensors, which pass none (its
+    `SensorDefinition.dagster_internal_init`, 1.13): nothing that a person could change."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Parameter `owners` of initializer", dg.BetaWarning)
+        return defs.resolve_job_def(name)
 
 
 def _run(

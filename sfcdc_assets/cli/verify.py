@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from sfcdc_assets import clock
+from sfcdc_assets.cli.fitting_table import Column, print_table
+from sfcdc_assets.cli.progress_display import ProgressDisplay
 from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.cli.verify_progress import VerifyProgress
 from sfcdc_assets.cli.verify_topics import compare_topics, show_topics
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
@@ -34,15 +37,34 @@ DRIFT = 3
 NOT_COMPARED = 1
 """Exit code when nothing differs, but not all that was to be compared could be."""
 SHOWN = 20
+_COLUMNS = (
+    Column("entity"),
+    Column("org"),
+    Column("table"),
+    Column("compared"),
+    Column("again", 4),
+    Column("changed meanwhile", 3),
+    Column("in doubt", 1),
+    Column("values", 5),
+    Column("different"),
+    Column("requests", 2),
+)
 
 
 @stops_at_once
 def verify(
-    entity: Annotated[list[str] | None, typer.Option(help="Only this entity; may be given several times.")] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="Only this PushTopic; may be given several times.")] = None,
+    entity: Annotated[
+        list[str] | None, typer.Option(metavar="ENTITY", help="Compare this entity only; may be given several times.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC", help="Compare this PushTopic only; may be given several times.")
+    ] = None,
     budget: Annotated[
         int | None,
-        typer.Option(help="The most API requests to spend; parts that do not fit are named, and come first next time."),
+        typer.Option(
+            metavar="N",
+            help="Spend at most so many API requests; parts that do not fit are named, and come first next time.",
+        ),
     ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Open doubts for what differs and read it back.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
@@ -52,26 +74,32 @@ def verify(
     Reads by Bulk API 2.0, every entity whole or as far as the budget goes. Records that change while they are compared
     are compared again, after a sync like that of `sfcdc sync`. Exit code 0 when all are equal, 3 when something differs
     (what differs is listed), 1 when the comparison could not be made, also where records changed each time or stay in
-    doubt; an entity with a damaged table is named and left out. With --repair what differs is healed and compared
-    again. Also checks that each record's versions in `history` follow one another up to its row, and compares the state
-    of each PushTopic with the topic's own query.
+    doubt; an entity with a damaged table is named and left out. The last line is the verdict. With --repair what
+    differs is healed and compared again. Also checks that each record's versions in `history` follow one another up to
+    its row, and compares the state of each PushTopic with the topic's own query.
     """
     damaged = _damaged(entity or []) if entity or not topic else []
     for each in damaged:
         typer.echo(f"sfcdc: {each}", err=True)
+    without = {each.entity for each in damaged if each.entity}
     topics = compare_topics(topic or []) if topic or not entity else []
-    reports = []
-    if entity or not topic:
-        reports = verify_entities(entity or [], budget, without={each.entity for each in damaged if each.entity})
-    differing = [report for report in reports if report.differences]
-    if repair and differing:
-        warehouse = Warehouse(load_settings().warehouse)
-        for report in differing:
-            opened = open_drift_doubts(warehouse, report, clock.now_ms())
-            typer.echo(f"{report.entity}: {opened} records are read back.", err=True)
-        _sync()
-        again = {report.entity: report for report in verify_entities([each.entity for each in differing], budget)}
-        reports = [again.get(report.entity, report) for report in reports]
+    reports: list[VerifyReport] = []
+    with ProgressDisplay(VerifyProgress()) as display:
+        if entity or not topic:
+            reports = verify_entities(entity or [], display.tell, budget, without)
+        differing = [report for report in reports if report.differences]
+        if repair and differing:
+            warehouse = Warehouse(load_settings().warehouse)
+            for report in differing:
+                opened = open_drift_doubts(warehouse, report, clock.now_ms())
+                display.tell(f"{report.entity}: {opened} records are read back.")
+            _sync(display.tell)
+            compared_again = verify_entities([each.entity for each in differing], display.tell, budget)
+            again = {report.entity: report for report in compared_again}
+            reports = [again.get(report.entity, report) for report in reports]
+    refused = [report.refused for report in reports if report.refused]
+    for sentence in refused:
+        typer.echo(sentence, err=True)
     if as_json:
         equal = not damaged and all(each.is_equal for each in reports) and all(each.is_equal for each in topics)
         described = [{**asdict(each), "equal": each.is_equal} for each in topics]
@@ -79,25 +107,23 @@ def verify(
             json.dumps({"equal": equal, "entities": [report.to_json() for report in reports], "topics": described})
         )
     else:
-        if reports or not topics:
-            show(reports)
         if topics:
             show_topics(topics, SHOWN)
-    refused = [report.refused for report in reports if report.refused]
-    for sentence in refused:
-        typer.echo(sentence, err=True)
+        if reports or not topics:
+            show(reports)
+            typer.echo(verdict(reports, [str(each.entity or each.table) for each in damaged]))
     if any(report.differs for report in reports) or not all(each.is_equal for each in topics):
         raise typer.Exit(DRIFT)
     if damaged or refused or any(report.left for report in reports):
         raise typer.Exit(NOT_COMPARED)
 
 
-def _sync(channels: OpenChannels | None = None) -> None:
-    """Bring the tables up to date, telling the ticks on standard error."""
+def _sync(tell: Callable[[str], None], channels: OpenChannels | None = None) -> None:
+    """Bring the tables up to date; `tell` is given what the ticks come to."""
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
     with dagster_instance() as instance:
-        sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True), channels=channels)
+        sync_channels(instance, until_caught_up=True, tell=tell, channels=channels)
 
 
 @dataclass(frozen=True)
@@ -111,8 +137,11 @@ class _OneSubscription:
         return self.open_channel(channel).reader.land(POLL)
 
 
-def verify_entities(wanted: list[str], budget: int | None = None, without: Collection[str] = ()) -> list[VerifyReport]:
-    """A report for each wanted entity, or for all that are known, but for those in `without`."""
+def verify_entities(
+    wanted: list[str], tell: Callable[[str], None], budget: int | None = None, without: Collection[str] = ()
+) -> list[VerifyReport]:
+    """A report for each wanted entity, or for all that are known, but for those in `without`. `tell` is given what the
+    syncs between two comparisons come to."""
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
@@ -136,7 +165,7 @@ def verify_entities(wanted: list[str], budget: int | None = None, without: Colle
             budget,
             lander=_OneSubscription(lambda channel: channels.of(channel, warehouse, settings, connect)),
             visibility_seconds=settings.visibility_seconds,
-            bring_up_to_date=lambda: _sync(channels),
+            bring_up_to_date=lambda: _sync(tell, channels),
         )
 
 
@@ -150,23 +179,7 @@ def _damaged(wanted: list[str]) -> list[TableDamaged]:
 def show(reports: list[VerifyReport]) -> None:
     """A line for each entity, what could not be compared, then the first differences."""
     console = Console()
-    columns = ("org", "table", "compared", "again", "changed meanwhile", "in doubt", "values", "different", "requests")
-    table = Table("entity", *columns)
-    for report in reports:
-        different = f"{len(report.differences):,}{'+' if report.cut_off else ''}"
-        table.add_row(
-            report.entity,
-            f"{report.in_org:,}",
-            f"{report.in_table:,}",
-            f"{report.compared:,}",
-            f"{report.compared_again:,}",
-            f"{report.changed_meanwhile:,}",
-            f"{report.in_doubt:,}",
-            f"{report.values_compared:,}",
-            f"[red]{different}[/red]" if report.differences else different,
-            str(report.calls),
-        )
-    console.print(table)
+    print_table(None, _COLUMNS, [_row(report) for report in reports], left_out="--json has all.")
     for report in reports:
         if report.skipped:
             parts = report.windows + report.skipped
@@ -187,6 +200,56 @@ def show(reports: list[VerifyReport]) -> None:
             )
     differences = [difference for report in reports for difference in report.differences]
     for difference in differences[:SHOWN]:
-        console.print(str(difference), markup=False, highlight=False)
+        console.print(str(difference), markup=False, highlight=False, soft_wrap=True)
     if len(differences) > SHOWN:
         console.print(f"... and {len(differences) - SHOWN:,} more; --json lists them.")
+
+
+def verdict(reports: Sequence[VerifyReport], damaged: Sequence[str] = ()) -> str:
+    """All of it in one sentence, with the command that goes on from there."""
+    differing = [report for report in reports if report.differs]
+    if differing:
+        records = sum(len({each.record_id for each in report.differences}) for report in differing)
+        more = "+" if any(report.cut_off for report in differing) else ""
+        broken = sum(len(report.broken_histories) for report in differing)
+        found = [f"{records:,}{more} records differ from the org"] * bool(records)
+        found += [f"the versions of {broken:,} records do not follow one another"] * bool(broken)
+        fix = "`sfcdc verify --repair` reads them back." if records else "`sfcdc rebuild` builds them again."
+        return f"Different: {' and '.join(found)}, in {_named(report.entity for report in differing)}. {fix}"
+    refused = [report.entity for report in reports if report.refused]
+    left = [report for report in reports if report.left]
+    missing = [
+        *([f"tables of {_named(damaged)} are damaged"] if damaged else []),
+        *([f"{_named(refused)} cannot be read as a whole"] if refused else []),
+        *([f"{sum(len(r.left) for r in left):,} records of {_named(r.entity for r in left)}"] if left else []),
+    ]
+    compared = f"{sum(report.compared for report in reports):,} records"
+    values = f"{sum(report.values_compared for report in reports):,} values"
+    if missing:
+        return f"Not everything could be compared: {'; '.join(missing)}. The other {compared} equal the org."
+    parts = sum(report.skipped for report in reports)
+    if parts:
+        return f"Equal, as far as the budget went: {compared} ({values}) equal the org; {parts:,} parts were not read."
+    return f"Equal: all {compared} ({values}) of {len(reports):,} entities equal the org."
+
+
+def _named(entities: Iterable[str]) -> str:
+    """The first of them."""
+    names = list(entities)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _row(report: VerifyReport) -> tuple[str | Text, ...]:
+    different = f"{len(report.differences):,}{'+' if report.cut_off else ''}"
+    return (
+        report.entity,
+        f"{report.in_org:,}",
+        f"{report.in_table:,}",
+        f"{report.compared:,}",
+        f"{report.compared_again:,}",
+        f"{report.changed_meanwhile:,}",
+        f"{report.in_doubt:,}",
+        f"{report.values_compared:,}",
+        Text(different, "red" if report.differences else ""),
+        str(report.calls),
+    )

@@ -17,7 +17,7 @@ from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 
 @stops_at_once
 def views(
-    duckdb: Annotated[Path, typer.Option("--duckdb", metavar="FILE", help="The DuckDB file to write the views to.")],
+    duckdb: Annotated[Path, typer.Option("--duckdb", metavar="FILE", help="Write the views to this DuckDB file.")],
 ) -> None:
     """Write the views of `sfcdc sql` to a DuckDB file that other tools open.
 

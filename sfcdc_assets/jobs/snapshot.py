@@ -15,6 +15,7 @@ from sfcdc_assets.jobs.request import RunRequestConfig, one_at_a_time
 from sfcdc_assets.jobs.retries import retried, retry_of
 from sfcdc_assets.jobs.started_run import started_run
 from sfcdc_assets.jobs.sync import AFTER
+from sfcdc_assets.observation import SnapshotsWanted, notify
 from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
@@ -48,6 +49,7 @@ def choose(
         states = taker.states(run.entities)
         wanted = {state.entity: state for state in states if state.needs_snapshot or config.entities}
         context.log.info(f"Entities to be read: {', '.join(wanted) or 'none'}.")
+        notify(SnapshotsWanted(tuple(wanted)))
         run_scope.hand_on(SnapshotWork(taker, wanted))
         for entity in wanted:
             yield dg.DynamicOutput(None, mapping_key=entity)

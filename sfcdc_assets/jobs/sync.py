@@ -20,6 +20,7 @@ from sfcdc_assets.jobs.request import RunRequestConfig, one_at_a_time
 from sfcdc_assets.jobs.retries import retried, retry_of
 from sfcdc_assets.jobs.rolling_audit import audit_some, hand_on
 from sfcdc_assets.jobs.started_run import StartedRun, started_run
+from sfcdc_assets.observation import WorkFound, notify
 from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.apply_changes import Prepared
 from sfcdc_assets.pipeline.catch_up import Applied, CatchUp
@@ -82,6 +83,7 @@ def land(
         reports.log = context.log
         states = {state.entity: state for state in catch_up.land()}
         yield from reports.take()
+        notify(WorkFound(tuple(states)))
         context.log.info(f"Entities with work: {', '.join(states) or 'none'}.")
         following = _following(context, config, run)
         if states and following is not None:

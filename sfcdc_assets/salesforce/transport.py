@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import requests
 import tenacity
 
+from sfcdc_assets.observation import RequestSent, notify
 from sfcdc_assets.salesforce.errors import CertificateNotTrusted, OrgUnavailable, OrgUnreachable, UnexpectedAnswer
 from sfcdc_assets.salesforce.retry import (
     RETRIED_STATUSES,
@@ -150,4 +151,5 @@ class Transport(requests.Session):
         if urlsplit(url).path.startswith("/services/data/v"):
             with self._count_lock:
                 self.calls += 1
+            notify(RequestSent())
         return super().request(method, url, **{"timeout": self._timeout_s, **options})

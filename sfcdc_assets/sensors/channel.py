@@ -37,6 +37,8 @@ from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 INTERVAL_SECONDS = 1
 """Less than the five seconds of the daemon's loop, which looks at each sensor once: with as much as these, a tick that
 began a moment late is found too recent by the next loop, and ten seconds pass between two ticks."""
+REFUSALS = (WrongOrganization, OrganizationReplaced, LoginRefused)
+"""After these a channel is opened again by the next tick: a session that is kept would go on with the old login."""
 LOOK_SECONDS = 30.0
 """How often the tables are looked at when nothing was landed: other processes work on them too."""
 RETRY_SECONDS = 30.0
@@ -77,7 +79,7 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
         opened = OPEN_CHANNELS.of(channel, warehouse, load_settings(), partial(org.connect, warehouse))
         try:
             return tick_of(channel)(context.instance, channel, opened, TICK)
-        except (WrongOrganization, OrganizationReplaced, LoginRefused):
+        except REFUSALS:
             OPEN_CHANNELS.drop(channel)
             raise
 
@@ -99,6 +101,8 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
     """
     with opened.in_use():
         report = opened.land(patience)
+        # Who waits until all is done has ticked more than once, and wants to hear what all of it has landed.
+        landed = _landed(report, "") if patience is TICK else _landed(report, " by this sync", opened.landed)
         looked = opened.looked
         now = clock.current().monotonic()
         is_unchanged = not report.count and report.complete_position == looked.complete_position
@@ -106,17 +110,23 @@ def tick(instance: dg.DagsterInstance, channel: str, opened: OpenChannel, patien
             if now - looked.at >= LOOK_SECONDS and looked.nothing_changed(now):
                 looked.at = now
             if now - looked.at < LOOK_SECONDS:
-                return dg.SensorResult(skip_reason=_landed(report) + "; nothing has changed.")
+                return dg.SensorResult(skip_reason=landed + "; nothing has changed.")
         looked.at = float("-inf")  # should the look fail, the next tick looks again
         looked.was_idle = False
         with seen(opened.warehouse) as looked.tables:
-            result = _look(instance, channel, opened, report, retries_at_once=patience is not TICK)
+            result = _look(instance, channel, opened, report, landed, retries_at_once=patience is not TICK)
         looked.at, looked.looked_through_at, looked.complete_position = now, now, report.complete_position
         return result
 
 
 def _look(
-    instance: dg.DagsterInstance, channel: str, opened: OpenChannel, report: LandingReport, *, retries_at_once: bool
+    instance: dg.DagsterInstance,
+    channel: str,
+    opened: OpenChannel,
+    report: LandingReport,
+    landed: str,
+    *,
+    retries_at_once: bool,
 ) -> dg.SensorResult:
     warehouse, settings, looked = opened.warehouse, opened.settings, opened.looked
     # The session is kept open for long, and another process may have given the warehouse to another organization.
@@ -134,7 +144,7 @@ def _look(
     looked.was_busy = busy[SYNC.name] is not None
     if looked.was_busy:
         looked.cut_owed = True
-        reason = f"{_landed(report)}; run {busy[SYNC.name]} is at work on {channel}."
+        reason = f"{landed}; run {busy[SYNC.name]} is at work on {channel}."
         return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added, asset_events=events)
     states = entity_states(warehouse, mine, privacy=opened.org.privacy)
     states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
@@ -157,7 +167,7 @@ def _look(
     looked.was_idle = not (new or busy[SNAPSHOT.name] or looked.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else _nothing_to_do(report, states, busy[SNAPSHOT.name]),
+        skip_reason=None if requests else _nothing_to_do(report, landed, states, busy[SNAPSHOT.name]),
         dynamic_partitions_requests=added,
         asset_events=events,
     )
@@ -187,13 +197,15 @@ def _name() -> str:
     return ENTITY.name
 
 
-def _landed(report: LandingReport) -> str:
-    description = f"{report.count} events landed on {report.channel}, position {report.position}"
+def _landed(report: LandingReport, by: str, count: int | None = None) -> str:
+    events = report.count if count is None else count
+    description = f"{events} events landed on {report.channel}{by}, position {report.position}"
     return description if report.has_answered else f"{description} (the stream has not answered yet)"
 
 
-def _nothing_to_do(report: LandingReport, states: Sequence[EntityState], snapshot_run: str | None) -> str:
-    description = _landed(report)
+def _nothing_to_do(
+    report: LandingReport, description: str, states: Sequence[EntityState], snapshot_run: str | None
+) -> str:
     refused = {state.entity: state.refused for state in states if state.refused is not None}
     if refused:
         return f"{description}; {' '.join(sentences(refused))}"

@@ -93,6 +93,8 @@ class OpenChannel:
         self._in_use = threading.Lock()
         self._is_ending = False
         self._ahead: LandingReport | None = None
+        self.landed = 0
+        """Events landed since it was opened."""
         self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
         with ExitStack() as stack:
             self.org = stack.enter_context(connect())
@@ -124,7 +126,9 @@ class OpenChannel:
     def land(self, patience: Patience) -> LandingReport:
         """As `ChannelReader.land`, or what was landed ahead."""
         ahead, self._ahead = self._ahead, None
-        return self.reader.land(patience) if ahead is None else ahead
+        report = self.reader.land(patience) if ahead is None else ahead
+        self.landed += report.count
+        return report
 
     def touch(self) -> None:
         """Somebody wants the channel now."""

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.class_archive import Recording, with_archive
 from sfcdc_assets.spark.java import check_java
+from sfcdc_assets.spark.jvm import launch
 
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Data is in the Python workers and most JVMs live for seconds, so their start counts (docs/storage-layout.md, "Spark
 settings")."""
+
+_starting = threading.Lock()
+"""One thread starts the JVM; others that ask meanwhile get its session."""
 
 
 def spark_options(settings: Settings) -> dict[str, str]:
@@ -91,7 +97,23 @@ def own_session(options: dict[str, str], recording: Recording | None = None) -> 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Of the JVM that only works out the command line of the other one.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
-    return _built(with_archive(options) if recording is None else recording.options(options))
+    options = with_archive(options) if recording is None else recording.options(options)
+    with _starting:
+        return _built(options) if SparkContext._gateway is not None else _started(options)
+
+
+def _started(options: dict[str, str]) -> SparkSession:
+    """With a JVM whose messages are kept from the terminal while it starts."""
+    conf = SparkConf().setAll(list(options.items()))
+    gateway, messages = launch(conf)
+    try:
+        SparkContext(conf=conf, gateway=gateway)
+        session = _built(options)
+    except BaseException:
+        messages.has_failed()
+        raise
+    messages.has_started()
+    return session
 
 
 def _built(options: dict[str, str]) -> SparkSession:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import socket
+import stat
+import subprocess
 from pathlib import Path
 
 import dagster as dg
-import pytest
+import yaml
 from typer.testing import CliRunner
 
+from sfcdc_assets.cli.dagster_home import INSTANCE, prepare, write_environment
 from sfcdc_assets.cli.dev import names_an_org
 from sfcdc_assets.cli.folder_lock import FolderInUse, only_user_of
 from sfcdc_assets.cli.lost_runs import fail_lost_runs
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.config import Settings
-from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.cli.command import SCRIPT
 
 
-@pytest.fixture
-def in_a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-
-
-@pytest.mark.usefixtures("in_a_clone")
 def test_a_taken_port_is_one_plain_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -33,14 +30,36 @@ def test_a_taken_port_is_one_plain_sentence(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_outside_a_clone_it_says_where_to_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    ended = CliRunner().invoke(app, ["dev", "--port", "0"])
-    assert ended.exit_code == 1
-    assert "workspace.yaml" in ended.stderr
+def test_a_dagster_home_has_the_settings_of_its_instance_and_a_workspace_that_needs_no_clone(tmp_path: Path) -> None:
+    workspace = yaml.safe_load(prepare(tmp_path / "home").read_text())
+    (location,) = (each["python_module"] for each in workspace["load_from"])
+    assert (location["module_name"], location["location_name"]) == ("sfcdc_assets.definitions", "sfcdc_assets")
+    assert Path(location["working_directory"], "sfcdc_assets", "definitions.py").exists()
+    assert (tmp_path / "home" / "dagster.yaml").read_text() == INSTANCE.read_text()
 
 
-@pytest.mark.usefixtures("in_a_clone")
+def test_another_terminal_gets_the_same_settings_by_one_line_and_no_secret_but_the_emulated_orgs(
+    tmp_path: Path,
+) -> None:
+    emulated = {"SFCDC_CLIENT_ID": "emulated", "SFCDC_CLIENT_SECRET": "for-this-machine"}
+    own = {"SFCDC_WAREHOUSE": "/data/o'clock", "SFCDC_HASH_KEY": "s3cret", "HOME": "/root"}
+    own["SFCDC_SPARK_CONF_spark.driver.memory"] = "2g"
+    file = tmp_path / "dev.env"
+    for environment in ({**own, "SFCDC_WAREHOUSE": "old"}, {**emulated, **own}):
+        write_environment(file, environment, emulated, tmp_path / "home")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "s3cret" not in file.read_text()
+    shell = subprocess.run(
+        ["sh", "-c", f'. {file}; echo "$SFCDC_WAREHOUSE|$DAGSTER_HOME|$SFCDC_CLIENT_SECRET"; command -v sfcdc'],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shell.stdout.splitlines() == [f"/data/o'clock|{tmp_path / 'home'}|for-this-machine", str(SCRIPT)]
+    assert (list(tmp_path.iterdir()), shell.stderr) == ([file], "")
+
+
 def test_a_folder_that_is_in_use_is_named(tmp_path: Path) -> None:
     with only_user_of(tmp_path):
         ended = CliRunner().invoke(app, ["dev", "--dir", str(tmp_path), "--port", "0"])

@@ -38,9 +38,16 @@ def test_status_of_nothing_creates_nothing(make_pipeline: Callable[..., Emulated
     description = json.loads(result.stdout)
     assert description["entities"] == []
     assert description["channels"][0]["position"] == 0
-    assert sfcdc("status").exit_code == 0
+    assert "No entity was copied yet" in sfcdc("status").stdout
     assert not pipeline.warehouse.exists()
     assert pipeline.server.meter.total == 0
+
+
+def test_questions_in_sql_end_without_a_word_of_the_library(tmp_path: Path) -> None:
+    result = console_script("sql", "SELECT 1", SFCDC_WAREHOUSE=str(tmp_path / "warehouse"))
+    assert result.returncode == 1
+    assert result.stderr.startswith("sfcdc: The warehouse ")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_whole_sync_shows_no_secret_anywhere(
@@ -68,6 +75,13 @@ def test_a_whole_sync_shows_no_secret_anywhere(
     synced = console_script("sync", "--until-caught-up", "--json", **env)
     assert synced.returncode == 0, synced.stderr
     assert json.loads(synced.stdout)["ticks"][0]["jobs"] == ["snapshot"]
+    summary = json.loads(synced.stdout)["summary"]
+    assert (summary["events_landed"], summary["snapshots"], summary["suspect_records"]) == (1, 1, 0)
+    assert summary["snapshot_rows"] == 21
+    assert summary["api_requests"] > 0
+    assert "1 events landed on /data/ChangeEvents by this sync" in synced.stderr
+    assert "snapshots:       1 (21 rows)" in synced.stderr
+    assert not [line for line in synced.stderr.splitlines() if "WARN" in line.upper() or "log level" in line]
     pipeline.assert_equal_to_the_org()
     outputs = [synced.stdout, synced.stderr]
     for arguments in (("status", "--json"), ("verify", "--json")):

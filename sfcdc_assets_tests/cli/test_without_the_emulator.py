@@ -95,7 +95,7 @@ def test_the_ui_over_a_real_org_does_not_ask_for_them(tmp_path: Path) -> None:
     host = Host(tmp_path, ["dev"], SFCDC_LOGIN_URL="https://localhost:1", SFCDC_ACCESS_TOKEN="x")
     code, _, refused = host.done["dev"]
     assert code == 1
-    assert "workspace.yaml" in refused
+    assert "SFCDC_INSTANCE_URL: needed with SFCDC_ACCESS_TOKEN" in refused
 
 
 def test_the_extra_has_the_packages_that_only_the_emulated_org_imports() -> None:

@@ -17,7 +17,7 @@ import pytest
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.cli.dagster_ui import free_port
-from sfcdc_assets.doctor import storage
+from sfcdc_assets.doctor import examination, machine, storage
 from sfcdc_assets.doctor.examination import Machine, examine
 from sfcdc_assets.doctor.finding import Finding, Outcome
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -26,7 +26,11 @@ from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.organization import OrganizationLog
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce import reach
+from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.limits import Limit
+from sfcdc_assets.salesforce.view_all import Sight, ViewAll
 from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.trusted_authority import _authority, trust_only_the_org
@@ -191,6 +195,30 @@ def _no_deliveries(one: SetUp) -> None:
     one.org.settings = replace(one.org.settings, daily_event_deliveries=0)
 
 
+def _no_jobs(one: SetUp) -> None:
+    one.patch.setattr(examination, "limits", lambda _: {"DailyBulkV2QueryJobs": Limit(10_000, 0)})
+
+
+def _few_requests(one: SetUp) -> None:
+    one.patch.setattr(examination, "limits", lambda _: {"DailyApiRequests": Limit(15_000, 3)})
+
+
+def _untold_allowances(one: SetUp) -> None:
+    one.patch.setattr(examination, "limits", _refused)
+
+
+def _untold_members(one: SetUp) -> None:
+    one.patch.setattr(OrgConnection, "members", lambda *_: None)
+
+
+def _untold_sight(one: SetUp) -> None:
+    one.patch.setattr(ViewAll, "of", lambda *_: Sight.UNKNOWN)
+
+
+def _refused(*_: object) -> None:
+    raise RequestRefused("the org's limits", 403, "FUNCTIONALITY_NOT_ENABLED", "not for this user")
+
+
 def _file_for_a_warehouse(one: SetUp) -> None:
     (one.folder / "warehouse").write_text("not a folder")
 
@@ -208,6 +236,23 @@ def _relative_home(one: SetUp) -> None:
 
 def _no_home(one: SetUp) -> None:
     one.patch.setenv("DAGSTER_HOME", str(one.folder / "no_home"))
+
+
+def _home_of_others(one: SetUp) -> None:
+    one.patch.setenv("DAGSTER_HOME", str(one.folder))
+    access = machine.os.access
+    one.patch.setattr(machine.os, "access", lambda path, mode: path != one.folder and access(path, mode))
+
+
+def _key_for_all(one: SetUp) -> None:
+    file = one.folder / "key.pem"
+    file.write_text("-----BEGIN PRIVATE KEY-----\n")
+    file.chmod(0o640)
+    one.patch.setenv("SFCDC_PRIVATE_KEY_FILE", str(file))
+
+
+def _set_twice(one: SetUp) -> None:
+    (one.folder / ".env").write_text("SFCDC_WAREHOUSE=elsewhere\n")
 
 
 def _secret_for_all(one: SetUp) -> None:
@@ -266,6 +311,30 @@ SET_UPS = (
     Broken("an old checkpoint", _old_checkpoint, "checkpoint of /data/ChangeEvents", "80.0 hours old", "sfcdc sync"),
     Broken("a relative DAGSTER_HOME", _relative_home, "Dagster's home", "is a relative path", "Set it to /"),
     Broken("a DAGSTER_HOME that is gone", _no_home, "Dagster's home", "is not a folder", "mkdir -p"),
+    Broken(
+        "somebody else's DAGSTER_HOME", _home_of_others, "Dagster's home", "cannot be written", "the right to write"
+    ),
+    Broken("no Bulk jobs left", _no_jobs, "DailyBulkV2QueryJobs", "0 of 10,000 are left", "24 hours"),
+    Broken("too few API requests", _few_requests, "DailyApiRequests", "the first start takes about", "24 hours"),
+    Broken("unknown allowances", _untold_allowances, "allowances", "does not tell them", "View Setup", Outcome.WARNING),
+    Broken(
+        "an unknown selection",
+        _untold_members,
+        "objects of /data/ChangeEvents",
+        "does not list them",
+        "View Setup",
+        Outcome.WARNING,
+    ),
+    Broken(
+        "unknown rights",
+        _untold_sight,
+        "rights on Account",
+        "whether the user sees all",
+        "View Setup",
+        Outcome.WARNING,
+    ),
+    Broken("a key for all", _key_for_all, "files with secrets", "mode 640", "chmod 600", Outcome.WARNING),
+    Broken("a setting in two places", _set_twice, "settings", "from the environment", "keep one", Outcome.WARNING),
     Broken("a secret for all", _secret_for_all, "files with secrets", "mode 644", "chmod 600", Outcome.WARNING),
 )
 

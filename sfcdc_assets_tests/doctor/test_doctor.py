@@ -71,6 +71,25 @@ def test_what_is_broken_is_found_with_its_fix(one: SetUp, broken: Broken) -> Non
         assert secret not in text
 
 
+TESTED_BY_ITSELF = {
+    "clock": "test_a_clock_that_is_off_is_found_against_the_orgs",
+    "My Domain": "test_an_address_is_the_orgs_my_domain",
+    "disk space": "test_a_disk_has_room",
+    "atomic commits": "test_a_store_that_lets_commits_replace_each_other_is_found",
+    "port of the Dagster UI": "test_a_port_that_another_program_has_is_found_and_one_of_dagsters_is_fine",
+}
+"""Checks that fail without the set-up of the others, and where they do."""
+
+
+def test_every_check_is_tested_failing(one: SetUp) -> None:
+    checks = {each.check.replace("Contact", "Account") for each in one.findings()}
+    broken = {each.check.replace("Contact", "Account") for each in SET_UPS}
+    # A channel that does not exist has a name of its own.
+    broken |= {each.replace("AccuontChangeEvent", "ChangeEvents") for each in broken}
+    assert checks - broken == set(TESTED_BY_ITSELF)
+    assert set(TESTED_BY_ITSELF.values()) <= set(globals())
+
+
 def test_a_hidden_field_that_the_settings_leave_out_is_not_missed(one: SetUp) -> None:
     one.org.field_security.hide("Account", "Phone")
     one.undo.callback(one.org.field_security.show, "Account", "Phone")

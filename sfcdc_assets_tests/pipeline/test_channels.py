@@ -130,7 +130,7 @@ def test_several_channels_at_once_with_one_object_on_two(
     for channel, cut in newest.items():
         assert cut
         assert cut.position == RawEvents.open(Warehouse(str(org.warehouse))).checkpoint(channel).position
-    reports = {report.entity: report for report in verify_entities([])}
+    reports = {report.entity: report for report in verify_entities([], print)}
     assert {entity: report.channel for entity, report in reports.items()} == {
         entity: each["channel"] for entity, each in description.items()
     }

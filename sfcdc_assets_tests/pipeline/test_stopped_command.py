@@ -60,6 +60,9 @@ def test_a_sync_that_is_stopped_at_any_moment_ends_at_once_and_the_next_one_comp
     assert_stopped(command.stop_when(lambda: command.has_child("SparkSubmit"), signal.SIGTERM), signal.SIGTERM)
     assert_stopped(sync().stop_when(more("reading pages", 1), signal.SIGTERM), signal.SIGTERM)
     assert_stopped(sync().stop_when(more("merging", 1), signal.SIGINT), signal.SIGINT)
+    made.run(events=30)
+    watching = Command(tmp_path / "watch.log", "sync", "--watch", DAGSTER_HOME=str(home))
+    assert_stopped(watching.stop_when(more("landed", 1), signal.SIGINT), signal.SIGINT)
 
     with dg.DagsterInstance.from_config(str(home)) as instance:
         runs = [run.status.value for run in instance.get_runs()]

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
+from sfcdc_assets.cli.dagster_home import INSTANCE
 from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
@@ -37,7 +38,7 @@ class RunningDagster:
     def __init__(self, folder: Path, org: EmulatedOrg, server: EmulatorServer) -> None:
         self.home = folder / "dagster_home"
         self.home.mkdir()
-        settings = yaml.safe_load((ROOT / "dagster.yaml").read_text())
+        settings = yaml.safe_load(INSTANCE.read_text())
         settings["concurrency"]["runs"]["max_concurrent_runs"] = 0
         (self.home / "dagster.yaml").write_text(yaml.safe_dump(settings))
         self.org, self.server = org, server

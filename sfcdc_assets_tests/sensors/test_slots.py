@@ -14,9 +14,9 @@ from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from dagster._core.test_utils import instance_for_test
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
+from sfcdc_assets.cli.dagster_home import INSTANCE
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key
-from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.sensors.dagster_runs import ends, run_of
 
 CHANNELS = [f"/data/{name}ChangeEvent" for name in ("Account", "Contact", "Lead", "Case")]
@@ -69,7 +69,7 @@ def defs_jobs() -> set[str]:
 
 @pytest.fixture
 def slots(tmp_path: Path) -> Iterator[Slots]:
-    overrides = yaml.safe_load((ROOT / "dagster.yaml").read_text())
+    overrides = yaml.safe_load(INSTANCE.read_text())
     with instance_for_test(
         overrides={key: overrides[key] for key in ("concurrency", "run_retries")}, temp_dir=str(tmp_path)
     ) as instance:

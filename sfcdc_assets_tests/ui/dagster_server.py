@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -19,6 +18,7 @@ from typing import Any
 from sfcdc_assets.config import Settings
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets_tests.cli.command import SCRIPT
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 
@@ -57,14 +57,16 @@ def processes(home: Path) -> dict[int, str]:
 class DagsterServer:
     """`sfcdc dev` in a folder of its own, on a free port."""
 
-    def __init__(self, folder: Path, entities: Sequence[str], records: int) -> None:
+    def __init__(
+        self, folder: Path, entities: Sequence[str], records: int, script: Path = SCRIPT, cwd: Path = ROOT
+    ) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
-        command = [str(Path(sys.executable).with_name("sfcdc")), "dev", "--dir", str(folder), "--port", "0"]
+        command = [str(script), "dev", "--dir", str(folder), "--port", "0"]
         command += ["--records", str(records), "--traffic", "0.3"]
         self.folder = folder
         self.process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=cwd,
             env={**kept, **QUICK, "SFCDC_ENTITIES": ",".join(entities)},
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

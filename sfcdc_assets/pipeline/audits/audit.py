@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from sfcdc_assets import clock
 from sfcdc_assets.lake.audits import Audit, note_audit
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import ComparisonsLeft, notify
 from sfcdc_assets.pipeline.audits.compare_again import compare_again
 from sfcdc_assets.pipeline.audits.verify import Lands, VerifyReport, verify_entity
 from sfcdc_assets.pipeline.org_connection import OrgConnection
@@ -53,6 +54,7 @@ def audit(
         if not waiting or (budget is not None and sum(report.calls for report in reports) >= budget):
             break
         before = sum(len(report.left) for report in waiting)
+        notify(ComparisonsLeft(before))
         clock.sleep(visibility_seconds)
         bring_up_to_date()
         for report in waiting:

@@ -24,6 +24,7 @@ from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import PageCompared, notify
 from sfcdc_assets.pipeline.applying.change_of_channel import OtherChannel
 from sfcdc_assets.pipeline.applying.entity_tables import SnapshotMissing
 from sfcdc_assets.pipeline.audits.version_audit import broken_histories
@@ -137,7 +138,9 @@ def verify_entity(
     plan = _plan(table, columns, budget)
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
     unreadable: dict[str, str] = {}
-    seen = [_compare(org, table, columns, window, report, unreadable) for window in plan.windows]
+    parts = len(plan.windows) + len(plan.skipped)
+    expected = sum(file.rows for file in table.files().values()) * len(plan.windows) // max(1, parts)
+    seen = [_compare(org, table, columns, window, report, unreadable, expected) for window in plan.windows]
     lander.land(channel)
     moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
     doubted = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
@@ -193,8 +196,10 @@ def _compare(
     window: IdWindow,
     report: VerifyReport,
     unreadable: dict[str, str],
+    expected: int,
 ) -> pl.Series:
-    """Compare a part; returns the Ids of both sides, and notes records with a value that does not convert."""
+    """Compare a part; returns the Ids of both sides, and notes records with a value that does not convert. `expected`:
+    about how many rows all parts have."""
     within = f" and {window.condition}" if window.condition else ""
     progress = start(
         org.session,
@@ -215,6 +220,7 @@ def _compare(
         ours = arrow_frame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
         compared = [column.name for column in columns if column.name in after.fields and column.name != "Id"]
         report.in_org += rows.height
+        notify(PageCompared(report.entity, report.in_org, expected))
         report.values_compared += rows.height * len(compared)
         report.add(different_values(report.entity, rows, ours, compared))
         report.add(one_sided(report.entity, rows.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING))

@@ -17,6 +17,7 @@ from sfcdc_assets.channel_kinds import kind_of
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import EventsDelivered, EventsLanded, notify
 from sfcdc_assets.pipeline.landing.land import LandingReport, is_enough
 from sfcdc_assets.pipeline.landing.landing_of import landing_of
 from sfcdc_assets.pipeline.landing.patience import ANSWER_SECONDS, Patience
@@ -158,6 +159,7 @@ class ChannelReader:
                     continue  # the call broke and was begun again, and has not answered yet
                 break
             if received.events:
+                notify(EventsDelivered(self._channel, len(received.events)))
                 self.on_events()
             waiting.extend(received.events)
             self._deliveries += len(received.events)
@@ -225,12 +227,14 @@ class ChannelReader:
             has_moved and clock.now_ms() - (self._committed_ms or 0) > IDLE_COMMIT_MS
         )
         if events or is_completed or is_due:
+            before = report.count
             try:
                 self._checkpoint = self._landing.commit(checkpoint, events, resume, complete, report)
             except BaseException:
                 # What was taken and not landed must come again.
                 self._close()
                 raise
+            notify(EventsLanded(self._channel, report.count - before))
             self._committed_ms = clock.now_ms()
             self._subscription.landed(self._checkpoint.resume)
 
@@ -301,6 +305,7 @@ class ChannelReader:
                 received = subscription.take(_IN_FLIGHT_SECONDS)
                 if received is None:
                     break
+                notify(EventsDelivered(self._channel, len(received.events)))
                 taken.extend(received.events)
         # Another process that committed first has landed them, or will be sent them.
         with contextlib.suppress(ConcurrentCommit):

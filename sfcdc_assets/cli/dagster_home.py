@@ -1,0 +1,58 @@
+"""The folder that Dagster keeps its runs in, as `sfcdc dev` prepares it, in a clone or beside an installed package."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import sfcdc_assets
+from sfcdc_assets.config import SECRETS
+from sfcdc_assets.setting_names import PREFIX
+
+_PACKAGE = Path(sfcdc_assets.__file__).parent
+INSTANCE = _PACKAGE / "dagster.yaml"
+"""Settings of the instance, for `DAGSTER_HOME`."""
+_WORKSPACE = """\
+load_from:
+  - python_module:
+      module_name: sfcdc_assets.definitions
+      working_directory: {folder}
+      location_name: sfcdc_assets
+"""
+
+
+def prepare(home: Path) -> Path:
+    """Make the folder with the settings of its instance; returns the workspace file that names our code."""
+    home.mkdir(exist_ok=True)
+    shutil.copy(INSTANCE, home / "dagster.yaml")
+    workspace = home / "workspace.yaml"
+    # The folder of the package: a clone need not be installed. JSON strings are YAML's too.
+    workspace.write_text(_WORKSPACE.format(folder=json.dumps(str(_PACKAGE.parent))))
+    return workspace
+
+
+def write_environment(file: Path, environment: Mapping[str, str], emulated: Mapping[str, str], home: Path) -> None:
+    """Write what a shell sources to work with the same org, warehouse and Dagster, and to find the command.
+
+    Of secrets it has those of the `emulated` org alone, which mean nothing elsewhere; yours are where you keep them.
+    Options of Spark whose names no shell can export are not there either.
+    """
+    shared = {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(PREFIX) and name.isidentifier() and (name not in SECRETS or emulated.get(name) == value)
+    }
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in (*shared.items(), ("DAGSTER_HOME", str(home)))]
+    command = Path(sys.executable).with_name("sfcdc")
+    if command.exists():
+        lines.append(f'export PATH={shlex.quote(str(command.parent))}:"$PATH"')
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write("# Written by `sfcdc dev`, for another terminal.\n" + "\n".join(lines) + "\n")
+    part.replace(file)

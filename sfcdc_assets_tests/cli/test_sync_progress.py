@@ -1,0 +1,240 @@
+"""What a sync and a comparison report while they go on, and what comes of it at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from sfcdc_assets.cli.progress_display import LINE_SECONDS, ProgressDisplay
+from sfcdc_assets.cli.sync_progress import ENTITIES_SHOWN, SyncProgress, duration
+from sfcdc_assets.cli.sync_summary import summary_of
+from sfcdc_assets.cli.verify import verdict
+from sfcdc_assets.cli.verify_progress import VerifyProgress
+from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.observation import (
+    BatchApplied,
+    ComparisonsLeft,
+    EventsDelivered,
+    EventsLanded,
+    Fact,
+    PageCompared,
+    PageStored,
+    RequestSent,
+    SnapshotBegun,
+    SnapshotsWanted,
+    WorkFound,
+    notify,
+    observing,
+)
+from sfcdc_assets.pipeline.audits.verify import VerifyReport
+from sfcdc_assets.reconciliation.compare import MISSING, one_sided
+from sfcdc_assets.state.doubt import Doubt, NewDoubt
+
+CHANNEL = "/data/ChangeEvents"
+
+
+class Time:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def report(progress: Callable[[Fact], None], time: Time, *facts: Fact | float) -> None:
+    """Facts in their order; a number lets so many seconds pass."""
+    for each in facts:
+        if isinstance(each, float):
+            time.now += each
+        else:
+            progress(each)
+
+
+def test_the_rate_of_landing_and_each_entitys_state_are_shown() -> None:
+    time = Time()
+    progress = SyncProgress(time)
+    report(
+        progress,
+        time,
+        RequestSent(),
+        SnapshotsWanted(("Account", "Contact", "Lead")),
+        SnapshotBegun("Account"),
+        10.0,
+        EventsDelivered(CHANNEL, 3_000),
+        EventsLanded(CHANNEL, 2_999),
+        BatchApplied("Contact", 3, 2, 1, 4.0),
+    )
+    assert progress.lines() == [
+        "2,999 events landed (300 a second), 1 API requests, 10 s",
+        "  Account  the org prepares the snapshot",
+        "  Lead     waits",
+        "  Contact  up to date, 6 records changed",
+    ]
+
+
+def test_a_snapshot_shows_its_rows_of_those_expected_and_the_time_left() -> None:
+    time = Time()
+    progress = SyncProgress(time)
+    report(progress, time, SnapshotBegun("Account"), 7.0, PageStored("Account", 25_000, 125_000, False))
+    assert progress.lines()[1] == "  Account  snapshot: 25,000 of 125,000 rows read"
+    report(progress, time, 5.0, PageStored("Account", 50_000, 125_000, False))
+    assert progress.lines()[1] == "  Account  snapshot: 50,000 of 125,000 rows read, 15 s left"
+    assert progress.line().endswith("0 of 1 entities done; Account: snapshot: 50,000 of 125,000 rows read, 15 s left")
+    report(progress, time, 15.0, PageStored("Account", 125_000, 125_000, True))
+    assert progress.lines()[1] == "  Account  snapshot: 125,000 rows read"
+
+
+def test_a_snapshot_that_goes_on_counts_the_time_from_where_it_does() -> None:
+    time = Time()
+    progress = SyncProgress(time)
+    report(progress, time, SnapshotBegun("Account"), PageStored("Account", 90_000, 100_000, False))
+    report(progress, time, 1.0, PageStored("Account", 91_000, 100_000, False))
+    assert progress.lines()[1].endswith("9 s left")
+
+
+def test_of_many_entities_those_at_work_are_shown() -> None:
+    progress = SyncProgress(Time())
+    names = tuple(f"Object_{number:02}__c" for number in range(40))
+    progress(WorkFound(names))
+    for name in names[:30]:
+        progress(BatchApplied(name, 1, 0, 0, None))
+    lines = progress.lines()
+    assert len(lines) == 1 + ENTITIES_SHOWN + 1
+    assert [line.split()[0] for line in lines[1:11]] == list(names[30:])
+    assert lines[-1] == "  and 28 more, 28 of them done"
+
+
+@given(st.lists(st.tuples(st.sampled_from("AB"), *[st.integers(0, 9)] * 3), max_size=8), st.randoms())
+def test_what_a_sync_changed_is_the_sum_of_its_batches_in_any_order(batches: list[tuple], random: object) -> None:
+    shuffled = list(batches)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    sums = []
+    for each in (batches, shuffled):
+        progress = SyncProgress(Time())
+        report(progress, Time(), *(BatchApplied(*batch, None) for batch in each))
+        sums.append({name: (e.inserted, e.updated, e.deleted) for name, e in progress.entities.items()})
+    assert sums[0] == sums[1]
+    assert sum(map(sum, sums[0].values())) == sum(sum(batch[1:]) for batch in batches)
+
+
+def test_the_summary_has_what_was_done_and_what_is_left(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    doubt = NewDoubt("001000000000001AAA", Doubt.DRIFT, 3, "")
+    Ledger.open_or_create(warehouse, "Contact").note([doubt], CHANNEL, 3, 1_700_000_000_000)
+    time = Time()
+    progress = SyncProgress(time)
+    report(
+        progress,
+        time,
+        *[RequestSent()] * 12,
+        SnapshotBegun("Account"),
+        PageStored("Account", 500, 500, True),
+        EventsDelivered(CHANNEL, 31),
+        EventsLanded(CHANNEL, 30),
+        BatchApplied("Account", 520, 4, 0, None),
+        BatchApplied("Account", 0, 5, 1, 8.4),
+        BatchApplied("Contact", 0, 1, 0, 3.0),
+        42.0,
+    )
+    summary = summary_of(progress, warehouse)
+    assert list(summary.lines()) == [
+        "events landed:   30 (31 deliveries charged)",
+        "snapshots:       1 (500 rows)",
+        "records changed: 531 (520 inserted, 10 updated, 1 deleted)",
+        "suspect records: 1",
+        "API requests:    12",
+        "lag:             8 s",
+        "time:            42 s",
+    ]
+    described = summary.to_json()
+    assert (described["events_landed"], described["records_changed"], described["lag_seconds"]) == (30, 531, 8.4)
+    assert not summary.is_empty
+
+
+def test_a_sync_without_anything_to_do_says_so(tmp_path: Path) -> None:
+    summary = summary_of(SyncProgress(Time()), Warehouse(str(tmp_path)))
+    assert summary.is_empty
+    assert "lag:             no event was applied" in summary.lines()
+
+
+def displayed(*, terminal: bool, time: Time, facts: Sequence[Fact | float]) -> str:
+    output = StringIO()
+    console = Console(file=output, force_terminal=terminal, width=80, legacy_windows=False)
+    with ProgressDisplay(SyncProgress(time), console, time) as display:
+        report(notify, time, *facts)
+        display.tell("[a line] of its own")
+    return output.getvalue()
+
+
+def test_away_from_a_terminal_there_is_a_plain_line_now_and_then() -> None:
+    landed = EventsLanded(CHANNEL, 10)
+    lines = displayed(terminal=False, time=Time(), facts=[landed, LINE_SECONDS, landed, landed, 1.0, landed])
+    assert lines.splitlines() == ["20 events landed, 0 API requests, 10 s", "[a line] of its own"]
+
+
+def test_on_a_terminal_progress_is_redrawn_and_gone_at_the_end_and_lines_stay() -> None:
+    shown = displayed(terminal=True, time=Time(), facts=[SnapshotsWanted(("Account",))])
+    assert "[a line] of its own\n" in shown
+    assert "Account  waits" in shown
+    assert shown.endswith("\x1b[2K"), "the drawing was erased"
+    assert "\x1b[?25h" in shown, "the cursor is seen again"
+
+
+def test_nobody_observes_after_the_end() -> None:
+    seen: list[Fact] = []
+    with observing(seen.append), observing(seen.append):
+        notify(RequestSent())
+    notify(RequestSent())
+    assert len(seen) == 2
+
+
+def test_a_comparison_shows_how_far_it_is() -> None:
+    time = Time()
+    progress = VerifyProgress(time)
+    report(
+        progress, time, RequestSent(), PageCompared("Account", 1_000, 5_000), 2.0, PageCompared("Account", 2_000, 5_000)
+    )
+    assert progress.lines() == ["2,000 records compared, 1 API requests; Account: 2,000 of about 5,000, 6 s left; 2 s"]
+    report(progress, time, PageCompared("Contact", 100, 80))
+    assert "2,100 records compared" in progress.line()
+    assert "Contact: 100 of about 100" in progress.line()
+    report(progress, time, ComparisonsLeft(7))
+    assert "the tables are brought up to date, to compare 7 records again" in progress.line()
+
+
+def test_the_verdict_is_one_sentence_with_what_to_do() -> None:
+    equal = VerifyReport("Account", CHANNEL, 7, compared=1_000, values_compared=20_000)
+    other = VerifyReport("Contact", CHANNEL, 7, compared=10, values_compared=100)
+    assert verdict([equal, other]) == "Equal: all 1,010 records (20,100 values) of 2 entities equal the org."
+
+    other.skipped = 3
+    assert verdict([equal, other]).startswith("Equal, as far as the budget went: 1,010 records")
+
+    other.left = frozenset({"003000000000001AAA"})
+    found = verdict([equal, other], ["Lead"])
+    assert found.startswith("Not everything could be compared: tables of Lead are damaged; 1 records of Contact.")
+
+    other.differences = one_sided("Contact", ["003000000000001AAA"], MISSING)
+    assert verdict([equal, other]) == (
+        "Different: 1 records differ from the org, in Contact. `sfcdc verify --repair` reads them back."
+    )
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (99, "99 s"), (150, "2 min"), (8_000, "2 h 13 min")])
+def test_durations_are_readable(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_the_display_is_on_standard_error_where_no_file_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressDisplay(SyncProgress(Time())) as display:
+        display.tell("here")
+    assert capsys.readouterr() == ("", "here\n")
