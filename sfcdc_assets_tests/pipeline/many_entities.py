@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -222,6 +223,7 @@ class _NoOrg:
     """All that a run takes from the org where nothing is read back and no object is described."""
 
     privacy = NOTHING_PRIVATE
+    session = SimpleNamespace(calls=0)
 
     def describe_json(self, entity: str) -> None:
         """It does not tell."""
