@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.emulator.rest import bulk_job
+from sfcdc_assets.emulator.rest import query_job
 from sfcdc_assets.snapshot import pages
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
@@ -38,7 +38,7 @@ def test_memory_does_not_grow_with_the_object(
 ) -> None:
     monkeypatch.setattr(pages, "MOST_ROWS_PER_PAGE", PAGE)
     monkeypatch.setattr(pages, "FEWEST_ROWS_PER_PAGE", PAGE)
-    monkeypatch.setattr(bulk_job, "_BLOCK", PAGE)  # the emulated org, in this process, works on so many rows at a time
+    monkeypatch.setattr(query_job, "_BLOCK", PAGE)  # the emulated org, in this process, works on so many rows at a time
     pipeline = make_pipeline("Contact", records=0)
     pipeline.instance.add_dynamic_partitions("salesforce_entity", ["Contact"])
     tracemalloc.start()
