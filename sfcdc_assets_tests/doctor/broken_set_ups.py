@@ -316,7 +316,7 @@ SET_UPS = (
     ),
     Broken("no Bulk jobs left", _no_jobs, "DailyBulkV2QueryJobs", "0 of 10,000 are left", "24 hours"),
     Broken("too few API requests", _few_requests, "DailyApiRequests", "the first start takes about", "24 hours"),
-    Broken("unknown allowances", _untold_allowances, "allowances", "does not tell them", "View Setup", Outcome.WARNING),
+    Broken("unknown allowances", _untold_allowances, "allowances", "does not show them", "View Setup", Outcome.WARNING),
     Broken(
         "an unknown selection",
         _untold_members,

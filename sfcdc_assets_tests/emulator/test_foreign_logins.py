@@ -174,8 +174,11 @@ def test_names_of_response_headers_are_written_as_salesforce_writes_them(client:
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=20)
     try:
         for path, expected in (
-            ("/services/data/v59.0/limits", {"Sforce-Limit-Info", "Content-Type", "Content-Encoding", "Date"}),
-            ("/services/data/v59.0/sobjects/Account/describe", {"Sforce-Limit-Info", "Last-Modified"}),
+            ("/services/data/v59.0/limits", {"Sforce-Limit-Info", "Content-Type", "Date"}),
+            (
+                "/services/data/v59.0/sobjects/Account/describe",
+                {"Sforce-Limit-Info", "Content-Encoding", "Last-Modified"},
+            ),
             ("/services/data", {"Content-Type", "Content-Length", "Date"}),
             ("/services/data/v59.0/none", {"Content-Type"}),
         ):

@@ -15,6 +15,8 @@ from playwright.sync_api import Page, expect
 from sfcdc_assets_tests.ui.browser import PATIENCE_MS, SCREENSHOTS, image, opened_page, without_browser
 from sfcdc_assets_tests.ui.dagster_server import DagsterServer
 
+pytestmark = pytest.mark.slow
+
 FEW = ["Account", "Contact"]
 ALL = ["Account", "Case", "Contact", "Invoice_Statement__c", "Lead", "Opportunity", "Task", "User"]
 ENTITIES = ALL if SCREENSHOTS else FEW
