@@ -65,14 +65,15 @@ class _Org(OrgConnection):
 
 class _Session:
     organization_id = _CREDENTIALS.tenant_id
+    calls = 0
 
 
 def _org(at: Served) -> OrgConnection:
-    def transport() -> PubSubTransport:
+    def transport(_channel: str) -> PubSubTransport:
         return PubSubTransport(PubSubConnection(at.endpoint, lambda _: _CREDENTIALS, at.ca_file))
 
     session, nothing = cast(Any, _Session()), cast(Any, None)
-    return _Org(session, transport(), NOTHING_PRIVATE, nothing, VanishLimits(1, 1), lambda: None, transport)
+    return _Org(session, transport(""), NOTHING_PRIVATE, nothing, VanishLimits(1, 1), lambda: None, transport)
 
 
 def land(at: Served, warehouse: Warehouse) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -51,7 +52,7 @@ class Header(NamedTuple):
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     memory = Path("/dev/shm")
-    made = (memory if memory.is_dir() else tmp_path) / f"both-{tmp_path.parent.parent.name}-{tmp_path.name}"
+    made = Path(tempfile.mkdtemp(prefix="both-", dir=memory if memory.is_dir() else tmp_path))
     yield made
     shutil.rmtree(made, ignore_errors=True)
 

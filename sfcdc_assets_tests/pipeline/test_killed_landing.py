@@ -121,14 +121,15 @@ def landing_process(transport: str, log: Path) -> Iterator[subprocess.Popen[byte
 
 
 def land_the_rest(channels: Sequence[str]) -> None:
-    """What the killed processes left, until a reading brings nothing."""
+    """What the killed processes left, until a reading is sent nothing. After a change of protocol it is sent all there
+    is once more, of which nothing is new at first."""
     settings = load_settings()
     with connect(settings) as org:
         for channel in channels:
             reader = ChannelReader(Warehouse(settings.warehouse), org, channel, 1.0)
             ends, quiet = time.monotonic() + BOUND_SECONDS, 0
             while quiet < 2 and time.monotonic() < ends:
-                quiet = 0 if reader.land(QUICK).count else quiet + 1
+                quiet = 0 if reader.land(QUICK).deliveries else quiet + 1
             reader.drop()
 
 

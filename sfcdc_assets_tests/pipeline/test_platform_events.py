@@ -173,6 +173,19 @@ def test_the_table_goes_on_when_the_protocol_is_changed_and_has_each_event_once(
     assert [row["Order_Number__c"] for row in rows(org, ORDERS)] == ["0", "1", "2", "3"]
 
 
+def test_a_lost_place_is_read_again_from_the_earliest_event_however_little_of_the_allowance_is_left(
+    org: Stream,
+) -> None:
+    """No read of the org brings what a stream that is begun with new events alone has passed over."""
+    publish(org, "Order_Event__e", Order_Number__c="1")
+    assert land(org, ORDERS, "pubsub").count == 1
+    publish(org, "Order_Event__e", Order_Number__c="2")
+    org.org.settings = replace(org.org.settings, daily_event_deliveries=1_000)
+    org.server.meter.delivered(range(850))  # to other subscribers
+    assert land(org, ORDERS, "cometd").count == 1
+    assert [row["Order_Number__c"] for row in rows(org, ORDERS)] == ["1", "2"]
+
+
 def test_a_custom_channel_is_one_table_in_which_each_row_says_which_event_it_is(org: Stream) -> None:
     org.org.channels.create("Orders__chn", kind="event")
     for name in ("Order_Event__e", "Note__e"):

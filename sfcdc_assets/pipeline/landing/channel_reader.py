@@ -284,7 +284,16 @@ class ChannelReader:
     def _first_start(self) -> str:
         """Where a channel without a checkpoint is begun: at EARLIEST, so that nothing retained is missed, unless the
         settings say otherwise or the org's allowance of delivered events is nearly used up; then at LATEST, and what
-        lies before it is read from the org by the snapshots, which have their watermark after it."""
+        lies before it is read from the org by the snapshots, which have their watermark after it.
+
+        What only the stream brings is begun at LATEST by the settings alone, and never once some of it has landed: what
+        lies between would be lost. A used-up allowance is an error then."""
+        if not self._landing.is_in_the_org:
+            return (
+                EARLIEST
+                if self._org.from_earliest or self._checkpoint.is_known or self._checkpoint.position
+                else LATEST
+            )
         if not self._org.from_earliest:
             return LATEST
         allowance = self._org.delivery_allowance()

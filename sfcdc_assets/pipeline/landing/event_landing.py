@@ -24,6 +24,8 @@ class EventLanding(Landing):
     """Lands one channel. An event is known again by its key (see `event_key`), whatever replay id it comes with;
     each stands for itself, so that none waits for a transaction's end."""
 
+    is_in_the_org = False
+
     def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str, reader: EventReader) -> None:
         super().__init__(warehouse, org, channel)
         self._reader = reader

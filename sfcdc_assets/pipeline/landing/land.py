@@ -70,6 +70,9 @@ class LandingReport:
 class Landing(ABC):
     """Lands one channel of an org into a warehouse. What differs by the channel's kind is what its rows are."""
 
+    is_in_the_org = True
+    """Whether a read of the org brings what the stream has brought too, so that events may be passed over."""
+
     def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str) -> None:
         self._warehouse = warehouse
         self._org = org
