@@ -20,6 +20,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -89,7 +90,7 @@ class Load:
 @contextmanager
 def load(folder: Path, seed: int) -> Iterator[Load]:
     with ExitStack() as stack:
-        org = EmulatedOrg(seed=seed)
+        org = EmulatedOrg(seed=seed, settings=OrgSettings(daily_event_deliveries=10**7))
         stack.callback(org.close)
         org.populate({"User": 1, "Account": 1})
         server = stack.enter_context(EmulatorServer(org, directory=folder / "org"))
