@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from sfcdc_assets.channel_kinds import table_of
 from sfcdc_assets.lake.all_versions import all_versions
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.pipeline.oracle import EPOCH
@@ -18,6 +19,12 @@ def rows_of(warehouse: Warehouse, table: str, version: int | None = None) -> lis
     if not DeltaTable.is_deltatable(warehouse.uri(table)):
         return []
     return pa.table(DeltaTable(warehouse.uri(table), version=version).scan()).to_pylist()
+
+
+def landed_rows(warehouse: Warehouse, channel: str) -> list[dict[str, Any]]:
+    """The events of a channel that has a table of its own, in the order of their positions. There must be one."""
+    assert DeltaTable.is_deltatable(warehouse.uri(table_of(channel))), channel
+    return sorted(rows_of(warehouse, table_of(channel)), key=lambda row: row["position"])
 
 
 def versions_of(warehouse: Warehouse, entity: str) -> list[dict[str, Any]]:

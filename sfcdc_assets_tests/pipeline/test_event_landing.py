@@ -17,7 +17,6 @@ from sfcdc_assets.emulator.streaming.notifications import NotificationLog
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.event_table import EventTable, event_tables
 from sfcdc_assets.lake.lost_checkpoints import lost_checkpoints
-from sfcdc_assets.lake.table import Table
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.event_landing import EventLanding
 from sfcdc_assets.pipeline.landing.land import LandingReport
@@ -29,6 +28,7 @@ from sfcdc_assets.sensors.open_channels import OpenChannels
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.errors import ChannelNotFound
 from sfcdc_assets.streams.resume import ResumePoint
+from sfcdc_assets_tests.pipeline.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 GENERIC = "/u/notifications/orders"
@@ -81,10 +81,7 @@ def land(org: Stream, channel: str) -> LandingReport:
 
 
 def rows(org: Stream, channel: str) -> list[dict[str, Any]]:
-    table = Table.open(org.warehouse, table_of(channel))
-    assert table is not None
-    found: list[dict[str, Any]] = table.scan().to_pylist()
-    return sorted(found, key=lambda row: row["position"])
+    return landed_rows(org.warehouse, channel)
 
 
 def test_json_that_is_pushed_becomes_columns_and_what_does_not_fit_is_kept_and_said(org: Stream) -> None:

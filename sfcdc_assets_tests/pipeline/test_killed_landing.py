@@ -15,18 +15,17 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.channel_kinds import table_of
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.lost_checkpoints import lost_checkpoints
-from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets_tests.pipeline.lives_tables import landed_rows
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
 ORDERS, GENERIC, TOPIC = "/event/Order_Event__e", "/u/Load", "/topic/Phones"
@@ -81,10 +80,7 @@ class Load:
         return sum(1 for _ in self.root.glob("*/*/_delta_log/*.json"))
 
     def rows(self, channel: str) -> list[dict[str, Any]]:
-        table = Table.open(Warehouse(str(self.root)), table_of(channel))
-        assert table is not None
-        found: list[dict[str, Any]] = table.scan().to_pylist()
-        return sorted(found, key=lambda row: row["position"])
+        return landed_rows(Warehouse(str(self.root)), channel)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets_tests.pipeline.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 ORDERS = "/event/Order_Event__e"
@@ -58,10 +59,7 @@ def land(org: Stream, channel: str, transport: str = "pubsub") -> LandingReport:
 
 
 def rows(org: Stream, channel: str) -> list[dict[str, Any]]:
-    table = Table.open(org.warehouse, table_of(channel))
-    assert table is not None
-    found: list[dict[str, Any]] = table.scan().to_pylist()
-    return sorted(found, key=lambda row: row["position"])
+    return landed_rows(org.warehouse, channel)
 
 
 def publish(org: Stream, name: str, **values: Any) -> None:

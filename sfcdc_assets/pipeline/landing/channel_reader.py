@@ -289,11 +289,8 @@ class ChannelReader:
         What only the stream brings is begun at LATEST by the settings alone, and never once some of it has landed: what
         lies between would be lost. A used-up allowance is an error then."""
         if not self._landing.is_in_the_org:
-            return (
-                EARLIEST
-                if self._org.from_earliest or self._checkpoint.is_known or self._checkpoint.position
-                else LATEST
-            )
+            has_landed = self._checkpoint.is_known or self._checkpoint.position > 0
+            return EARLIEST if self._org.from_earliest or has_landed else LATEST
         if not self._org.from_earliest:
             return LATEST
         allowance = self._org.delivery_allowance()
