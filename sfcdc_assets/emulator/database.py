@@ -11,6 +11,7 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,7 @@ class Database:
             self._connection.close()
 
 
+@cache
 def quoted(identifier: str) -> str:
     """An SQL identifier in double quotes. Identifiers come from object definitions, never from a request."""
     return '"' + identifier.replace('"', '""') + '"'

@@ -87,8 +87,7 @@ class EventBus:
         number = state.last_number
         if transaction.commit_number > state.commit_number:
             events = self._builder.events(transaction, self._org.channels.published_entities)
-            self._append(events, transaction.commit_number)
-            number = self._store.state().last_number
+            _, number = self._append(events, transaction.commit_number)
         # Whatever was noted before may have been rolled back, so what the database says replaces it unconditionally.
         self.last_number = number
         self.wake()
@@ -98,17 +97,16 @@ class EventBus:
         it is stored. Their second copies, if any, come when they are due."""
         with self._org.database.transaction():
             state = self._store.state()
-            published = self._append(events, state.commit_number)
-            self.last_number = self._store.state().last_number
+            published, self.last_number = self._append(events, state.commit_number)
         self.wake()
         return published
 
-    def _append(self, events: Sequence[BusEvent], commit_number: int) -> list[StoredEvent]:
+    def _append(self, events: Sequence[BusEvent], commit_number: int) -> tuple[list[StoredEvent], int]:
         for schema_id, schema_json in {event.schema_id: event.schema_json for event in events}.items():
             self._store.keep_schema(schema_id, schema_json)
         now = self._org.clock()
         published = list(self._copies.among(events))
-        stored = self._store.append(
+        stored, last_number = self._store.append(
             published,
             commit_number=commit_number,
             stored_at=now,
@@ -117,7 +115,7 @@ class EventBus:
         )
         self._purge(now)
         firsts = {id(event) for event in events}
-        return [found for event, found in zip(published, stored, strict=True) if id(event) in firsts]
+        return [found for event, found in zip(published, stored, strict=True) if id(event) in firsts], last_number
 
     def _purge(self, now: int) -> None:
         """Delete what is past retention, now and then: as on the real bus, expired events may linger unserved."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 
 from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.transaction import RecordChange
@@ -68,20 +69,20 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
     if change.is_silent:
         return None
     after = change.after or {}
-    base = EventDraft(
+    base = partial(
+        EventDraft,
         change.entity,
-        change.change_type,
-        (change.record_id,),
+        record_ids=(change.record_id,),
         before=change.before,
         record=change.before if change.after is None else change.after,
     )
     if change.is_conversion:
-        return replace(base, change_type=f"GAP_{change.change_type}", is_alone=True)
+        return base(f"GAP_{change.change_type}", is_alone=True)
     if change.change_type == "DELETE":
-        return base
+        return base(change.change_type)
     if change.change_type != "UPDATE":
         carried = _one_name(set(codec.paths), after, codec)
-        return replace(base, values=_values(after, [name for name in codec.paths if name in carried]))
+        return base(change.change_type, values=_values(after, [name for name in codec.paths if name in carried]))
 
     touched = set(change.changed_fields)
     for name in change.changed_fields:
@@ -91,7 +92,7 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
     if not changed:
         return None
     nulled = tuple(name for name in changed if after.get(name) is None)
-    return replace(base, values=_values(after, changed), changed_fields=changed, nulled_fields=nulled)
+    return base(change.change_type, values=_values(after, changed), changed_fields=changed, nulled_fields=nulled)
 
 
 def merge(drafts: Iterable[EventDraft], max_record_ids: int) -> list[EventDraft]:

@@ -102,9 +102,9 @@ class EventStore:
         stored_at: int,
         shared_counters: bool = True,
         shared_ids: bool = True,
-    ) -> list[StoredEvent]:
+    ) -> tuple[list[StoredEvent], int]:
         """Store a transaction's events, each with a uuid and the next replay counter; returns them as they are on their
-        own topics, without those of custom channels.
+        own topics, without those of custom channels, and the number of the last event that is stored now.
 
         An event that comes beside the previous one shares its counter. On custom channels an event has the same uuid
         and, with `shared_counters`, the same counter; without `shared_ids`, all but the first of those into which it is
@@ -112,19 +112,20 @@ class EventStore:
         """
         state = self.state()
         number, counter = state.last_number, state.counter
+        left = self._left()
         rows = []
         stored = []
         for event in events:
             number += 1
             if not event.beside_previous:
-                counter = self._next(counter)
+                counter = self._next(counter, left)
             event_id = event.event_id or self._event_id(number)
             what, channel = (event.entity, event.schema_id), EVERYWHERE if event.is_selected else OWN_TOPIC
             rows.append((number, counter, event_id, *what, event.payload, stored_at, channel))
             stored.append(StoredEvent(number, counter, event_id, *what, event.payload))
             for name, payloads in event.channel_payloads:
                 if not shared_counters:
-                    counter = self._next(counter)
+                    counter = self._next(counter, left)
                 for place, payload in enumerate(payloads):
                     number += 1
                     part_id = event_id if shared_ids or place == 0 else self._event_id(number)
@@ -133,19 +134,18 @@ class EventStore:
         # One more jump after the last event: other orgs' events make the newest id run ahead of the last delivered one.
         self._database.execute(
             "UPDATE _bus_state SET last_number = ?, counter = ?, commit_number = ?",
-            (number, self._next(counter), commit_number),
+            (number, self._next(counter, left), commit_number),
         )
-        return stored
+        return stored, number
 
-    def _next(self, counter: int) -> int:
-        """The next counter, never one from before the org was moved."""
+    def _next(self, counter: int, left: Sequence[tuple[int, int]]) -> int:
+        """The next counter, none of those that were `left` when the org was moved."""
         counter = next_counter(self._seed, counter)
-        highest = self._left(counter)
-        return counter if highest is None else self._next(highest)
+        within = [highest for lowest, highest in left if lowest <= counter <= highest]
+        return self._next(max(within), left) if within else counter
 
-    def _left(self, counter: int) -> int | None:
-        row = self._database.row("SELECT MAX(highest) FROM _bus_left WHERE ? BETWEEN lowest AND highest", (counter,))
-        return None if row is None else row[0]
+    def _left(self) -> list[tuple[int, int]]:
+        return [(lowest, highest) for lowest, highest in self._database.rows("SELECT lowest, highest FROM _bus_left")]
 
     def is_known(self, counter: int) -> bool:
         """Whether a replay counter can be resumed after: nothing was purged since, and it is of this life of the org.
@@ -153,7 +153,8 @@ class EventStore:
         Retention is the caller's to judge.
         """
         state = self.state()
-        return state.lost_through < counter <= state.counter and self._left(counter) is None
+        is_left = any(lowest <= counter <= highest for lowest, highest in self._left())
+        return state.lost_through < counter <= state.counter and not is_left
 
     def events(
         self, entities: Collection[str], *, after: int, limit: int, channels: Collection[str] = (EVERYWHERE,)
@@ -210,7 +211,8 @@ class EventStore:
         """Delete all events: every replay id given out until now is refused from now on."""
         self._database.execute("DELETE FROM _bus_event")
         counter = self.state().counter
-        self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (counter, self._next(counter)))
+        following = self._next(counter, self._left())
+        self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (counter, following))
 
     def move(self) -> None:
         """As when the org moves to another instance: no event is left and replay ids begin again, lower than before."""

@@ -118,6 +118,11 @@ class ObjectDefinition:
         return tuple(field for field in self.fields if field.is_stored)
 
     @cached_property
+    def event_field_names(self) -> tuple[str, ...]:
+        """The stored fields that change events carry."""
+        return tuple(field.name for field in self.stored_fields if field.in_change_events)
+
+    @cached_property
     def components(self) -> Mapping[str, tuple[FieldDefinition, ...]]:
         """Compound field name -> its component fields in order; Account.Name and other plain texts are not here."""
         return {

@@ -32,6 +32,7 @@ class RecordStore:
         """`instance` is the three characters of the org instance in record ids."""
         self._database = database
         self._instance = instance
+        self._queries: dict[tuple[str, int], tuple[ObjectDefinition, str]] = {}
         database.execute(
             "CREATE TABLE IF NOT EXISTS _id_counter (key_prefix TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID"
         )
@@ -254,9 +255,18 @@ class RecordStore:
     def _read(
         self, definition: ObjectDefinition, fields: Sequence[FieldDefinition], record_id: str
     ) -> dict[str, StoredValue] | None:
-        columns = ", ".join(quoted(field.name) for field in fields)
-        row = self._database.row(f'SELECT {columns} FROM {quoted(definition.name)} WHERE "Id" = ?', (record_id,))
+        row = self._database.row(self._by_id(definition, fields), (record_id,))
         return as_record(fields, row) if row else None
+
+    def _by_id(self, definition: ObjectDefinition, fields: Sequence[FieldDefinition]) -> str:
+        """The query of one row: written once for each version of an object, since most transactions ask it."""
+        key = definition.name, len(fields)
+        known = self._queries.get(key)
+        if known is None or known[0] is not definition:
+            columns = ", ".join(quoted(field.name) for field in fields)
+            sql = f'SELECT {columns} FROM {quoted(definition.name)} WHERE "Id" = ?'
+            known = self._queries[key] = (definition, sql)
+        return known[1]
 
     def _index(self, entity: str, column: str, collation: str) -> None:
         name = quoted(f"{entity}.{column}")
@@ -274,7 +284,7 @@ def columns_of(definition: ObjectDefinition) -> tuple[FieldDefinition, ...]:
 def as_record(fields: Sequence[FieldDefinition], row: Sequence[Any]) -> dict[str, StoredValue]:
     """A row of the table as canonical values by API name (checkboxes come as 0/1/NULL from SQLite)."""
     return {
-        field.name: bool(value) if field.type == "boolean" else value for field, value in zip(fields, row, strict=True)
+        field.name: value == 1 if field.type == "boolean" else value for field, value in zip(fields, row, strict=True)
     }
 
 

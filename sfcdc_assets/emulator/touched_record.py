@@ -44,16 +44,13 @@ def collapsed(record_id: str, record: TouchedRecord) -> RecordChange | None:
         return RecordChange(entity, record_id, DELETE, record.before, None, master_record_id=record.master_record_id)
     if record.before is None or record.now is None or not record.is_alive:
         return None
+    before, now = record.before, record.now
     changed = tuple(
-        field.name
-        for field in record.definition.stored_fields
-        if field.in_change_events
-        and (
-            record.before.get(field.name) != record.now.get(field.name)
-            or (record.modified and field.name == "LastModifiedDate")
-        )
+        name
+        for name in record.definition.event_field_names
+        if before.get(name) != now.get(name) or (record.modified and name == "LastModifiedDate")
     )
     if not changed:
         return None
     is_silent = record.is_silent and not record.modified
-    return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed, is_silent=is_silent)
+    return RecordChange(entity, record_id, UPDATE, before, now, changed, is_silent=is_silent)

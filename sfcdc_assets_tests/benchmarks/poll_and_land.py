@@ -85,15 +85,21 @@ def land(at: Served, warehouse: Warehouse) -> int:
 
 
 def bare_read(at: Served, count: int) -> int:
-    """Read all there is, asking as we ask; the bytes of the payloads' responses."""
+    """Read all there is, asking as we ask; how many events."""
+    return sum(len(response.events) for response in bare_responses(at, count))
+
+
+def bare_responses(at: Served, count: int, credentials: Credentials = _CREDENTIALS) -> Iterator[pb.FetchResponse]:
+    """The responses that bring the first `count` events of the channel, asked for as we ask."""
     requests: SimpleQueue[pb.FetchRequest | None] = SimpleQueue()
     requests.put(pb.FetchRequest(topic_name=CHANNEL, replay_preset=pb.EARLIEST, num_requested=MOST_OUTSTANDING))
     read, outstanding = 0, MOST_OUTSTANDING
     with _channel(at) as channel:
-        call = pb_grpc.PubSubStub(channel).Subscribe(iter(requests.get, None), metadata=_CREDENTIALS.metadata())
+        call = pb_grpc.PubSubStub(channel).Subscribe(iter(requests.get, None), metadata=credentials.metadata())
         for response in call:
+            yield response
             read += len(response.events)
-            if read == count:
+            if read >= count:
                 break
             outstanding -= len(response.events)
             if outstanding <= MOST_OUTSTANDING // 2:
@@ -101,7 +107,6 @@ def bare_read(at: Served, count: int) -> int:
                 outstanding = MOST_OUTSTANDING
         call.cancel()
         requests.put(None)
-    return read
 
 
 def quick_start(at: Served, count: int) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from sfcdc_assets_tests.benchmarks.stage import Stage
 STAGES: tuple[str, ...] = (
     "decode",
     "poll_and_land",
+    "emulator",
     "snapshot",
     "apply_recent",
     "apply_anywhere",

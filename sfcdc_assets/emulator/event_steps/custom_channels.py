@@ -22,18 +22,17 @@ class CustomChannels:
 
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
         selected = frozenset(self._org.selected_entities)
-        return [
-            replace(
-                each,
-                is_selected=each.entity in selected,
-                channel_parts=tuple(
-                    (channel, parts)
-                    for channel in self._org.channels.custom_channels_of(each.entity)
-                    if (parts := self._parts(channel, each))
-                ),
-            )
-            for each in drafts
-        ]
+        return [self._on_channels(each, each.entity in selected) for each in drafts]
+
+    def _on_channels(self, each: EventDraft, is_selected: bool) -> EventDraft:
+        channels = self._org.channels.custom_channels_of(each.entity)
+        if is_selected and not channels:
+            return each
+        return replace(
+            each,
+            is_selected=is_selected,
+            channel_parts=tuple((channel, parts) for channel in channels if (parts := self._parts(channel, each))),
+        )
 
     def _parts(self, channel: str, each: EventDraft) -> tuple[EventDraft, ...]:
         names = self._org.channels.enriched_fields(channel, each.entity)
