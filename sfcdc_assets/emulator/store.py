@@ -49,6 +49,9 @@ class RecordStore:
         table = quoted(definition.name)
         self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
         self._index(definition.name, "SystemModstamp", "BINARY")
+        # Of deleted rows alone, which are few: counting and listing what lives need not read the rows.
+        deleted_index = quoted(f"{definition.name}.deleted")
+        self._database.execute(f'CREATE INDEX IF NOT EXISTS {deleted_index} ON {table} ("Id") WHERE "IsDeleted" = 1')
         for field in definition.stored_fields:
             if field.unique:
                 self._index(definition.name, field.name, "NOCASE")
@@ -156,6 +159,10 @@ class RecordStore:
             [(value, record_id) for record_id, value in values.items()],
         )
 
+    def ids(self, definition: ObjectDefinition) -> list[str]:
+        """Ids of all rows, deleted ones too, in their order."""
+        return [row[0] for row in self._database.rows(f'SELECT "Id" FROM {quoted(definition.name)} ORDER BY "Id"')]
+
     def deleted_ids(self, definition: ObjectDefinition) -> list[str]:
         """Ids of the rows in the recycle bin."""
         sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE "IsDeleted" = 1 ORDER BY "Id"'
@@ -248,9 +255,10 @@ class RecordStore:
 
     def count(self, definition: ObjectDefinition, *, include_deleted: bool) -> int:
         """Number of rows."""
-        alive = "" if include_deleted else ' WHERE "IsDeleted" = 0'
-        row = self._database.row(f"SELECT COUNT(*) FROM {quoted(definition.name)}{alive}")
-        return int(row[0]) if row else 0
+        sql = f"SELECT COUNT(*) FROM {quoted(definition.name)}"
+        row = self._database.row(sql)
+        deleted = None if include_deleted else self._database.row(f'{sql} WHERE "IsDeleted" = 1')
+        return (int(row[0]) if row else 0) - (int(deleted[0]) if deleted else 0)
 
     def _read(
         self, definition: ObjectDefinition, fields: Sequence[FieldDefinition], record_id: str

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 
-from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import DELETE, UPDATE, Transaction
 
@@ -39,11 +37,11 @@ class TrafficRecords:
 
     def _load(self, entity: str) -> None:
         own = {self._org.users.integration, self._org.users.automated_process}
-        rows: Sequence[tuple[str, int]] = self._org.database.rows(
-            f'SELECT "Id", "IsDeleted" FROM {quoted(entity)} ORDER BY rowid'
-        )
-        self._live[entity] = [record_id for record_id, is_deleted in rows if not is_deleted and record_id not in own]
-        self._deleted[entity] = [record_id for record_id, is_deleted in rows if is_deleted]
+        definition = self._org.definitions[entity]
+        deleted = self._org.store.deleted_ids(definition)
+        others = own.union(deleted)
+        self._live[entity] = [each for each in self._org.store.ids(definition) if each not in others]
+        self._deleted[entity] = deleted
 
     def _follow(self, transaction: Transaction) -> None:
         for change in transaction.changes:

@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.async_error import AsyncError
 from sfcdc_assets.emulator.rest.async_job import AsyncJob
-from sfcdc_assets.emulator.rest.csv_form import cells, csv_line
+from sfcdc_assets.emulator.rest.csv_form import cells, csv_line, csv_lines
 from sfcdc_assets.emulator.rest.csv_rows import read_rows, record_of
 from sfcdc_assets.emulator.rest.ingest_job import ROWS_IN_TRANSACTION
 from sfcdc_assets.emulator.rest.query import compile_for
@@ -104,7 +104,7 @@ def _records(job: AsyncJob, data: str) -> list[dict[str, Any]]:
 
 def _csv_rows(compiled: CompiledQuery, rows: Sequence[Sequence[Any]], version: str, *, is_first: bool) -> str:
     columns = [cells(each.field, [row[each.first] for row in rows]) for each in compiled.selected]
-    return "".join(",".join(line) + "\n" for line in zip(*columns, strict=True))
+    return "".join(csv_lines(columns, ",", "\n"))
 
 
 def _json_rows(compiled: CompiledQuery, rows: Sequence[Sequence[Any]], version: str, *, is_first: bool) -> str:

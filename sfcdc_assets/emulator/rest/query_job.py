@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.rest.bulk_job import ENDED, BulkJob, BulkJobs
-from sfcdc_assets.emulator.rest.csv_form import LINE_ENDINGS, cells, csv_line, quoted_cell
+from sfcdc_assets.emulator.rest.csv_form import LINE_ENDINGS, cells, csv_line, csv_lines, escaped
 from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.spoiled_records import NO_VALUE, spoiled_fields
@@ -82,7 +82,7 @@ class QueryJobs(BulkJobs[QueryJob]):
             values = list(zip(*rows, strict=True))
             columns = [cells(item.field, values[item.first]) for item in selected]
             self._spoil(values[0], compiled, columns)
-            block += [job.delimiter.join(row) + ending for row in zip(*columns, strict=True)]
+            block += csv_lines(columns, job.delimiter, ending)
             while len(block) >= _BLOCK:
                 first, block = self._store(job, first, block[:_BLOCK]), block[_BLOCK:]
         return self._store(job, first, block) - 1
@@ -95,7 +95,7 @@ class QueryJobs(BulkJobs[QueryJob]):
             for name in spoiled_fields(self._org.settings, record_id):
                 for item, column in zip(compiled.selected, columns, strict=True):
                     if item.field.name == name:
-                        column[row] = quoted_cell(NO_VALUE)
+                        column[row] = escaped(NO_VALUE)
 
     def _store(self, job: QueryJob, first: int, block: list[str]) -> int:
         if block:
