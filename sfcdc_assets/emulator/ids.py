@@ -20,6 +20,7 @@ _IS_UPPER = str.maketrans({char: "1" if "A" <= char <= "Z" else "0" for char in 
 _SUFFIX_OF = {f"{code:05b}"[::-1]: char for code, char in enumerate(_SUFFIX_ALPHABET)}
 """By which of five characters are capitals, the first bit being the first character's."""
 _PAIRS = [first + second for first in BASE62 for second in BASE62]
+_PAIRS_AND_CAPITALS = [(pair, pair.translate(_IS_UPPER)) for pair in _PAIRS]
 _ID = re.compile(r"[0-9A-Za-z]{15}(?:[0-9A-Za-z]{3})?")
 _COUNTER_DIGITS = 9
 
@@ -81,6 +82,21 @@ def new_id(key_prefix: str, instance: str, counter: int) -> str:
     """The 18-character id of the `counter`-th record of an object: later records have greater ids."""
     id15 = key_prefix + instance + base62(counter, _COUNTER_DIGITS)
     return id15 + id_suffix(id15)
+
+
+def new_ids(key_prefix: str, instance: str, first: int, count: int) -> list[str]:
+    """`new_id` of so many numbers in a row: what those have in common that differ in two digits is worked out once."""
+    ids: list[str] = []
+    while len(ids) < count:
+        number = first + len(ids)
+        known = new_id(key_prefix, instance, number)
+        head, suffix = known[:13], known[15:17]
+        capitals = head[10:].translate(_IS_UPPER)
+        last = {f"{code:02b}": suffix + _SUFFIX_OF[capitals + f"{code:02b}"] for code in range(4)}
+        place = number % len(_PAIRS)
+        pairs = _PAIRS_AND_CAPITALS[place : place + count - len(ids)]
+        ids += [head + pair + last[bits] for pair, bits in pairs]
+    return ids
 
 
 def _with_case_of_suffix(id18: str) -> str:

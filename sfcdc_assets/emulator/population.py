@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _PRIMES = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631, 641)
 _YEARS_BACK = 730 * DAY
 _BLOCK = 5_000
+_OF_THE_RECORD = frozenset({"Id", "CreatedDate", "LastModifiedDate", "SystemModstamp"})
 
 
 def populate(org: EmulatedOrg, counts: Mapping[str, int], seed: int) -> dict[str, int]:
@@ -45,13 +46,15 @@ def _fill(org: EmulatedOrg, definition: ObjectDefinition, count: int, dice: rand
         field.name: _pool(org, field, dice, max(1, min(count, _PRIMES[n % len(_PRIMES)])), now, of_persons)
         for n, field in enumerate(fields)
     }
+    # A field that is null in all of them need not be written.
+    fields = tuple(field for field in fields if _is_numbered(field) or pools[field.name] != [None])
     cursors = {name: cycle(pool) for name, pool in pools.items()}
     for start in range(0, count, _BLOCK):
         numbers = range(start, min(start + _BLOCK, count))
-        created = [whole_second(now - _YEARS_BACK + _YEARS_BACK * number // count) for number in numbers]
-        modified = [moment + whole_second(dice.randrange(now - moment + 1)) for moment in created]
+        created = [(now - _YEARS_BACK + _YEARS_BACK * number // count) // 1000 * 1000 for number in numbers]
+        modified = [moment + dice.randrange(now - moment + 1) // 1000 * 1000 for moment in created]
         special: dict[str, Iterable[StoredValue]] = {
-            "Id": [org.store.record_id(definition, first + number) for number in numbers],
+            "Id": org.store.record_ids(definition, first + start, len(numbers)),
             "CreatedDate": created,
             "LastModifiedDate": modified,
             "SystemModstamp": modified,
@@ -67,6 +70,11 @@ def _fill(org: EmulatedOrg, definition: ObjectDefinition, count: int, dice: rand
             else:
                 columns.append(islice(cursors[field.name], len(numbers)))
         org.store.insert_rows(definition, [field.name for field in fields], list(zip(*columns, strict=True)))
+
+
+def _is_numbered(field: FieldDefinition) -> bool:
+    """Whether each record has a value of its own, and not one of a pool."""
+    return field.name in _OF_THE_RECORD or field.auto_number is not None or field.unique
 
 
 def _unique_value(field: FieldDefinition, number: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfcdc_assets.emulator.database import Database, quoted
-from sfcdc_assets.emulator.ids import new_id
+from sfcdc_assets.emulator.ids import new_id, new_ids
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.transaction import StoredValue
 
@@ -99,6 +99,10 @@ class RecordStore:
     def record_id(self, definition: ObjectDefinition, number: int) -> str:
         """The id of the record with that number."""
         return new_id(definition.key_prefix, self._instance, number)
+
+    def record_ids(self, definition: ObjectDefinition, first: int, count: int) -> list[str]:
+        """The ids of the records with so many numbers in a row."""
+        return new_ids(definition.key_prefix, self._instance, first, count)
 
     def insert(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> None:
         """Add a row."""

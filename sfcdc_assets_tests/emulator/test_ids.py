@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.emulator.ids import BASE62, EMPTY_ID, id_suffix, is_id, new_id, to_15, to_18
+from sfcdc_assets.emulator.ids import BASE62, EMPTY_ID, id_suffix, is_id, new_id, new_ids, to_15, to_18
 
 ID15 = st.text(BASE62, min_size=15, max_size=15)
 
@@ -41,6 +41,11 @@ def test_ids_grow_with_creation(one: int, other: int) -> None:
     ids = [new_id("001", "Aa0", number) for number in (one, other)]
     assert (ids[0] < ids[1]) == (one < other)
     assert all(len(record_id) == 18 and to_18(record_id[:15]) == record_id for record_id in ids)
+
+
+@given(st.integers(0, 62**6), st.integers(0, 9_000))
+def test_ids_made_in_a_row_are_those_made_one_by_one(first: int, count: int) -> None:
+    assert new_ids("0Q1", "xY0", first, count) == [new_id("0Q1", "xY0", first + number) for number in range(count)]
 
 
 @pytest.mark.parametrize("text", ["", "001", "001Dp00000JJkk-", "001Dp00000JJkkHI", "001Dp00000JJkkHIA!", "é" * 15])
