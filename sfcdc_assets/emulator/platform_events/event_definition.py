@@ -22,11 +22,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.object_file import BUILT_IN_OBJECTS, field_definition
+from sfcdc_assets.emulator.object_file import BUILT_IN_OBJECTS, field_definition, yaml_mapping
 from sfcdc_assets.emulator.settings import HOUR
 
 _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*__e")
@@ -104,12 +102,7 @@ def load_event_definitions(folder: Path) -> tuple[PlatformEventDefinition, ...]:
     """All `*.yaml` of a folder, by name. Raises ObjectDefinitionError for a wrong file."""
     found = []
     for path in sorted(folder.glob("*.yaml")):
-        try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError) as error:
-            raise ObjectDefinitionError(path, f"cannot be read ({error})") from error
-        if not isinstance(document, dict):
-            raise ObjectDefinitionError(path, "is not a mapping")
+        document = yaml_mapping(path)
         found.append(event_definition(document, path))
     return tuple(found)
 
