@@ -77,15 +77,19 @@ class Database:
                     yield
                 return
             cache = self._connection.execute("PRAGMA cache_size").fetchone()[0]
-            with suppress(sqlite3.OperationalError):  # another program reads the file: by way of the log, then
-                self._connection.execute("PRAGMA journal_mode = TRUNCATE")
+            self._keep_journal("TRUNCATE")
             self._connection.execute(f"PRAGMA cache_size = -{_LOADING_CACHE_KIB}")
             try:
                 with self.transaction():
                     yield
             finally:
                 self._connection.execute(f"PRAGMA cache_size = {cache}")
-                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._keep_journal("WAL")
+
+    def _keep_journal(self, mode: str) -> None:
+        """From now on; while another program reads the file, it is kept as before, which is slower and as safe."""
+        with suppress(sqlite3.OperationalError):
+            self._connection.execute(f"PRAGMA journal_mode = {mode}")
 
     @contextmanager
     def undone(self) -> Iterator[None]:
