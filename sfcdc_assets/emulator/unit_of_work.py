@@ -278,10 +278,12 @@ class UnitOfWork:
             return (self._cleared,)
         if self._converted:
             return self._converted
-        for parent, parent_id, values in roll_ups.stale(self._changes()):
+        changes, has_stale = self._changes(), False
+        for parent, parent_id, values in roll_ups.stale(changes):
             if self._store.exists(self._definitions[parent], parent_id):
                 self.set_read_only(parent, parent_id, values)
-        return self._changes()
+                has_stale = True
+        return self._changes() if has_stale else changes
 
     def _reparent(self, entity: str, loser: str, master: str) -> None:
         for definition in self._definitions.values():
