@@ -18,6 +18,7 @@ from typing import Any
 _PAGE_BYTES = 8192
 """Of a new file. A record of a wide object takes 3 KB: pages of 4 KB, SQLite's own choice, would be a third empty."""
 _LOADING_CACHE_KIB = 32 * 1024
+_PATIENCE_SECONDS = 0.25
 
 
 class Database:
@@ -60,7 +61,8 @@ class Database:
                 yield
             except BaseException:
                 self._depth -= 1
-                if self._depth == 0:
+                # An interrupted statement that writes has rolled everything back already.
+                if self._depth == 0 and self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
             self._depth -= 1
@@ -146,6 +148,17 @@ class Database:
         self.execute(
             "INSERT INTO _setting VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
         )
+
+    @contextmanager
+    def taken_over(self) -> Iterator[None]:
+        """The lock, from whoever has it: short transactions are let through, and statements that take longer end with
+        an error; what those had begun to write is undone."""
+        while not self.lock.acquire(timeout=_PATIENCE_SECONDS):
+            self._connection.interrupt()
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     def close(self) -> None:
         """Close the connection; the org cannot be used afterwards."""

@@ -340,10 +340,11 @@ class EmulatedOrg:
         )
 
     def close(self) -> None:
-        """Close the database and free the folder."""
-        with self.database.transaction():
-            self._keep_selected_entities()
-        self.database.close()
+        """Close the database and free the folder. A long query of another thread is not waited for."""
+        with self.database.taken_over():
+            with self.database.transaction():
+                self._keep_selected_entities()
+            self.database.close()
         if self._directory_lock is not None:
             self._directory_lock.release()
 

@@ -145,8 +145,10 @@ class EmulatorServer:
             raise
 
     def stop(self) -> None:
-        """End traffic, open streams and requests, and free the ports. Harmless when not started."""
+        """End traffic, open streams and requests, long queries too, and free the ports. Harmless when not started."""
         pubsub, rest, self._pubsub, self._rest = self._pubsub, self._rest, None, None
+        with self._org.database.taken_over():
+            pass  # what would wait for a long query need not
         self.traffic.set(0)
         self.feed.stop()
         self.cometd.stop()

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 
 _HOLD = """
 import sys
+import threading
 from pathlib import Path
 from sfcdc_assets.emulator.org import EmulatedOrg
 org = EmulatedOrg(Path(sys.argv[1]))
@@ -75,18 +77,21 @@ def test_the_folder_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
 _FILL = """
 import os, sys
 from pathlib import Path
-from sfcdc_assets.emulator import org as module
 from sfcdc_assets.cli.emulated_org import open_org
+from sfcdc_assets.emulator import database
 from sfcdc_assets.emulator.roll_up import RollUps
+database._LOADING_CACHE_KIB = 64  # so that most pages are in the file
 RollUps.recalculate_all = lambda self: os._exit(9)  # all records are written, and nothing is committed
-open_org(Path(sys.argv[1]), 3, 400)
+open_org(Path(sys.argv[1]), 3, 100)
 """
 
 
 def test_an_org_that_was_killed_while_it_was_filled_is_filled_by_the_next_start(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", _FILL, str(tmp_path / "org")], check=False).returncode == 9
-    org = open_org(tmp_path / "org", 3, 400)
-    whole = open_org(tmp_path / "other", 3, 400)
+    assert (tmp_path / "org" / "org.db-journal").stat().st_size > 0
+    assert (tmp_path / "org" / "org.db").stat().st_size > 1_000_000
+    org = open_org(tmp_path / "org", 3, 100)
+    whole = open_org(tmp_path / "other", 3, 100)
     try:
         for entity in org.definitions:
             ids = [record["Id"] for record in org.records(entity)]
@@ -130,3 +135,29 @@ def test_an_org_whose_file_another_program_reads_is_filled_nevertheless(tmp_path
     assert org.count("Account") == 20
     reader.close()
     org.close()
+
+
+@pytest.mark.parametrize("what", ["SELECT COUNT(*)", "INSERT INTO _setting SELECT 'i' || i, ''"])
+def test_an_org_is_closed_at_once_whatever_another_thread_has_begun(tmp_path: Path, what: str) -> None:
+    org = EmulatedOrg(tmp_path)
+    endless = f"WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) {what} FROM n"
+    begun, said = threading.Event(), []
+
+    def ask() -> None:
+        try:
+            with org.database.transaction():
+                org.database.set_setting("half", "written")
+                begun.set()
+                org.database.execute(endless)
+        except sqlite3.OperationalError as error:
+            said.append(str(error))
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    assert begun.wait(20)
+    org.close()
+    asking.join(20)
+    assert said == ["interrupted"]
+    again = EmulatedOrg(tmp_path)
+    assert again.database.setting("half") is None
+    again.close()

@@ -9,6 +9,7 @@ import selectors
 import shlex
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -186,6 +187,30 @@ def test_stopping_takes_less_than_a_second_with_an_open_connection(org: Emulated
         began = time.monotonic()
         server.stop()
         assert time.monotonic() - began < 1
+
+
+def test_a_server_that_is_stopped_does_not_wait_for_a_long_query(org: EmulatedOrg, tmp_path: Path) -> None:
+    begun, said = threading.Event(), []
+
+    def ask() -> None:
+        with org.database.lock:
+            begun.set()
+            try:
+                org.database.rows(
+                    "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i FROM n) SELECT COUNT(*) FROM n"
+                )
+            except sqlite3.OperationalError as error:
+                said.append(str(error))
+
+    server = EmulatorServer(org, directory=tmp_path)
+    server.start()
+    server.traffic.set(20)
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    assert begun.wait(DEADLINE)
+    server.stop()
+    asking.join(DEADLINE)
+    assert said == ["interrupted"]
 
 
 @pytest.mark.parametrize("option", ["rest_port", "pubsub_port"])
