@@ -22,7 +22,6 @@ from sfcdc_assets.emulator.event_bus_errors import (
     UnknownReplayPresetError,
 )
 from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEvent
-from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_events import org_events
 from sfcdc_assets.emulator.platform_events.event_codec import PlatformEventCodec
@@ -55,12 +54,10 @@ class EventBus:
     and take no other lock while holding it.
     """
 
-    def __init__(
-        self, org: EmulatedOrg, *, builder: ChangeEventBuilder | None = None, faults: Faults | None = None
-    ) -> None:
-        """`faults` (an own, empty set by default) are those whose event faults the default builder commits."""
+    def __init__(self, org: EmulatedOrg, *, builder: ChangeEventBuilder | None = None) -> None:
+        """The default builder commits the org's event faults."""
         self._org = org
-        self.faults = faults or Faults()
+        self.faults = org.faults
         self._builder = builder or org_events(org, self.faults)
         self._copies = SecondCopies()
         self._purged_at = 0

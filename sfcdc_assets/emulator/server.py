@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -15,7 +16,6 @@ from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.control.routes import all_control_routes
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_feed import EventFeed
-from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.jwt_key import JWT_KEY_FILE
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pages.routes import page_routes
@@ -32,6 +32,7 @@ from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.sudden_faults import commit_sudden_faults
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
 from sfcdc_assets.emulator.traffic_switch import TrafficSwitch
 
@@ -53,18 +54,17 @@ class EmulatorServer:
         pubsub_port: int = 0,
         timing: StreamTiming | None = None,
         cometd_timing: CometdTiming | None = None,
-        faults: Faults | None = None,
         host_names: Sequence[str] = (),
         traffic_seed: int = 0,
     ) -> None:
         """`directory` holds certificates and `org.env`; port 0 takes a free one. Raises EmulatorDirectoryError.
 
-        The faults of `faults` are committed by calls, streams and events alike. `host_names`: names beside localhost
+        `host_names`: names beside localhost
         that the certificate is for, such as `login.salesforce.com`, for clients that are made to find the org there.
         `traffic_seed`: of the traffic that `traffic` switches on.
         """
         directory = directory.absolute()
-        self.bus = EventBus(org, faults=faults)
+        self.bus = EventBus(org)
         self.sessions = Sessions(org)
         self.service = PubSubService(
             org, self.bus, sessions=self.sessions, timing=timing, hosts=(*LOOPBACK_NAMES, *host_names)
@@ -72,8 +72,9 @@ class EmulatorServer:
         self.meter = self.service.meter
         self.publisher = self.service.publisher
         """Publishes platform events, and has the log of them."""
+        org.faults.on_armed(partial(commit_sudden_faults, self.bus, self.sessions))
         self.cometd = CometdService(org, self.bus, sessions=self.sessions, meter=self.meter, timing=cometd_timing)
-        self.faults = self.service.faults
+        self.faults = org.faults
         """Faults of calls, streams and events; those of REST are `rest_faults`."""
         self.rest_faults = RestFaults()
         self.settings_file = directory / "org.env"

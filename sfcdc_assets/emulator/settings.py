@@ -91,12 +91,8 @@ class OrgSettings:
     hidden_fields_in_bitmaps: bool = False
     """Whether changedFields names fields that field-level security hides; they have no value in events anyway."""
     rest_delay: int = 0
-    """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now."""
-    modstamp_delay: int = 0
-    """How far the SystemModstamp of a changed record lies before its commit; some changes of real orgs have it so."""
-    clock_skew: int = 0
-    """How far the org's clock is ahead of this machine's: in the times of commits, in the Date of answers, and where
-    JWT assertions are judged."""
+    """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now,
+    unless the fault `rest_lag` holds."""
     most_request_bytes: int = 16_384
     """A request whose line (method, address, protocol) is longer is answered with 414; one whose line and headers are,
     with 431. Salesforce's own limit; many a proxy has 8,192."""

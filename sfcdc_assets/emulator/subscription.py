@@ -20,6 +20,7 @@ from sfcdc_assets.emulator.event_bus_errors import (
     UnknownReplayPresetError,
 )
 from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.refusal_codes import refusal_of
 from sfcdc_assets.emulator.rpc_refusal import (
     RpcRefusal,
     bad_credentials,
@@ -33,6 +34,7 @@ from sfcdc_assets.emulator.rpc_refusal import (
     topic_mismatch,
     unavailable,
 )
+from sfcdc_assets.emulator.slow_network import arrival, hold_back
 from sfcdc_assets.emulator.topic import Topic
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 
@@ -40,7 +42,13 @@ MAX_OUTSTANDING = 100
 """Events a client can have outstanding over all requests of the call; asking for more is not an error."""
 MAX_PAYLOAD_BYTES = 3_000_000
 """Payload bytes of one response, unless a single event is larger."""
-_STREAM_FAULTS = (Fault.STREAM_RESET, Fault.SILENT_STREAM, Fault.STREAM_AUTH_ERROR, Fault.STREAM_UNAVAILABLE)
+_STREAM_FAULTS = (
+    Fault.STREAM_RESET,
+    Fault.SILENT_STREAM,
+    Fault.STREAM_AUTH_ERROR,
+    Fault.STREAM_UNAVAILABLE,
+    Fault.STREAM_REFUSED,
+)
 
 
 Word = pb.CommitReplayResponse | RpcRefusal
@@ -103,6 +111,7 @@ class Subscription:
         self._is_closing = False
         self._quiet_since = clock()
         self._paused_until = 0
+        self._held_until = 0
         self._is_silent = False
         self._is_at_work = True
 
@@ -121,6 +130,8 @@ class Subscription:
         with self._bus.changed:
             if self._is_silent:
                 return self._clock() + 86_400_000
+            if self._held_until:
+                return self._held_until
             return 0 if self._is_at_work or self._is_due() else self._due_at()
 
     def put(self, request: pb.FetchRequest) -> None:
@@ -175,6 +186,8 @@ class Subscription:
             batch = self._read()
             self._read_through = batch.through
             if batch.events or not in_time:
+                if self._faults.take(Fault.SLOW_NETWORK):
+                    self._hold_back()
                 yield self._response(batch)
             elif self._is_closing and not self._is_paused():
                 return
@@ -254,6 +267,8 @@ class Subscription:
             raise bad_credentials()
         if self._faults.take(Fault.STREAM_UNAVAILABLE):
             raise unavailable()
+        if self._faults.take(Fault.STREAM_REFUSED):
+            raise refusal_of(str(self._faults.option(Fault.STREAM_REFUSED, "code", "subscription.internal.error")))
         if self._faults.take(Fault.SILENT_STREAM):
             self._is_silent = True
             with self._bus.changed:
@@ -279,6 +294,12 @@ class Subscription:
         if cut and batch.through < self._bus.last_number and self._faults.take(Fault.STREAM_PAUSE):
             self._pause(Fault.STREAM_PAUSE)
         return batch
+
+    def _hold_back(self) -> None:
+        """The network is slow: what is read is on its way."""
+        self._held_until = arrival(self._clock, self._faults)
+        hold_back(self._bus.changed, self._clock, self._held_until, lambda: self._ended)
+        self._held_until = 0
 
     def _response(self, batch: Batch) -> pb.FetchResponse:
         self.responses_sent += 1

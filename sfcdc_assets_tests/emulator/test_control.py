@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.faults import DESCRIPTIONS, Fault
+from sfcdc_assets.emulator.faults import DESCRIPTIONS, LASTING, SUDDEN, Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
@@ -65,9 +65,9 @@ def test_every_fault_is_described_and_can_be_armed(control: Control) -> None:
     listing = control.get("/faults")
     assert listing["faults"].keys() == set(Fault) == set(DESCRIPTIONS)
     assert listing["rest_faults"].keys() == set(RestFault) == set(REST_DESCRIPTIONS)
-    waiting = [fault for fault in Fault if fault is not Fault.GOAWAY]  # which strikes as soon as it is armed
+    waiting = [fault for fault in Fault if fault not in SUDDEN]
     for fault in waiting:
-        assert control.post(f"/faults/{fault}?times=2") == {"armed": 2}
+        assert control.post(f"/faults/{fault}?times=2") == {"armed": 1 if fault in LASTING else 2}
     control.post("/rest-faults/unavailable?times=3&path=/query&retry_after=9")
     armed = control.get("/faults")["armed"]
     assert [one["fault"] for one in armed] == [*waiting, "unavailable"]
@@ -81,7 +81,13 @@ def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> No
     control.post("/faults/enriched", {"times": 2, "fields": "Name,Phone"})
     control.post("/faults/stream_pause?after=3&seconds=30")
     control.post("/faults/late_answer?seconds=40")
+    control.post("/faults/cometd_refused", {"error": "403::Restricted channel"})
+    control.post("/faults/call_refused?code=service.tenant.license")
+    control.post("/faults/clock_skew?ahead=30&seconds=9")
     faults = control.server.faults
+    assert faults.option(Fault.COMETD_REFUSED, "error", "") == "403::Restricted channel"
+    assert faults.option(Fault.CALL_REFUSED, "code", "") == "service.tenant.license"
+    assert [faults.option(Fault.CLOCK_SKEW, name, 0) for name in ("ahead", "seconds")] == [30, 9]
     assert faults.option(Fault.DUPLICATE, "after", 0) == 4
     assert [faults.option(Fault.STREAM_PAUSE, name, 0) for name in ("after", "seconds")] == [3, 30]
     assert faults.option(Fault.LATE_ANSWER, "seconds", 0) == 40
@@ -94,6 +100,9 @@ def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> No
         ("/faults/nonsense", {}),
         ("/faults/duplicate", {"times": 0}),
         ("/faults/duplicate", {"after": "soon"}),
+        ("/faults/call_refused", {"code": "service.nonsense"}),
+        ("/faults/cometd_refused", {"error": "no"}),
+        ("/rest-faults/refused", {"code": "NONSENSE"}),
         ("/rest-faults/nonsense", {}),
         ("/traffic", {}),
         ("/traffic", {"events": 1, "transactions": 1}),

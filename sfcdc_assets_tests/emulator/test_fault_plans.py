@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
@@ -12,13 +13,14 @@ import pytest
 import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.control.fault_control import OPTIONS
 from sfcdc_assets.emulator.fault_advice import ADVICE, REST_ADVICE
 from sfcdc_assets.emulator.fault_plan import FaultFileError, FaultPlan, PlannedFault, PlannedFaults, load_fault_plan
 from sfcdc_assets.emulator.faults import DESCRIPTIONS, Fault, Faults
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.refusal_codes import CODES
 from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
-from sfcdc_assets.emulator.rest.rest_faults import RestFault, RestFaults
-from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.rest.rest_faults import REFUSALS, RestFault, RestFaults
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -46,7 +48,23 @@ def test_the_file_of_the_docs_is_one(tmp_path: Path) -> None:
     block = PAGE.read_text().split("```yml\n")[1].split("```")[0]
     (tmp_path / "faults.yml").write_text(block)
     plan = load_fault_plan(tmp_path / "faults.yml")
-    assert [each.fault for each in plan.faults] == [Fault.DUPLICATE, Fault.STREAM_RESET, RestFault.UNAVAILABLE]
+    named = [Fault.DUPLICATE, Fault.STREAM_RESET, Fault.PERMISSION_WITHDRAWN, RestFault.UNAVAILABLE]
+    assert [each.fault for each in plan.faults] == named
+
+
+def test_the_docs_have_every_code_that_a_fault_can_be_given() -> None:
+    tables = PAGE.read_text().split("## Error codes")[1]
+    rows = [
+        *(f"| `{code}` | {status.name} |" for code, (status, _) in CODES.items()),
+        *(f"| `{code}` | {error.status} |" for code, error in REFUSALS.items()),
+    ]
+    assert [line for line in tables.splitlines() if line.startswith("| `")] == rows
+
+
+def test_each_fault_of_a_file_may_have_the_options_that_its_description_names() -> None:
+    described = {**DESCRIPTIONS, **REST_DESCRIPTIONS}
+    for fault, names in OPTIONS.items():
+        assert set(re.findall("`([a-z]+)`", described[fault])) | {"seconds"} == {*names, "seconds"}, fault
 
 
 def test_a_file_says_which_faults_how_often_and_when(tmp_path: Path) -> None:
@@ -182,7 +200,8 @@ def test_a_locator_is_gone_where_a_query_goes_on(faults: RestFaults, client: Res
 
 def test_a_clock_that_is_ahead_shows_in_commits_and_in_the_date_of_answers() -> None:
     clock = ManualClock()
-    org = EmulatedOrg(clock=clock, settings=OrgSettings(clock_skew=3_600_000))
+    org = EmulatedOrg(clock=clock)
+    org.faults.arm(Fault.CLOCK_SKEW, ahead=3_600)
     with org.transaction() as unit_of_work:
         unit_of_work.create("Account", {"Name": "later"})
     (transaction,) = org.transactions()

@@ -338,22 +338,26 @@ def test_every_fault_is_a_switch(browser: Browser, server: EmulatorServer) -> No
     assert "times must be a whole number" in browser.post("/emulator/pages/faults/duplicate", {"times": "x"}, 400)
 
 
-def test_conditions_of_the_org_are_buttons(browser: Browser, server: EmulatorServer, org: EmulatedOrg) -> None:
-    conditions = "/emulator/pages/conditions"
-    assert "60,000 ms late" in browser.post(f"{conditions}/rest-delay", {"milliseconds": "60000"})
-    assert org.settings.rest_delay == 60_000
-    browser.post(f"{conditions}/rest-delay", {"milliseconds": "0"})
-    assert "Give back" in browser.post(f"{conditions}/withdraw-view-all")
+def test_what_an_administrator_or_salesforce_brings_about_is_a_switch(
+    browser: Browser, server: EmulatorServer, org: EmulatedOrg
+) -> None:
+    faults = "/emulator/pages/faults"
+    browser.post(f"{faults}/rest_lag", {"do": "on", "behind": "60"})
+    assert org.rest_delay == 60_000
+    browser.post(f"{faults}/rest_lag", {"do": "off"})
+    assert org.rest_delay == 0
+    browser.post(f"{faults}/permission_withdrawn", {"do": "on"})
     assert not org.view_all.of_all_data
-    browser.post(f"{conditions}/give-back-view-all")
+    assert "1 ×" in browser.get(faults)
+    browser.post(f"{faults}/permission_withdrawn", {"do": "off"})
     assert org.view_all.of_all_data
     token = server.sessions.issue(org.users.integration)
-    browser.post(f"{conditions}/expire-tokens")
+    browser.post(f"{faults}/tokens_expired", {"do": "on"})
     assert server.sessions.user_of(token) is None
     before = org.instance_name
-    browser.post(f"{conditions}/move")
+    browser.post(f"{faults}/instance_move", {"do": "on"})
     assert org.instance_name != before
-    assert "replay ids given out until now are refused" in browser.post(f"{conditions}/expire-replay-ids")
+    browser.post(f"{faults}/replay_ids_expired", {"do": "on"})
     assert 'class="event"' not in browser.get("/")
 
 

@@ -52,6 +52,7 @@ NO_ACCESS_TO_WHERE = BayeuxRefusal("403::Subscriber does not have access to the 
 NO_ACCESS_TO_CHANNEL = BayeuxRefusal("403::No access on channel")
 CANNOT_CREATE_CHANNEL = BayeuxRefusal("403::Cannot create channel")
 ONLY_BY_CASE = BayeuxRefusal("404::Channel names may not vary only by case")
+USER_NOT_ENABLED = BayeuxRefusal("403::User not enabled for streaming")
 RESTRICTED_CHANNEL = BayeuxRefusal("403::Restricted channel")
 INVALID_TOKEN = BayeuxRefusal("401::Authentication invalid", NOT_AGAIN)
 NO_TOKEN = BayeuxRefusal("401::Request requires authentication", NOT_AGAIN)
