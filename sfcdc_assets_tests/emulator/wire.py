@@ -61,7 +61,8 @@ class Wire:
     def handshake(self) -> str:
         """The id of a new client, whose cookie this session sends from now on."""
         self.http.cookies.clear()
-        return str(self.cometd(HANDSHAKE).json()[0]["clientId"])
+        self.cometd_client = str(self.cometd(HANDSHAKE).json()[0]["clientId"])
+        return self.cometd_client
 
     def subscribe_cometd(self, channel: str, place: object = -1) -> dict[str, Any]:
         """The reply to a subscription of a new client."""

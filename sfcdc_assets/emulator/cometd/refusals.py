@@ -37,8 +37,10 @@ class BayeuxRefused(Exception):
         super().__init__(refusal.error)
 
 
-VERSION_MANDATORY = BayeuxRefusal("400::API version in the URI is mandatory. URI format: '/cometd/43.0'")
-UNSUPPORTED_VERSION = BayeuxRefusal("400::Unsupported API version. Supported API versions are 23.0 or higher")
+VERSION_MANDATORY = BayeuxRefusal("400::API version in the URI is mandatory. URI format: '/cometd/60.0'")
+UNSUPPORTED_VERSION = BayeuxRefusal(
+    "400::Unsupported API version. Only API versions '23.0' and above are supported. URI format: '/cometd/60.0'"
+)
 NO_CHANNEL_NAME = BayeuxRefusal("400::Channel name not specified")
 NO_LEADING_SLASH = BayeuxRefusal("400::Channel subscriptions must start with a leading '/'")
 ANOTHER_USER = BayeuxRefusal("400::Authenticated user id does not match the session's user id", HANDSHAKE_AT_ONCE)
