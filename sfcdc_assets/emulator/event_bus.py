@@ -7,7 +7,7 @@ not served, and a replay id that would need them is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from threading import Condition
 
@@ -62,6 +62,7 @@ class EventBus:
         self._copies = SecondCopies()
         self._purged_at = 0
         self.changed = Condition()
+        self._on_wake: list[Callable[[], None]] = []
         if isinstance(org.clock, MovableClock):
             org.clock.on_move(self.wake)
         with org.database.transaction():
@@ -141,6 +142,12 @@ class EventBus:
         """Make everybody who waits on `changed` look again."""
         with self.changed:
             self.changed.notify_all()
+        for heard in self._on_wake:
+            heard()
+
+    def on_wake(self, heard: Callable[[], None]) -> None:
+        """Call `heard` too whenever those who wait are woken; it must not block."""
+        self._on_wake.append(heard)
 
     def change_events_in_last_24_hours(self) -> int:
         """Change events stored in the 24 hours that end now; an event on several channels is one."""

@@ -85,7 +85,7 @@ class EmulatorServer:
         self._pubsub_port = pubsub_port
         self.traffic = TrafficSwitch(org, traffic_seed)
         """What the org does by itself; off until it is set."""
-        self.feed = EventFeed(org, self.bus)
+        self.feed = EventFeed(org, self.bus, self.cometd.topics)
         """Decoded events, for people."""
         running = RunningOrg(
             org=org,

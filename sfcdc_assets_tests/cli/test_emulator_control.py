@@ -136,7 +136,22 @@ def test_events_are_lines_that_one_can_pipe(server: EmulatorServer, org: Emulate
     assert record_id in line
     assert "MailingAddress.City=Bern" in line
     assert "A�[31m�B" in line
-    assert "there is no object X" in refusal(emulator(folder, "events", "--entity", "X"))
+    assert "there is no object, platform event or channel X" in refusal(emulator(folder, "events", "--entity", "X"))
+
+
+def test_events_of_every_kind_are_lines_that_say_which(server: EmulatorServer, folder: Path) -> None:
+    topics = server.cometd.topics
+    topic = topics.push_topics.create({"Name": "All", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 60.0})
+    news = topics.channels.create({"Name": "/u/Lines"})
+    emulator(folder, "change", "Account", "Name=seen")
+    server.publisher.publish("Order_Event__e", {"Order_Number__c": "7"})
+    topics.channels.push(news.id, [{"payload": "hello"}], ())
+    topics.push_topics.delete(topic.id)
+    shown = emulator(folder, "events", "--last", "4").stdout
+    for part in ("change  ", "PushTopic  ", "created  ", "platform event  published", "Order_Number__c=7"):
+        assert part in shown
+    (line,) = emulator(folder, "events", "--entity", "/u/Lines").stdout.splitlines()
+    assert line.split()[1:] == ["generic", "pushed", "/u/Lines", "payload=hello"]
 
 
 def test_following_goes_on_until_ctrl_c(server: EmulatorServer, org: EmulatedOrg, folder: Path) -> None:

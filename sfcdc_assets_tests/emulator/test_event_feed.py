@@ -107,6 +107,64 @@ def test_copies_on_custom_channels_are_not_shown_again(org: EmulatedOrg, control
     assert names(control.get("/feed")) == ["once"]
 
 
+def test_every_kind_of_event_is_shown_once_and_says_what_it_is(org: EmulatedOrg, control: Control) -> None:
+    topics, publisher = control.server.cometd.topics, control.server.publisher
+    topics.push_topics.create({"Name": "Accounts", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 60.0})
+    news = topics.channels.create({"Name": "/u/News"})
+    org.clock.advance(1_000)
+    (account,) = accounts(org, "a")
+    org.clock.advance(1_000)
+    publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    org.clock.advance(1_000)
+    topics.channels.push(news.id, [{"payload": "hello"}], ())
+    org.clock.advance(1_000)
+    accounts(org, "b")
+    events = control.get("/feed", after=0)["events"]
+    assert [(event["kind"], event["entity"]) for event in events] == [
+        ("change", "Account"),
+        ("PushTopic", "/topic/Accounts"),
+        ("platform event", "Order_Event__e"),
+        ("generic", "/u/News"),
+        ("change", "Account"),
+        ("PushTopic", "/topic/Accounts"),
+    ]
+    assert events[1]["payload"]["sobject"] == {"Id": account, "Name": "a"}
+    assert events[1]["payload"]["event"]["type"] == "created"
+    assert events[3]["payload"]["payload"] == "hello"
+    for name in ("/topic/Accounts", "/u/News", "Order_Event__e"):
+        found = control.get("/feed", entity=name)["events"]
+        assert {event["entity"] for event in found} == {name}
+
+
+def test_pages_over_all_kinds_join_without_holes_or_doubles(org: EmulatedOrg, control: Control) -> None:
+    topics = control.server.cometd.topics
+    topics.push_topics.create({"Name": "Accounts", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 60.0})
+    for number in range(5):
+        accounts(org, f"a{number}")
+        org.clock.advance(700)
+    whole = [(event["kind"], event["number"]) for event in control.get("/feed", after=0)["events"]]
+    assert len(whole) == 10
+    for limit in (1, 3, 4):
+        found, after = [], "0"
+        while (page := control.get("/feed", after=after, limit=limit))["events"]:
+            found += [(event["kind"], event["number"]) for event in page["events"]]
+            after = page["next_after"]
+        assert found == whole
+        newest = control.get("/feed", limit=limit)["events"]
+        assert [(event["kind"], event["number"]) for event in newest] == whole[-limit:]
+        page = control.get("/feed", after=0, limit=limit, only_newest="true")
+        assert (len(page["events"]), page["skipped"]) == (limit, 10 - limit)
+
+
+def test_what_is_published_or_pushed_ends_the_waiting_too(org: EmulatedOrg, control: Control) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(control.get, "/feed", after=0, wait=30)
+        assert control.server.feed.watched.wait(SECONDS)
+        control.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+        (event,) = answer.result(SECONDS)["events"]
+    assert event["kind"] == "platform event"
+
+
 def test_a_request_that_waits_is_answered_by_the_next_commit(org: EmulatedOrg, control: Control) -> None:
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(control.get, "/feed", after=0, wait=30)
