@@ -34,7 +34,6 @@ from sfcdc_assets.emulator.rpc_refusal import (
     topic_mismatch,
     unavailable,
 )
-from sfcdc_assets.emulator.slow_network import arrival, hold_back
 from sfcdc_assets.emulator.topic import Topic
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 
@@ -296,10 +295,15 @@ class Subscription:
         return batch
 
     def _hold_back(self) -> None:
-        """The network is slow: what is read is on its way."""
-        self._held_until = arrival(self._clock, self._faults)
-        hold_back(self._bus.changed, self._clock, self._held_until, lambda: self._ended)
-        self._held_until = 0
+        """The network is slow: what is read is on its way. gRPC gives a message to its client whole, so a client sees
+        no more of it than that."""
+        seconds = float(self._faults.option(Fault.SLOW_NETWORK, "seconds", 5))
+        with self._bus.changed:
+            self._held_until = self._clock() + round(seconds * 1000)
+            while not self._ended and (left := self._held_until - self._clock()) > 0:
+                # A clock that is moved wakes everybody who waits on the bus.
+                self._bus.changed.wait(left / 1000)
+            self._held_until = 0
 
     def _response(self, batch: Batch) -> pb.FetchResponse:
         self.responses_sent += 1
