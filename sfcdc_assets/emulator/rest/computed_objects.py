@@ -9,7 +9,8 @@ from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
+from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.store import columns_of
 from sfcdc_assets.emulator.transaction import StoredValue
 

@@ -24,7 +24,8 @@ from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.setup_objects import setup_definitions, setup_rows
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
+from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.soql.parser import parse_query
 
 _DEFAULT_BATCH = 2000
