@@ -41,6 +41,7 @@ def create_standard_users(org: EmulatedOrg) -> StandardUsers:
                 "Id": record_id, "Username": username, "FirstName": first, "LastName": last, "Email": username,
                 "Alias": last[:8].lower(), "CreatedDate": now, "CreatedById": ids[0], "LastModifiedDate": now,
                 "LastModifiedById": ids[0], "SystemModstamp": now,
+                "TimeZoneSidKey": "GMT",  # what date literals, date functions and FORMAT go by
                 "UserType": "Standard" if last == "User" else "AutomatedProcess",
             }  # fmt: skip
             defaults = {field.name: field.default for field in definition.stored_fields if field.default is not None}

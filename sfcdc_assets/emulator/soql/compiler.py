@@ -12,11 +12,26 @@ from sfcdc_assets.emulator.relationships import child_relationship
 from sfcdc_assets.emulator.soql.aggregation import Aggregation
 from sfcdc_assets.emulator.soql.compiled_query import ChildRows, CompiledQuery
 from sfcdc_assets.emulator.soql.condition import ConditionCompiler, Sql, is_sortable
+from sfcdc_assets.emulator.soql.date_function import date_part
 from sfcdc_assets.emulator.soql.field_path import FieldPaths, named_object
 from sfcdc_assets.emulator.soql.literal_value import Parameter
+from sfcdc_assets.emulator.soql.ordering import ordered
 from sfcdc_assets.emulator.soql.parser import parse_query
 from sfcdc_assets.emulator.soql.selection import Selection
-from sfcdc_assets.emulator.soql.syntax import Aggregate, ChildQuery, Membership, Name, Ordering, Query, TypeOf
+from sfcdc_assets.emulator.soql.semi_join import check_places, inner_column
+from sfcdc_assets.emulator.soql.syntax import (
+    Aggregate,
+    ChildQuery,
+    ComputedField,
+    DateFunction,
+    Membership,
+    Operand,
+    Ordering,
+    Query,
+    TypeOf,
+    named_field,
+    tests_in,
+)
 
 _MAX_OFFSET = 2_000
 Shared = Callable[[ObjectDefinition], str | None]
@@ -59,11 +74,18 @@ class _Compilation:
 
     def compile(self) -> CompiledQuery:
         query, definition = self.query, self.paths.definition
+        if query.having is not None and not query.group_by:
+            raise QueryError("MALFORMED_QUERY", "HAVING needs GROUP BY")
         if query.is_aggregate:
             return self._groups()
-        if query.having is not None:
-            raise QueryError("MALFORMED_QUERY", "HAVING needs GROUP BY")
+        for item in query.items:
+            if isinstance(item, ComputedField):
+                reason = f"Field must be grouped or aggregated: {item.operand.function}({item.operand.field.text})"
+                raise self.paths.refuse("MALFORMED_QUERY", item.operand.field, reason)
         if query.is_count:
+            if query.order_by:
+                reason = "COUNT() cannot be used with ORDER BY"
+                raise self.paths.refuse("MALFORMED_QUERY", named_field(query.order_by[0].field), reason)
             rows, parameters = self._from_where()
             sql = f"SELECT COUNT(*) FROM (SELECT 1 {rows}{self._limit()})"
             return CompiledQuery(
@@ -98,6 +120,8 @@ class _Compilation:
 
     def _groups(self) -> CompiledQuery:
         query = self.query
+        if query.is_count:
+            raise self.paths.refuse("MALFORMED_QUERY", query.entity, "COUNT() cannot be used with GROUP BY")
         if not query.group_by and (query.limit is not None or query.offset):
             message = "Non-grouped query that uses overall aggregate functions cannot also use LIMIT"
             raise QueryError("MALFORMED_QUERY", message)
@@ -106,19 +130,22 @@ class _Compilation:
                 reason = "TYPEOF is not allowed in aggregate queries"
                 raise self.paths.refuse("MALFORMED_QUERY", item.relationship, reason)
         rows, parameters = self._from_where()
-        aggregation = Aggregation(query, self.paths.column)
-        columns = aggregation.columns()
-        sql = f"SELECT {', '.join(column.expression for column in columns)} FROM (SELECT {aggregation.inner} {rows})"
-        sql += aggregation.grouping
+        aggregation = Aggregation(query, self._filtered)
+        having = ""
         if query.having is not None:
+            if any(isinstance(test, Membership) for test in tests_in(query.having)):
+                raise self.paths.refuse("MALFORMED_QUERY", query.entity, "HAVING cannot have semi-joins")
             compiler = ConditionCompiler(query.text, aggregation.resolve, self.now, self._semi_join)
             condition, more = compiler.compile(query.having)
-            sql, parameters = f"{sql} HAVING {condition}", (*parameters, *more)
-        order = [_direction(aggregation.resolve(item.field)[0], item) for item in query.order_by]
+            having, parameters = f" HAVING {condition}", (*parameters, *more)
+        order = ", ".join(ordered(*aggregation.resolve(item.field), item) for item in query.order_by)
+        columns = aggregation.columns
+        # The inner query has the columns of HAVING and ORDER BY too, so it is written last.
+        sql = f"SELECT {', '.join(column.expression for column in columns)} FROM (SELECT {aggregation.inner} {rows})"
         return CompiledQuery(
             query,
             self.paths.definition,
-            sql + (f" ORDER BY {', '.join(order)}" if order else "") + self._limit(),
+            f"{sql}{aggregation.grouping}{having}{' ORDER BY ' if order else ''}{order}{self._limit()}",
             parameters,
             counts=tuple(column.name for column in columns),
             count_fields=tuple(column.field for column in columns),
@@ -145,15 +172,8 @@ class _Compilation:
     def _semi_join(self, membership: Membership) -> Sql:
         """The SQL of a semi-join's inner query, which gives ids."""
         query = membership.query
-        (only, *more) = query.items or (None,)
-        if more or not isinstance(only, Name) or query.order_by or query.limit is not None or query.offset:
-            reason = "semi join sub-selects can only query id fields, in no order or limit"
-            raise self.paths.refuse("MALFORMED_QUERY", query.entity, reason)
         inner = self._inner(query, named_object(self.paths.definitions, query.text, query.entity))
-        column, field_ = inner.paths.column(only)
-        if field_.type not in {"id", "reference"}:
-            reason = f"The inner select field '{field_.name}' of a semi join must be an ID"
-            raise self.paths.refuse("INVALID_FIELD", only, reason)
+        column = inner_column(membership, self.paths, inner.paths)
         rows, parameters = inner._from_where()
         return f"SELECT {column} {rows}", parameters
 
@@ -175,6 +195,7 @@ class _Compilation:
         conditions += [seen] if seen else []
         parameters: tuple[Parameter, ...] = ()
         if where is not None:
+            check_places(where, self.query.text)
             compiler = ConditionCompiler(self.query.text, self._filtered, self.now, self._semi_join)
             condition, parameters = compiler.compile(where)
             conditions.append(condition)
@@ -183,26 +204,24 @@ class _Compilation:
         sql = f"FROM {quoted(definition.name)} AS r"
         return sql + (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
 
-    def _filtered(self, operand: Name | Aggregate) -> tuple[str, FieldDefinition]:
+    def _filtered(self, operand: Operand) -> tuple[str, FieldDefinition]:
         """For WHERE and ORDER BY, which know no aggregates where nothing is grouped."""
         if isinstance(operand, Aggregate):
             raise self.paths.refuse("MALFORMED_QUERY", operand.field, f"unexpected token: '{operand.function}'")
-        return self.paths.column(operand)
+        column, field_ = self.paths.column(named_field(operand))
+        if isinstance(operand, DateFunction):
+            return date_part(operand, column, field_, self.query.text)
+        return column, field_
 
     def _ordering(self, ordering: Ordering) -> str:
         column, field_ = self._filtered(ordering.field)
-        if not is_sortable(field_) and isinstance(ordering.field, Name):
+        if not is_sortable(field_):
             reason = f"field '{field_.name}' can not be sorted in a query call"
-            raise self.paths.refuse("INVALID_FIELD", ordering.field, reason)
-        return _direction(column if field_.type in {"id", "reference"} else f"sf_fold({column})", ordering)
+            raise self.paths.refuse("INVALID_FIELD", named_field(ordering.field), reason)
+        return ordered(column, field_, ordering)
 
     def _limit(self) -> str:
         limit, offset = self.query.limit, self.query.offset
         if offset > _MAX_OFFSET:
             raise QueryError("NUMBER_OUTSIDE_VALID_RANGE", f"Maximum SOQL offset allowed is {_MAX_OFFSET}")
         return "" if limit is None and not offset else f" LIMIT {-1 if limit is None else limit} OFFSET {offset}"
-
-
-def _direction(expression: str, ordering: Ordering) -> str:
-    direction, nulls = ("DESC" if ordering.descending else "ASC"), ("LAST" if ordering.nulls_last else "FIRST")
-    return f"{expression} {direction} NULLS {nulls}"

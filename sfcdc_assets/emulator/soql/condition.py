@@ -7,6 +7,7 @@ characters as their 18.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,21 +17,22 @@ from sfcdc_assets.emulator.soql.literal_value import ID_TYPES, NOT_TEXT, Literal
 from sfcdc_assets.emulator.soql.refusal import refusal
 from sfcdc_assets.emulator.soql.string_literal import like_pattern
 from sfcdc_assets.emulator.soql.syntax import (
-    Aggregate,
     Chain,
     Comparison,
     Condition,
+    DateFunction,
     Literal,
     LiteralKind,
     Membership,
-    Name,
     Negation,
+    Operand,
 )
 
 Sql = tuple[str, tuple[Parameter, ...]]
 """An SQL expression and its bound parameters."""
-Resolve = Callable[[Name | Aggregate], tuple[str, FieldDefinition]]
-"""A field path or an aggregate to its SQL expression and definition; raises QueryError for what may not stand there."""
+Resolve = Callable[[Operand], tuple[str, FieldDefinition]]
+"""A field, an aggregate or a date function to its SQL expression and definition; raises QueryError for what may not
+stand there."""
 Nested = Callable[[Membership], Sql]
 """The SQL query of a semi-join's inner query, which gives ids; raises QueryError."""
 
@@ -83,6 +85,8 @@ class ConditionCompiler:
         operator, literals = comparison.operator, comparison.literals
         for literal in literals:
             self._literals.check(field, literal)
+            if isinstance(comparison.field, DateFunction) and literal.kind is LiteralKind.DATE_LITERAL:
+                raise self._refuse(comparison, "INVALID_FIELD", "date functions do not compare with date literals")
         if operator in {"INCLUDES", "EXCLUDES"}:
             if field.type != "multipicklist":
                 raise self._bad_operator(comparison, field)
@@ -120,7 +124,9 @@ class ConditionCompiler:
         if len(known) < len(values):
             parts.append((f"{column} IS NULL", ()))
         if known:
-            parts.append((f"{_comparable(column, field)} IN ({', '.join('?' * len(known))})", known))
+            # One parameter however many literals there are, since SQLite counts parameters.
+            sql = f"{_comparable(column, field)} IN (SELECT value FROM json_each(?))"
+            parts.append((sql, (json.dumps(known, ensure_ascii=False),)))
         joined = " OR ".join(sql for sql, _ in parts)
         return f"({joined})", tuple(parameter for _, parameters in parts for parameter in parameters)
 
@@ -144,7 +150,9 @@ class ConditionCompiler:
         value = self._literals.value(field, literal)
         if value is None:
             raise self._bad_operator(comparison, field)
-        return f"{_comparable(column, field)} {operator} ?", (value,)
+        if field.type in NOT_TEXT | ID_TYPES:
+            return f"{column} {operator} ?", (value,)
+        return f"sf_sort({column}) {operator} sf_sort(?)", (value,)
 
     def _like(self, column: str, field: FieldDefinition, comparison: Comparison) -> Sql:
         literal = comparison.literals[0]

@@ -60,10 +60,11 @@ class FieldPaths:
             return f"{row}.{quoted(field.name)}", field
         reference, parent = self.relationship(name, steps[0], definition)
         inner, field = self.expression(name, steps[1:], parent, f"{row}p")
+        rows = f'{quoted(parent.name)} AS {row}p WHERE {row}p."Id" = {row}.{quoted(reference.name)}'
+        # A checkbox is never null, not even that of no parent.
         return (
-            f'(SELECT {inner} FROM {quoted(parent.name)} AS {row}p WHERE {row}p."Id" = {row}.{quoted(reference.name)})',
-            field,
-        )
+            f"COALESCE((SELECT {inner} FROM {rows}), 0)" if field.type == "boolean" else f"(SELECT {inner} FROM {rows})"
+        ), field
 
     def relationship(
         self, name: Name, step: str, definition: ObjectDefinition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from sfcdc_assets.emulator.soql.syntax import Literal, LiteralKind
 
 Parameter = str | int | float | None
 """A bound parameter of SQLite."""
+_MAX_TEXT = 4_000
+"""https://developer.salesforce.com/docs/atlas.en-us.salesforce_app_limits_cheatsheet.meta/
+salesforce_app_limits_cheatsheet/salesforce_app_limits_platform_soslsoql.htm"""
 ID_TYPES = {"id", "reference"}
 _KINDS = {
     "boolean": {LiteralKind.BOOLEAN},
@@ -39,9 +43,7 @@ class LiteralValues:
 
     def check(self, field: FieldDefinition, literal: Literal) -> None:
         """Raises QueryError INVALID_FIELD for a literal that does not fit the field's type."""
-        if literal.kind is LiteralKind.NULL and field.type != "boolean":
-            return
-        if literal.kind in _KINDS.get(field.type, {LiteralKind.STRING}):
+        if literal.kind is LiteralKind.NULL or literal.kind in _KINDS.get(field.type, {LiteralKind.STRING}):
             return
         kind = _SOAP_NAMES.get(field.type, field.type if field.type in NOT_TEXT else "string")
         quotes = "should not" if field.type in NOT_TEXT else "should"
@@ -54,15 +56,17 @@ class LiteralValues:
         )
 
     def value(self, field: FieldDefinition, literal: Literal) -> Parameter:
-        """The parameter an equal stored value compares with; None for null and the empty text."""
+        """The parameter an equal stored value compares with; None for null and the empty text. A checkbox is never
+        null: null stands for false (https://developer.salesforce.com/docs/atlas.en-us.soql_sosl.meta/soql_sosl/
+        sforce_api_calls_soql_null.htm)."""
         try:
             match literal.kind:
                 case LiteralKind.NULL:
-                    return None
+                    return 0 if field.type == "boolean" else None
                 case LiteralKind.BOOLEAN:
                     return int(literal.text.upper() == "TRUE")
                 case LiteralKind.NUMBER:
-                    return int(literal.text) if re.fullmatch(r"[+-]?\d{1,18}", literal.text) else float(literal.text)
+                    return _number(literal.text)
                 case LiteralKind.DATETIME:
                     return parse_datetime(literal.text.upper())
                 case LiteralKind.DATE:
@@ -104,7 +108,19 @@ class LiteralValues:
         """The text of a literal; null is the empty one."""
         if literal.kind is LiteralKind.NULL:
             return ""
+        if len(literal.text) > _MAX_TEXT:
+            reason = f"a text in a condition has at most {_MAX_TEXT:,} characters"
+            raise refusal("MALFORMED_QUERY", self.text, literal.position, reason)
         try:
             return string_value(literal.text)
         except ValueError as error:
             raise refusal("MALFORMED_QUERY", self.text, literal.position, str(error)) from None
+
+
+def _number(text: str) -> int | float:
+    if re.fullmatch(r"[+-]?\d{1,18}", text):
+        return int(text)
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number

@@ -14,18 +14,21 @@ from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.soql.refusal import refusal
 from sfcdc_assets.emulator.soql.syntax import (
     Aggregate,
-    AggregatedField,
     AliasedField,
     Chain,
     ChildQuery,
     Comparison,
+    ComputedField,
     Condition,
+    DateFunction,
     FieldGroup,
+    FormattedField,
     Literal,
     LiteralKind,
     Membership,
     Name,
     Negation,
+    Operand,
     Ordering,
     Query,
     TypeBranch,
@@ -34,12 +37,15 @@ from sfcdc_assets.emulator.soql.syntax import (
 
 _GRAMMAR = Path(__file__).with_name("soql.lark")
 _MAX_LENGTH = 100_000
+_MAX_DEPTH = 100
+_TEXT_OR_PARENTHESIS = re.compile(r"'(?:[^'\\]|\\.)*'|[()]", re.DOTALL)
 
 
 def parse_query(text: str) -> Query:
     """The syntax tree of a query. Raises QueryError MALFORMED_QUERY for anything the grammar has not."""
     if len(text) > _MAX_LENGTH:
         raise refusal("QUERY_TOO_COMPLICATED", text[:80], 0, f"SOQL queries have at most {_MAX_LENGTH:,} characters")
+    _check_depth(text)
     try:
         tree = _parser().parse(text)
     except UnexpectedToken as error:
@@ -61,6 +67,16 @@ def parse_query(text: str) -> Query:
     return query
 
 
+def _check_depth(text: str) -> None:
+    """What walks the tree later on goes a level down for each parenthesis, which has to end somewhere."""
+    depth = 0
+    for found in _TEXT_OR_PARENTHESIS.finditer(text):
+        depth += (found[0] == "(") - (found[0] == ")")
+        if depth > _MAX_DEPTH:
+            reason = f"a query nests at most {_MAX_DEPTH} parentheses"
+            raise refusal("QUERY_TOO_COMPLICATED", text, found.start(), reason)
+
+
 @cache
 def _parser() -> Lark:
     return Lark(_GRAMMAR.read_text(encoding="utf-8"), start="query", parser="lalr", maybe_placeholders=False)
@@ -70,8 +86,8 @@ def _name(token: Token) -> Name:
     return Name(str(token), token.start_pos or 0)
 
 
-def _operand(part: Token | Aggregate) -> Name | Aggregate:
-    return part if isinstance(part, Aggregate) else _name(part)
+def _operand(part: Token | Operand) -> Operand:
+    return _name(part) if isinstance(part, Token) else part
 
 
 class _ToSyntax(Transformer[Token, Query]):
@@ -131,8 +147,17 @@ class _ToSyntax(Transformer[Token, Query]):
     def aggregate(self, parts: list[Token]) -> Aggregate:
         return Aggregate(parts[0].upper(), _name(parts[1]))
 
-    def aggregated_field(self, parts: list[Any]) -> AggregatedField:
-        return AggregatedField(parts[0], str(parts[1]) if len(parts) > 1 else None)
+    def date_function(self, parts: list[Token]) -> DateFunction:
+        return DateFunction(parts[0].upper(), _name(parts[1]))
+
+    def date_function_in_user_zone(self, parts: list[Token]) -> DateFunction:
+        return DateFunction(parts[0].upper(), _name(parts[1]), in_user_zone=True)
+
+    def computed_field(self, parts: list[Any]) -> ComputedField:
+        return ComputedField(parts[0], str(parts[1]) if len(parts) > 1 else None)
+
+    def formatted_field(self, parts: list[Any]) -> FormattedField:
+        return FormattedField(_operand(parts[0]), str(parts[1]) if len(parts) > 1 else None)
 
     def labelled_field(self, parts: list[Token]) -> AliasedField:
         name = _name(parts[0])
@@ -156,17 +181,24 @@ class _ToSyntax(Transformer[Token, Query]):
     def where(self, parts: list[Condition]) -> tuple[str, Condition]:
         return "where", parts[0]
 
-    def group_by(self, parts: list[Token]) -> tuple[str, tuple[Name, ...]]:
-        return "group_by", tuple(_name(part) for part in parts)
+    def group_by(self, parts: list[Token | DateFunction]) -> tuple[str, tuple[Operand, ...]]:
+        return "group_by", tuple(_operand(part) for part in parts)
 
     def having(self, parts: list[Condition]) -> tuple[str, Condition]:
         return "having", parts[0]
 
     def in_query(self, parts: list[Any]) -> Membership:
-        return Membership(_name(parts[0]), parts[1], negated=False)
+        return self._membership(parts, negated=False)
 
     def not_in_query(self, parts: list[Any]) -> Membership:
-        return Membership(_name(parts[0]), parts[1], negated=True)
+        return self._membership(parts, negated=True)
+
+    def _membership(self, parts: list[Any], *, negated: bool) -> Membership:
+        operand = _operand(parts[0])
+        if not isinstance(operand, Name):
+            reason = "The left operand of a semi join must be a field"
+            raise refusal("MALFORMED_QUERY", self._text, operand.field.position, reason)
+        return Membership(operand, parts[1], negated)
 
     def negation(self, parts: list[Condition]) -> Negation:
         return Negation(parts[0])

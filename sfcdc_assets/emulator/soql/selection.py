@@ -6,7 +6,8 @@ from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.object_definition import FieldDefinition
 from sfcdc_assets.emulator.soql.compiled_query import ParentRecord, SelectedField
 from sfcdc_assets.emulator.soql.field_path import FieldPaths
-from sfcdc_assets.emulator.soql.syntax import AliasedField, FieldGroup, Name, TypeOf
+from sfcdc_assets.emulator.soql.formatting import formatted
+from sfcdc_assets.emulator.soql.syntax import AliasedField, FieldGroup, FormattedField, Name, TypeOf, named_field
 from sfcdc_assets.emulator.soql.typeof import parent_by_type
 
 _MAX_FIELD_GROUP_LIMIT = 200
@@ -32,26 +33,28 @@ class Selection:
 
     def _fields(self) -> tuple[SelectedField, ...]:
         items = self._items()
-        fields = tuple(self._select(name, label) for name, label in items)
+        fields = tuple(self._select(*item) for item in items)
         paths = [field.path for field in fields]
-        for (name, _), path in zip(items, paths, strict=True):
+        for (name, *_), path in zip(items, paths, strict=True):
             if paths.count(path) > 1:
                 raise self._paths.refuse("INVALID_FIELD", name, f"duplicate field selected: {'.'.join(path)}")
         return fields
 
-    def _items(self) -> list[tuple[Name, str | None]]:
-        """Each selected field, and the name it has in the result if that is another."""
-        items: list[tuple[Name, str | None]] = []
+    def _items(self) -> list[tuple[Name, str | None, bool]]:
+        """Each selected field, the name it has in the result if that is another, and whether it is formatted."""
+        items: list[tuple[Name, str | None, bool]] = []
         for item in self._paths.query.items:
             if isinstance(item, Name):
-                items.append((item, None))
+                items.append((item, None, False))
             elif isinstance(item, AliasedField):
                 if not item.is_label:
                     reason = "only aggregate expressions use field aliasing"
                     raise self._paths.refuse("MALFORMED_QUERY", item.field, reason)
-                items.append((item.field, item.alias if item.alias != item.field.text else None))
+                items.append((item.field, item.alias if item.alias != item.field.text else None, False))
+            elif isinstance(item, FormattedField):
+                items.append((named_field(item.operand), item.alias, True))
             elif isinstance(item, FieldGroup):
-                items.extend((name, None) for name in self._group(item.group))
+                items.extend((name, None, False) for name in self._group(item.group))
         return items
 
     def _group(self, group: Name) -> list[Name]:
@@ -67,9 +70,11 @@ class Selection:
             if kind == "ALL" or field.custom == (kind == "CUSTOM")
         ]
 
-    def _select(self, name: Name, label: str | None) -> SelectedField:
+    def _select(self, name: Name, label: str | None, is_formatted: bool) -> SelectedField:
         steps = self._paths.steps(name)
         expression, field = self._paths.expression(name, steps, self._paths.definition)
+        if is_formatted:
+            expression, field = formatted(expression, field)
         relationships = self._relationships(name, steps[:-1])
         first = len(self.columns)
         components: tuple[FieldDefinition, ...] = ()
