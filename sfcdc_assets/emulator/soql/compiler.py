@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import QueryError
@@ -45,17 +45,20 @@ def compile_query(
 
 @dataclass(frozen=True)
 class _Compilation:
-    """One query, or an inner one of it. `others` collects the objects that inner queries read."""
+    """One query, or an inner one of it."""
 
     paths: FieldPaths
     now: int
     include_deleted: bool
     shared: Shared | None
-    others: list[ObjectDefinition] = field(default_factory=list)
 
     @property
     def query(self) -> Query:
         return self.paths.query
+
+    @property
+    def _others(self) -> tuple[ObjectDefinition, ...]:
+        return tuple(self.paths.others.values())
 
     def compile(self) -> CompiledQuery:
         query, definition = self.query, self.paths.definition
@@ -67,7 +70,7 @@ class _Compilation:
             rows, parameters = self._from_where()
             sql = f"SELECT COUNT(*) FROM (SELECT 1 {rows}{self._limit()})"
             return CompiledQuery(
-                query, definition, sql, parameters, counts=("count",), count_fields=(None,), others=tuple(self.others)
+                query, definition, sql, parameters, counts=("count",), count_fields=(None,), others=self._others
             )
         return self._records()
 
@@ -82,7 +85,7 @@ class _Compilation:
                 raise self.paths.refuse("MALFORMED_QUERY", self.query.entity, reason)
             selection.columns.append(f"r.{quoted(parent_field)}")
         for each in selection.by_type:
-            self.others.extend(parent for parent in each.definitions if parent.name in each.fields)
+            self.paths.others.update({one.name: one for one in each.definitions if one.name in each.fields})
         limit = self._limit() if parent_field is None else ""
         return CompiledQuery(
             self.query,
@@ -93,7 +96,7 @@ class _Compilation:
             parents=selection.parents,
             children=children,
             by_type=selection.by_type,
-            others=tuple(self.others),
+            others=self._others,
         )
 
     def _groups(self) -> CompiledQuery:
@@ -122,7 +125,7 @@ class _Compilation:
             parameters,
             counts=tuple(column.name for column in columns),
             count_fields=tuple(column.field for column in columns),
-            others=tuple(self.others),
+            others=self._others,
         )
 
     def _children(self, item: ChildQuery) -> ChildRows:
@@ -158,8 +161,8 @@ class _Compilation:
         return f"SELECT {column} {rows}", parameters
 
     def _inner(self, query: Query, definition: ObjectDefinition) -> _Compilation:
-        self.others.append(definition)
-        return replace(self, paths=FieldPaths(query, definition, self.paths.definitions))
+        self.paths.others[definition.name] = definition
+        return replace(self, paths=replace(self.paths, query=query, definition=definition))
 
     def _rows(self, parent_field: str | None = None) -> Sql:
         """FROM, WHERE and ORDER BY."""
