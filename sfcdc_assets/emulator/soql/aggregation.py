@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.object_definition import FieldDefinition
-from sfcdc_assets.emulator.soql.condition import is_filterable
+from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable
 from sfcdc_assets.emulator.soql.formatting import formatted
 from sfcdc_assets.emulator.soql.literal_value import ID_TYPES, NOT_TEXT
 from sfcdc_assets.emulator.soql.ordering import extreme
@@ -32,7 +32,6 @@ from sfcdc_assets.emulator.soql.syntax import (
 
 _NUMBERS = frozenset({"int", "double", "currency", "percent"})
 _NOT_AGGREGATED = frozenset({"boolean", "multipicklist", "time"})
-_NOT_GROUPED = frozenset({"double", "currency", "percent", "datetime", "time", "multipicklist"})
 Column = Callable[[Operand], tuple[str, FieldDefinition]]
 """A field or a date function of one to its SQL expression and definition; raises QueryError."""
 
@@ -57,7 +56,7 @@ class Aggregation:
         self._grouped: dict[str, tuple[str, FieldDefinition]] = {}
         for operand in query.group_by:
             expression, field = column(operand)
-            if not is_filterable(field) or field.type in _NOT_GROUPED:
+            if not is_groupable(field):
                 name = named_field(operand)
                 raise self._refuse("INVALID_FIELD", name, f"field '{name.text}' can not be grouped in a query call")
             self._grouped[expression] = (self._place(expression), field)

@@ -58,7 +58,7 @@ class CompiledQuery:
     children: tuple[ChildRows, ...] = ()
     by_type: tuple[ParentByType, ...] = ()
     others: tuple[ObjectDefinition, ...] = ()
-    """Further objects that the query reads: those of inner queries."""
+    """Further objects that the query reads: parents of records, and those of inner queries."""
 
 
 @dataclass(frozen=True)

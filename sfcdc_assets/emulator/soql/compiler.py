@@ -1,41 +1,21 @@
-"""A syntax tree and the org's objects to one SQLite query: what it reads, in which order, and how much of it."""
+"""A syntax tree and the org's objects to one SQLite query with bound parameters: records, groups or a count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
 
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import QueryError
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.relationships import child_relationship
 from sfcdc_assets.emulator.soql.aggregation import Aggregation
 from sfcdc_assets.emulator.soql.compiled_query import ChildRows, CompiledQuery
-from sfcdc_assets.emulator.soql.condition import ConditionCompiler, Sql, is_sortable
-from sfcdc_assets.emulator.soql.date_function import date_part
 from sfcdc_assets.emulator.soql.field_path import FieldPaths, named_object
-from sfcdc_assets.emulator.soql.literal_value import Parameter
 from sfcdc_assets.emulator.soql.ordering import ordered
 from sfcdc_assets.emulator.soql.parser import parse_query
+from sfcdc_assets.emulator.soql.row_source import RowSource, Shared
 from sfcdc_assets.emulator.soql.selection import Selection
-from sfcdc_assets.emulator.soql.semi_join import check_places, inner_column
-from sfcdc_assets.emulator.soql.syntax import (
-    Aggregate,
-    ChildQuery,
-    ComputedField,
-    DateFunction,
-    Membership,
-    Operand,
-    Ordering,
-    Query,
-    TypeOf,
-    named_field,
-    tests_in,
-)
-
-_MAX_OFFSET = 2_000
-Shared = Callable[[ObjectDefinition], str | None]
-"""What the rows `r` of an object must fulfil to be seen, as SQL; None: nothing."""
+from sfcdc_assets.emulator.soql.syntax import ChildQuery, ComputedField, Membership, TypeOf, named_field, tests_in
 
 
 def compile_query(
@@ -55,173 +35,108 @@ def compile_query(
     query = parse_query(text)
     visible = {name: definition for name, definition in definitions.items() if name not in hidden}
     paths = FieldPaths(query, named_object(visible, text, query.entity), visible)
-    return _Compilation(paths, now, include_deleted or query.all_rows, shared).compile()
+    source = RowSource(paths, now, include_deleted or query.all_rows, shared)
+    if query.having is not None and not query.group_by:
+        raise QueryError("MALFORMED_QUERY", "HAVING needs GROUP BY")
+    if query.is_aggregate:
+        return _groups(source)
+    return _count(source) if query.is_count else _records(source)
 
 
-@dataclass(frozen=True)
-class _Compilation:
-    """One query, or an inner one of it. `others` collects the objects that inner queries read."""
+def _count(source: RowSource) -> CompiledQuery:
+    query, paths = source.query, source.paths
+    if query.order_by:
+        reason = "COUNT() cannot be used with ORDER BY"
+        raise paths.refuse("MALFORMED_QUERY", named_field(query.order_by[0].field), reason)
+    rows, parameters = source.rows()
+    return CompiledQuery(
+        query,
+        paths.definition,
+        f"SELECT COUNT(*) FROM (SELECT 1 {rows}{source.limit})",
+        parameters,
+        counts=("count",),
+        count_fields=(None,),
+        others=tuple(paths.others.values()),
+    )
 
-    paths: FieldPaths
-    now: int
-    include_deleted: bool
-    shared: Shared | None
-    others: list[ObjectDefinition] = field(default_factory=list)
 
-    @property
-    def query(self) -> Query:
-        return self.paths.query
+def _records(source: RowSource, parent_field: str | None = None) -> CompiledQuery:
+    """A query for records; with `parent_field`, for those whose field is one of some ids."""
+    query, paths = source.query, source.paths
+    for item in query.items:
+        if isinstance(item, ComputedField):
+            reason = f"Field must be grouped or aggregated: {item.operand.function}({item.operand.field.text})"
+            raise paths.refuse("MALFORMED_QUERY", item.operand.field, reason)
+    rows, parameters = source.rows(parent_field)
+    order = source.order
+    selection = Selection(paths)
+    children = tuple(_children(source, item) for item in query.items if isinstance(item, ChildQuery))
+    if parent_field is not None:
+        if children:
+            raise paths.refuse("MALFORMED_QUERY", query.entity, "this org nests queries of children one deep")
+        selection.columns.append(f"r.{quoted(parent_field)}")
+    for each in selection.by_type:
+        paths.others.update({one.name: one for one in each.definitions if one.name in each.fields})
+    limit = source.limit if parent_field is None else ""
+    return CompiledQuery(
+        query,
+        paths.definition,
+        f"SELECT {', '.join(selection.columns)} {rows}{order}{limit}",
+        parameters,
+        selected=selection.fields,
+        parents=selection.parents,
+        children=children,
+        by_type=selection.by_type,
+        others=tuple(paths.others.values()),
+    )
 
-    def compile(self) -> CompiledQuery:
-        query, definition = self.query, self.paths.definition
-        if query.having is not None and not query.group_by:
-            raise QueryError("MALFORMED_QUERY", "HAVING needs GROUP BY")
-        if query.is_aggregate:
-            return self._groups()
-        for item in query.items:
-            if isinstance(item, ComputedField):
-                reason = f"Field must be grouped or aggregated: {item.operand.function}({item.operand.field.text})"
-                raise self.paths.refuse("MALFORMED_QUERY", item.operand.field, reason)
-        if query.is_count:
-            if query.order_by:
-                reason = "COUNT() cannot be used with ORDER BY"
-                raise self.paths.refuse("MALFORMED_QUERY", named_field(query.order_by[0].field), reason)
-            rows, parameters = self._from_where()
-            sql = f"SELECT COUNT(*) FROM (SELECT 1 {rows}{self._limit()})"
-            return CompiledQuery(
-                query, definition, sql, parameters, counts=("count",), count_fields=(None,), others=tuple(self.others)
-            )
-        return self._records()
 
-    def _records(self, parent_field: str | None = None) -> CompiledQuery:
-        """A query for records; with `parent_field`, for those whose field is one of some ids."""
-        rows, parameters = self._rows(parent_field)
-        selection = Selection(self.paths)
-        children = tuple(self._children(item) for item in self.query.items if isinstance(item, ChildQuery))
-        if parent_field is not None:
-            if children:
-                reason = "this org nests queries of children one deep"
-                raise self.paths.refuse("MALFORMED_QUERY", self.query.entity, reason)
-            selection.columns.append(f"r.{quoted(parent_field)}")
-        for each in selection.by_type:
-            self.others.extend(parent for parent in each.definitions if parent.name in each.fields)
-        limit = self._limit() if parent_field is None else ""
-        return CompiledQuery(
-            self.query,
-            self.paths.definition,
-            f"SELECT {', '.join(selection.columns)} {rows}{limit}",
-            parameters,
-            selected=selection.fields,
-            parents=selection.parents,
-            children=children,
-            by_type=selection.by_type,
-            others=tuple(self.others),
+def _children(source: RowSource, item: ChildQuery) -> ChildRows:
+    query, paths = item.query, source.paths
+    relationship = child_relationship(paths.definition, paths.definitions, query.entity.text)
+    if relationship is None or relationship.name is None:
+        raise paths.refuse(
+            "INVALID_TYPE",
+            query.entity,
+            f"Didn't understand relationship '{query.entity.text}' in FROM part of query call. If you are "
+            "attempting to use a custom relationship, be sure to append the '__r' after the custom relationship "
+            "name. Please reference your WSDL or the describe call for the appropriate names.",
         )
+    if query.is_aggregate or query.is_count or query.having is not None:
+        reason = "Aggregates are not allowed in a query of children"
+        raise paths.refuse("MALFORMED_QUERY", query.entity, reason)
+    inner = _records(source.inner(query, relationship.child), relationship.field.name)
+    return ChildRows(relationship.name, inner, query.limit, query.offset)
 
-    def _groups(self) -> CompiledQuery:
-        query = self.query
-        if query.is_count:
-            raise self.paths.refuse("MALFORMED_QUERY", query.entity, "COUNT() cannot be used with GROUP BY")
-        if not query.group_by and (query.limit is not None or query.offset):
-            message = "Non-grouped query that uses overall aggregate functions cannot also use LIMIT"
-            raise QueryError("MALFORMED_QUERY", message)
-        for item in query.items:
-            if isinstance(item, TypeOf):
-                reason = "TYPEOF is not allowed in aggregate queries"
-                raise self.paths.refuse("MALFORMED_QUERY", item.relationship, reason)
-        rows, parameters = self._from_where()
-        aggregation = Aggregation(query, self._filtered)
-        having = ""
-        if query.having is not None:
-            if any(isinstance(test, Membership) for test in tests_in(query.having)):
-                raise self.paths.refuse("MALFORMED_QUERY", query.entity, "HAVING cannot have semi-joins")
-            compiler = ConditionCompiler(query.text, aggregation.resolve, self.now, self._semi_join)
-            condition, more = compiler.compile(query.having)
-            having, parameters = f" HAVING {condition}", (*parameters, *more)
-        order = ", ".join(ordered(*aggregation.resolve(item.field), item) for item in query.order_by)
-        columns = aggregation.columns
-        # The inner query has the columns of HAVING and ORDER BY too, so it is written last.
-        sql = f"SELECT {', '.join(column.expression for column in columns)} FROM (SELECT {aggregation.inner} {rows})"
-        return CompiledQuery(
-            query,
-            self.paths.definition,
-            f"{sql}{aggregation.grouping}{having}{' ORDER BY ' if order else ''}{order}{self._limit()}",
-            parameters,
-            counts=tuple(column.name for column in columns),
-            count_fields=tuple(column.field for column in columns),
-            others=tuple(self.others),
-        )
 
-    def _children(self, item: ChildQuery) -> ChildRows:
-        query = item.query
-        relationship = child_relationship(self.paths.definition, self.paths.definitions, query.entity.text)
-        if relationship is None or relationship.name is None:
-            raise self.paths.refuse(
-                "INVALID_TYPE",
-                query.entity,
-                f"Didn't understand relationship '{query.entity.text}' in FROM part of query call. If you are "
-                "attempting to use a custom relationship, be sure to append the '__r' after the custom relationship "
-                "name. Please reference your WSDL or the describe call for the appropriate names.",
-            )
-        if query.is_aggregate or query.is_count or query.having is not None:
-            reason = "Aggregates are not allowed in a query of children"
-            raise self.paths.refuse("MALFORMED_QUERY", query.entity, reason)
-        inner = self._inner(query, relationship.child)._records(relationship.field.name)
-        return ChildRows(relationship.name, inner, query.limit, query.offset)
-
-    def _semi_join(self, membership: Membership) -> Sql:
-        """The SQL of a semi-join's inner query, which gives ids."""
-        query = membership.query
-        inner = self._inner(query, named_object(self.paths.definitions, query.text, query.entity))
-        column = inner_column(membership, self.paths, inner.paths)
-        rows, parameters = inner._from_where()
-        return f"SELECT {column} {rows}", parameters
-
-    def _inner(self, query: Query, definition: ObjectDefinition) -> _Compilation:
-        self.others.append(definition)
-        return replace(self, paths=FieldPaths(query, definition, self.paths.definitions))
-
-    def _rows(self, parent_field: str | None = None) -> Sql:
-        """FROM, WHERE and ORDER BY."""
-        sql, parameters = self._from_where(parent_field)
-        # Salesforce leaves the order of equal rows open; by creation, pages are the same each time.
-        order = [*(self._ordering(item) for item in self.query.order_by), "r.rowid"]
-        return f"{sql} ORDER BY {', '.join(order)}", parameters
-
-    def _from_where(self, parent_field: str | None = None) -> Sql:
-        definition, where = self.paths.definition, self.query.where
-        conditions = [] if self.include_deleted else ['r."IsDeleted" = 0']
-        seen = self.shared(definition) if self.shared else None
-        conditions += [seen] if seen else []
-        parameters: tuple[Parameter, ...] = ()
-        if where is not None:
-            check_places(where, self.query.text)
-            compiler = ConditionCompiler(self.query.text, self._filtered, self.now, self._semi_join)
-            condition, parameters = compiler.compile(where)
-            conditions.append(condition)
-        if parent_field is not None:
-            conditions.append(f"r.{quoted(parent_field)} IN (SELECT value FROM json_each(?))")
-        sql = f"FROM {quoted(definition.name)} AS r"
-        return sql + (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
-
-    def _filtered(self, operand: Operand) -> tuple[str, FieldDefinition]:
-        """For WHERE and ORDER BY, which know no aggregates where nothing is grouped."""
-        if isinstance(operand, Aggregate):
-            raise self.paths.refuse("MALFORMED_QUERY", operand.field, f"unexpected token: '{operand.function}'")
-        column, field_ = self.paths.column(named_field(operand))
-        if isinstance(operand, DateFunction):
-            return date_part(operand, column, field_, self.query.text)
-        return column, field_
-
-    def _ordering(self, ordering: Ordering) -> str:
-        column, field_ = self._filtered(ordering.field)
-        if not is_sortable(field_):
-            reason = f"field '{field_.name}' can not be sorted in a query call"
-            raise self.paths.refuse("INVALID_FIELD", named_field(ordering.field), reason)
-        return ordered(column, field_, ordering)
-
-    def _limit(self) -> str:
-        limit, offset = self.query.limit, self.query.offset
-        if offset > _MAX_OFFSET:
-            raise QueryError("NUMBER_OUTSIDE_VALID_RANGE", f"Maximum SOQL offset allowed is {_MAX_OFFSET}")
-        return "" if limit is None and not offset else f" LIMIT {-1 if limit is None else limit} OFFSET {offset}"
+def _groups(source: RowSource) -> CompiledQuery:
+    query, paths = source.query, source.paths
+    if query.is_count:
+        raise paths.refuse("MALFORMED_QUERY", query.entity, "COUNT() cannot be used with GROUP BY")
+    if not query.group_by and (query.limit is not None or query.offset):
+        message = "Non-grouped query that uses overall aggregate functions cannot also use LIMIT"
+        raise QueryError("MALFORMED_QUERY", message)
+    for item in query.items:
+        if isinstance(item, TypeOf):
+            raise paths.refuse("MALFORMED_QUERY", item.relationship, "TYPEOF is not allowed in aggregate queries")
+    rows, parameters = source.rows()
+    aggregation = Aggregation(query, source.column)
+    having = ""
+    if query.having is not None:
+        if any(isinstance(test, Membership) for test in tests_in(query.having)):
+            raise paths.refuse("MALFORMED_QUERY", query.entity, "HAVING cannot have semi-joins")
+        condition, more = source.condition(query.having, aggregation.resolve)
+        having, parameters = f" HAVING {condition}", (*parameters, *more)
+    order = ", ".join(ordered(*aggregation.resolve(item.field), item) for item in query.order_by)
+    columns = aggregation.columns
+    # The inner query has the columns of HAVING and ORDER BY too, so it is written last.
+    sql = f"SELECT {', '.join(column.expression for column in columns)} FROM (SELECT {aggregation.inner} {rows})"
+    return CompiledQuery(
+        query,
+        paths.definition,
+        f"{sql}{aggregation.grouping}{having}{' ORDER BY ' if order else ''}{order}{source.limit}",
+        parameters,
+        counts=tuple(column.name for column in columns),
+        count_fields=tuple(column.field for column in columns),
+        others=tuple(paths.others.values()),
+    )

@@ -48,6 +48,11 @@ def is_sortable(field: FieldDefinition) -> bool:
     return is_filterable(field) and field.type != "multipicklist"
 
 
+def is_groupable(field: FieldDefinition) -> bool:
+    """Whether GROUP BY may name the field."""
+    return is_sortable(field) and field.type not in {"double", "currency", "percent", "datetime", "time"}
+
+
 @dataclass(frozen=True)
 class ConditionCompiler:
     """Turns the conditions of one query into SQL. `now` (epoch ms) is what date literals are relative to."""

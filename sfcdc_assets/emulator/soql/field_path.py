@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import QueryError
@@ -34,6 +34,8 @@ class FieldPaths:
     query: Query
     definition: ObjectDefinition
     definitions: Mapping[str, ObjectDefinition]
+    others: dict[str, ObjectDefinition] = field(default_factory=dict)
+    """Further objects that the query reads, by name: parents on its paths, and objects of inner queries."""
 
     def column(self, name: Name) -> tuple[str, FieldDefinition]:
         """The SQL expression and definition of a field."""
@@ -54,17 +56,18 @@ class FieldPaths:
     ) -> tuple[str, FieldDefinition]:
         """The same for steps that begin at the rows `row` of an object; `name` is what a refusal points to."""
         if len(steps) == 1:
-            field = definition.field(steps[0])
-            if field is None:
+            known = definition.field(steps[0])
+            if known is None:
                 raise no_such_column(self.query.text, name.position, steps[0], definition.name)
-            return f"{row}.{quoted(field.name)}", field
+            return f"{row}.{quoted(known.name)}", known
         reference, parent = self.relationship(name, steps[0], definition)
-        inner, field = self.expression(name, steps[1:], parent, f"{row}p")
-        rows = f'{quoted(parent.name)} AS {row}p WHERE {row}p."Id" = {row}.{quoted(reference.name)}'
+        self.others[parent.name] = parent
+        inner, known = self.expression(name, steps[1:], parent, f"{row}p")
+        found = (
+            f'SELECT {inner} FROM {quoted(parent.name)} AS {row}p WHERE {row}p."Id" = {row}.{quoted(reference.name)}'
+        )
         # A checkbox is never null, not even that of no parent.
-        return (
-            f"COALESCE((SELECT {inner} FROM {rows}), 0)" if field.type == "boolean" else f"(SELECT {inner} FROM {rows})"
-        ), field
+        return f"COALESCE(({found}), 0)" if known.type == "boolean" else f"({found})", known
 
     def relationship(
         self, name: Name, step: str, definition: ObjectDefinition
