@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from sfcdc_assets.emulator.sql_functions import SQL_FUNCTIONS, in_order
 
 
 class Database:
@@ -29,8 +30,9 @@ class Database:
         )
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = OFF")
-        self._connection.create_function("sf_fold", 1, _fold, deterministic=True)
-        self._connection.create_function("sf_hash", 1, _hash, deterministic=True)
+        for name, (arguments, function) in SQL_FUNCTIONS.items():
+            self._connection.create_function(name, arguments, function, deterministic=True)
+        self._connection.create_collation("sf", in_order)
         self._depth = 0
         self.execute("CREATE TABLE IF NOT EXISTS _setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
 
@@ -118,11 +120,3 @@ class Database:
 def quoted(identifier: str) -> str:
     """An SQL identifier in double quotes. Identifiers come from object definitions, never from a request."""
     return '"' + identifier.replace('"', '""') + '"'
-
-
-def _hash(value: str) -> int:
-    return zlib.crc32(value.encode())
-
-
-def _fold(value: str | int | float | None) -> str | int | float | None:
-    return value.lower() if isinstance(value, str) else value

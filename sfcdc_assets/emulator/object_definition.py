@@ -103,6 +103,8 @@ class ObjectDefinition:
     deletable: bool = True
     """Users cannot be deleted and have no IsDeleted."""
     name_field: str | None = "Name"
+    record_types: tuple[str, ...] = ()
+    """Names of its record types, the default first; person accounts have some without being named here."""
 
     @cached_property
     def fields_by_name(self) -> Mapping[str, FieldDefinition]:
@@ -147,7 +149,8 @@ class ObjectDefinition:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ObjectDefinition:
         """The inverse of `to_json`."""
-        return cls(**{**document, "fields": tuple(_field_from_json(item) for item in document["fields"])})
+        fields = tuple(_field_from_json(item) for item in document["fields"])
+        return cls(**{**document, "fields": fields, "record_types": tuple(document.get("record_types", ()))})
 
 
 def _field_from_json(document: Mapping[str, Any]) -> FieldDefinition:

@@ -20,7 +20,7 @@ BillingStreet, BillingCity ...). Other keys: `label`, `length`, `precision`, `sc
 `external_id`, `default`, `readonly` (the org fills it in), `insert_only`, `derived` (readonly, and not in change
 events), `children` (the parent's name for the records that refer to it, if it is not their plural), `roll_up` ({child,
 parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`, `bit_group`. Several files in a folder make the
-org.
+org. `record_types: [Partner, Customer]` beside `fields` gives the object those, and the field RecordTypeId.
 """
 
 from __future__ import annotations
@@ -162,6 +162,9 @@ def object_definition(document: Mapping[str, Any], source: Path | str) -> Object
     if deletable:
         fields.append(_system_field("IsDeleted", "Deleted", "boolean", default=False))
     entries = list(document["fields"])
+    record_types = tuple(str(each) for each in document.get("record_types", ()))
+    if record_types:
+        entries.insert(1, {"RecordTypeId": {"type": "reference", "to": "RecordType", "label": "Record Type ID"}})
     if "audit" not in entries:
         first_custom = next((n for n, e in enumerate(entries) if next(iter(e)).endswith("__c")), len(entries))
         entries.insert(first_custom, "audit")
@@ -187,6 +190,7 @@ def object_definition(document: Mapping[str, Any], source: Path | str) -> Object
         custom=name.endswith("__c"),
         deletable=deletable,
         name_field=document.get("name_field", "Name" if "name" in seen else None),
+        record_types=record_types,
     )
 
 

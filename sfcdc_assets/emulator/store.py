@@ -30,7 +30,7 @@ class RecordStore:
     def __init__(self, database: Database, instance: str) -> None:
         """`instance` is the three characters of the org instance in record ids."""
         self._database = database
-        self._instance = instance
+        self.instance = instance
         database.execute(
             "CREATE TABLE IF NOT EXISTS _id_counter (key_prefix TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID"
         )
@@ -93,7 +93,7 @@ class RecordStore:
 
     def record_id(self, definition: ObjectDefinition, number: int) -> str:
         """The id of the record with that number."""
-        return new_id(definition.key_prefix, self._instance, number)
+        return new_id(definition.key_prefix, self.instance, number)
 
     def insert(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> None:
         """Add a row."""

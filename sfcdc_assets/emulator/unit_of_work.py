@@ -17,6 +17,8 @@ from sfcdc_assets.emulator.person_account import (
     on_both,
 )
 from sfcdc_assets.emulator.record_merge import merged_ids
+from sfcdc_assets.emulator.record_types import FIELD as RECORD_TYPE
+from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.rest_view import ReplacedRow
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.silent_changes import SilentChange
@@ -69,6 +71,8 @@ class UnitOfWork:
                 row[field.name] = auto_number(field.auto_number, number)
             elif field.name == "OwnerId":
                 row[field.name] = self.user_id
+            elif field.name == RECORD_TYPE and (types := record_types(definition, self._store.instance)):
+                row[field.name] = types[0].id
             else:
                 row[field.name] = field.default
             if row[field.name] is None and not field.nillable and field.createable:

@@ -25,6 +25,7 @@ from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
 from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
 from sfcdc_assets.emulator.rest.composite_tree import add_composite_tree
+from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects
 from sfcdc_assets.emulator.rest.control import control_routes
 from sfcdc_assets.emulator.rest.describe import add_describe
 from sfcdc_assets.emulator.rest.event_schemas import EventSchemas, add_event_schemas
@@ -70,8 +71,7 @@ def build_app(
     `schemas`: what `eventSchema` answers with. `publisher`: of platform events. `event_usage`: what
     PlatformEventUsageMetric has. `cometd`: the Streaming API, with its objects.
     """
-    context = RestContext(org, sessions or Sessions(org), intercept)
-    context.event_usage = event_usage or context.event_usage
+    context = RestContext(org, sessions or Sessions(org), intercept, event_usage or dict)
     context.publisher = publisher
     oauth = oauth_routes(context)
     versions = version_routes(context)
@@ -82,11 +82,9 @@ def build_app(
     add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
     if cometd is not None:
         add_streaming_objects(context, cometd)
+        context.computed |= ComputedObjects(STREAMING_OBJECTS, partial(streaming_rows, context, cometd))
     add_sobjects(context)
-    if cometd is None:
-        add_query(context)
-    else:
-        add_query(context, STREAMING_OBJECTS, partial(streaming_rows, context, cometd))
+    add_query(context)
     add_search(context)
     add_composite_sobjects(context)
     add_composite_tree(context)

@@ -21,7 +21,7 @@ from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.record_operations import RecordOperations
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 
 _BLOCK = 1_000
 _MAX_RECORDS = 10_000

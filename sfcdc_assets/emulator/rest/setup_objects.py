@@ -11,10 +11,12 @@ from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.object_file import BUILT_IN_OBJECTS, load_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
-from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields
+from sfcdc_assets.emulator.profiles import profiles
+from sfcdc_assets.emulator.record_types import record_types
+from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow, audit_fields
 from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
 from sfcdc_assets.emulator.settings import DAY, HOUR
+from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
 from sfcdc_assets.emulator.store import columns_of
 from sfcdc_assets.emulator.transaction import StoredValue
 
@@ -35,15 +37,17 @@ def setup_definitions() -> Mapping[str, ObjectDefinition]:
     return {**loaded, "FieldDefinition": fields.with_fields(by_name), **PERMISSION_OBJECTS}
 
 
-def setup_rows(
-    org: EmulatedOrg, event_usage: Callable[[], Mapping[str, int]], definition: ObjectDefinition
-) -> Sequence[ComputedRow]:
-    """The rows of one of them as they are now. `event_usage`: counts of the last 24 hours by the metric's name."""
-    if definition.name in PERMISSION_OBJECTS:
-        return permission_rows(org, definition)
-    empty = {field.name: (0 if field.type == "boolean" else None) for field in columns_of(definition)}
-    facts = _usage(org, event_usage()) if definition.name == _USAGE else _ROWS[definition.name](org)
-    return [{**empty, **audit_fields(org, record_id, 0), **known} for record_id, known in facts]
+def setup_objects(org: EmulatedOrg, event_usage: Callable[[], Mapping[str, int]]) -> ComputedObjects:
+    """All of them with their rows. `event_usage`: counts of the last 24 hours by the metric's name."""
+
+    def rows(definition: ObjectDefinition) -> Sequence[ComputedRow]:
+        if definition.name in PERMISSION_OBJECTS:
+            return permission_rows(org, definition)
+        empty = {field.name: (0 if field.type == "boolean" else None) for field in columns_of(definition)}
+        facts = _usage(org, event_usage()) if definition.name == _USAGE else _ROWS[definition.name](org)
+        return [{**empty, **audit_fields(org, record_id, 0), **known} for record_id, known in facts]
+
+    return ComputedObjects(setup_definitions(), rows)
 
 
 def _usage(org: EmulatedOrg, counts: Mapping[str, int]) -> _Facts:
@@ -73,24 +77,32 @@ def _organization(org: EmulatedOrg) -> _Facts:
 
 
 def _record_types(org: EmulatedOrg) -> _Facts:
-    account = org.definitions.get("Account")
-    if account is not None and has_person_accounts(account):
-        yield BUSINESS_TYPE, {**_record_type("Business Account", "Business_Account"), "IsPersonType": 0}
-        yield PERSON_TYPE, {**_record_type("Person Account", "PersonAccount"), "IsPersonType": 1}
-
-
-def _record_type(name: str, developer_name: str) -> dict[str, StoredValue]:
-    return {"Name": name, "DeveloperName": developer_name, "SobjectType": "Account", "IsActive": 1}
+    for definition in _visible(org):
+        for each in record_types(definition, instance_characters(org.seed)):
+            yield (
+                each.id,
+                {
+                    "Name": each.name,
+                    "DeveloperName": each.developer_name,
+                    "SobjectType": each.entity,
+                    "IsActive": 1,
+                    "IsPersonType": int(each.is_person),
+                },
+            )
 
 
 def _profiles(org: EmulatedOrg) -> _Facts:
-    facts: dict[str, StoredValue] = {
-        "Name": "Minimum Access - API Only Integrations",
-        "PermissionsApiEnabled": 1,
-        "PermissionsViewAllData": int(org.view_all.of_all_data),
-        "UserType": "Standard",
-    }
-    yield new_id("00e", instance_characters(org.seed), 1), facts
+    first, *others = profiles(instance_characters(org.seed))
+    for each in (replace(first, views_all_data=org.view_all.of_all_data), *others):
+        yield (
+            each.id,
+            {
+                "Name": each.name,
+                "PermissionsApiEnabled": 1,
+                "PermissionsViewAllData": int(each.views_all_data),
+                "UserType": "Standard",
+            },
+        )
 
 
 def _visible(org: EmulatedOrg) -> list[ObjectDefinition]:
@@ -113,10 +125,15 @@ def _entities(org: EmulatedOrg) -> _Facts:
                 **dict.fromkeys(
                     (
                         "IsApexTriggerable", "IsTriggerable", "IsCustomizable", "IsQueryable", "IsRetrieveable",
-                        "IsReplicateable", "IsSearchable", "IsLayoutable",
+                        "IsReplicateable", "IsSearchable", "IsLayoutable", "IsEverCreatable", "IsEverUpdatable",
+                        "IsIdEnabled", "IsFlsEnabled",
                     ),
                     1,
                 ),
+                "IsEverDeletable": int(each.deletable),
+                "PublisherId": _publisher(each.custom),
+                "InternalSharingModel": "ReadWrite",
+                "ExternalSharingModel": "Private",
             },
         )  # fmt: skip
 
@@ -148,7 +165,16 @@ def _field(definition: ObjectDefinition, field: FieldDefinition, durable_id: str
         "IsCompound": int(field.is_compound),
         "IsPolymorphicForeignKey": int(len(field.reference_to) > 1),
         "RelationshipName": field.relationship_name,
+        "ExtraTypeInfo": field.extra_type_info,
+        "IsApiFilterable": int(is_filterable(field)),
+        "IsApiSortable": int(is_sortable(field)),
+        "IsApiGroupable": int(is_groupable(field)),
+        "PublisherId": _publisher(field.custom),
     }
+
+
+def _publisher(custom: bool) -> str:
+    return "<local>" if custom else "System"
 
 
 def _data_type(field: FieldDefinition) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -19,10 +20,10 @@ from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, query_computed
+from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow, audit_fields
+from sfcdc_assets.emulator.rest.query import compile_over
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.rest.setup_objects import setup_definitions, setup_rows
 from sfcdc_assets.emulator.rest.tooling_form import CREATED, attributes, metadata, optional_text, text, tooling_object
 from sfcdc_assets.emulator.rest.tooling_managed import MANAGED, add_managed_subscriptions, managed_rows
 
@@ -60,15 +61,19 @@ def add_tooling(context: RestContext) -> None:
 
 class _ToolingResource:
     def __init__(self, context: RestContext) -> None:
-        self._org = context.org
-        self._event_usage = context.event_usage
+        self._context, self._org = context, context.org
+        self._computed = context.setup | ComputedObjects(_OBJECTS, partial(_rows, context.org))
 
     def query(self, request: ApiRequest) -> Response:
-        """SOQL over the three objects and those of Setup."""
+        """SOQL over the Tooling API's own objects, those of Setup, and users."""
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        compiled, found = query_computed(self._org, text, {**setup_definitions(), **_OBJECTS}, self._rows)
+        visible = self._org.field_security.visible_definitions
+        users = {name: visible[name] for name in ("User",) if name in visible}
+        with self._org.rest_view.shown():
+            compiled = compile_over(self._context, text, users, self._computed)
+            found = self._org.rest_view.rows(compiled.sql, compiled.parameters)
         definition = compiled.definition
         if compiled.query.is_count:
             return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
@@ -78,11 +83,6 @@ class _ToolingResource:
                 record["Metadata"] = json.loads(record["Metadata"])
         body = {"size": len(records), "totalSize": len(records), "done": True, "queryLocator": None}
         return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
-
-    def _rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-        if definition.name in _OBJECTS:
-            return _rows(self._org, definition)
-        return setup_rows(self._org, self._event_usage, definition)
 
     def create_channel(self, request: ApiRequest) -> Response:
         """201 with the id."""

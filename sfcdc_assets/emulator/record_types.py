@@ -1,0 +1,39 @@
+"""Record types: kinds of records of one object, which `RecordTypeId` names. An object has those of its file
+(`record_types`), and accounts of an org with person accounts have two of their own. A new record gets the first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sfcdc_assets.emulator.ids import BASE62, new_id
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
+
+FIELD = "RecordTypeId"
+_PREFIX = "012"
+_MOST = 100
+
+
+@dataclass(frozen=True)
+class RecordType:
+    """One record type of an object; `id` has 18 characters."""
+
+    id: str
+    entity: str
+    name: str
+    developer_name: str
+    is_person: bool = False
+
+
+def record_types(definition: ObjectDefinition, instance: str) -> tuple[RecordType, ...]:
+    """Those of an object, the default first. `instance`: the characters of the org's instance in ids."""
+    if has_person_accounts(definition):
+        business = RecordType(BUSINESS_TYPE, definition.name, "Business Account", "Business_Account")
+        return business, RecordType(PERSON_TYPE, definition.name, "Person Account", "PersonAccount", is_person=True)
+    # Ids follow from the object's prefix, so that they stay the same whatever other objects come and go.
+    place = sum(BASE62.index(letter) * 62**power for power, letter in enumerate(definition.key_prefix))
+    return tuple(
+        RecordType(new_id(_PREFIX, instance, place * _MOST + number), definition.name, name, re.sub(r"\W+", "_", name))
+        for number, name in enumerate(definition.record_types, 1)
+    )
