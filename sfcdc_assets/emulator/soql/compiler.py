@@ -275,7 +275,7 @@ class _Compilation:
         return (sql if parent_field is not None else sql + self._limit()), parameters
 
     def _from_where(self, parent_field: str | None = None) -> tuple[str, tuple[Parameter, ...]]:
-        conditions = [] if self.include_deleted else ['r."IsDeleted" = 0']
+        conditions = [] if self.include_deleted else ['r."IsDeleted" = 0', *_not_archived(self.definition)]
         seen = self.shared(self.definition) if self.shared else None
         conditions += [seen] if seen else []
         parameters: tuple[Parameter, ...] = ()
@@ -465,3 +465,8 @@ class _Compilation:
 
     def _refuse(self, error_code: str, name: Name, reason: str) -> QueryError:
         return refusal(error_code, self.query.text, name.position, reason)
+
+
+def _not_archived(definition: ObjectDefinition) -> list[str]:
+    """Archived activities are shown by queryAll alone."""
+    return ['r."IsArchived" = 0'] if "IsArchived" in definition.fields_by_name else []
