@@ -48,10 +48,11 @@ def events(
 
 def _print(found: Any, as_json: bool) -> None:
     for event in found:
-        typer.echo(json.dumps(event) if as_json else _line(event))
+        typer.echo(json.dumps(event) if as_json else event_line(event))
 
 
-def _line(event: Mapping[str, Any]) -> str:
+def event_line(event: Mapping[str, Any]) -> str:
+    """An event of the feed in a line of a terminal."""
     payload = event["payload"]
     header = payload.get(_HEADER, {})
     kind = str(header.get("changeType", "unreadable"))

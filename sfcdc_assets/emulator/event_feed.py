@@ -90,14 +90,23 @@ class EventFeed:
         """The newest `most` events, of one object or of all."""
         return self.after(self._bus.before_newest(self._entities(entity), most, _ONCE), most, entity)
 
-    def after(self, number: int, most: int, entity: str = "", *, only_newest: bool = False) -> FeedPage:
-        """The first `most` events after a number, or with `only_newest` the last, if there are more."""
+    def after(
+        self,
+        number: int,
+        most: int,
+        entity: str = "",
+        *,
+        only_newest: bool = False,
+        channels: Collection[str] = _ONCE,
+    ) -> FeedPage:
+        """The first `most` events after a number, or with `only_newest` the last, if there are more. `channels`: a
+        custom one, instead of those on which each event is once."""
         entities, start, skipped = self._entities(entity), number, 0
         with self._org.database.lock:
             if only_newest:
-                start = max(number, self._bus.before_newest(entities, most, _ONCE))
-                skipped = self._bus.lag(entities, number, _ONCE) - self._bus.lag(entities, start, _ONCE)
-            batch = self._bus.read(entities, after=start, max_events=most, max_bytes=_PAGE_BYTES, channels=_ONCE)
+                start = max(number, self._bus.before_newest(entities, most, channels))
+                skipped = self._bus.lag(entities, number, channels) - self._bus.lag(entities, start, channels)
+            batch = self._bus.read(entities, after=start, max_events=most, max_bytes=_PAGE_BYTES, channels=channels)
             events = tuple(self._decoded(each) for each in batch.events)
         return FeedPage(events, batch.through, skipped)
 

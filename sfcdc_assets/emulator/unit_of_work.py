@@ -106,7 +106,7 @@ class UnitOfWork:
         if entity == "Event":
             values = calendar_event.given_times(values)
             if calendar_event.is_rescheduled(record.now or {}, values):
-                calendar_event.reschedule(self, record_id, values)
+                calendar_event.reschedule(self, to_18(record_id), values)
                 return
         given = self._given.checked(definition, values, creating=False, record_id=record_id)
         if entity == "Opportunity" and "StageName" in given and "IsWon" in definition.fields_by_name:
@@ -124,6 +124,15 @@ class UnitOfWork:
             after_update(self, account, entity, record_id, set(given), touch=touch)
         if entity == "Event":
             calendar_event.after_update(self, to_18(record_id), set(given))
+
+    def reschedule(self, event_id: str, values: Mapping[str, object]) -> str:
+        """Change the pattern or the start of a series of calendar events, which makes it another one; the id of its
+        master."""
+        master = self.live_record("Event", event_id)
+        given = calendar_event.given_times(values)
+        if not calendar_event.is_rescheduled(master, given):
+            raise RecordError("INVALID_OPERATION", "neither the pattern nor the start of a series is another one")
+        return calendar_event.reschedule(self, to_18(event_id), given)
 
     def set_read_only(
         self, entity: str, record_id: str, values: Mapping[str, StoredValue], *, touch: bool = True

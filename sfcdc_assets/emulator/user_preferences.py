@@ -26,8 +26,8 @@ _USER = (
     "EnableAutoSubForFeeds", "DisableFileShareNotificationsForApi", "ShowTitleToExternalUsers",
     "ShowManagerToExternalUsers", "ShowEmailToExternalUsers",
     # the second number
-    "LightningExperiencePreferred", "HideSfxWelcomeMat", "HideS1BrowserUI", "PathAssistantCollapsed", "CacheDiagnostics",
-    "ShowEmailToGuestUsers", "HideEndUserOnboardingAssistantModal", "PreviewLightning",
+    "LightningExperiencePreferred", "HideSfxWelcomeMat", "HideS1BrowserUI", "PathAssistantCollapsed",
+    "CacheDiagnostics", "ShowEmailToGuestUsers", "HideEndUserOnboardingAssistantModal", "PreviewLightning",
 )  # fmt: skip
 _PERMISSIONS = ("MarketingUser", "OfflineUser", "KnowledgeUser", "InteractionUser", "SupportUser")
 _SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
