@@ -253,7 +253,7 @@ def write(folder: Path, steps: str, more: str = "") -> Path:
         ("{make: Account}", "step 1: 'make' is no verb; there are create,"),
         ("{create: Account}", "create has the options as, values, times, not"),
         ("{delete: x, values: {}}", "delete has the options cascade, not values"),
-        ("{delete: x, faults: {nothing: {}}}", "nothing"),
+        ("{delete: x, faults: {nothing: {}}}", "faults are stream_reset,"),
         ("{delete: x, faults: {overflow: {size: 3}}}", "overflow has the options threshold"),
         ("{enable: flying}", "enable is one of person accounts, user preferences"),
         ("{traffic: jam}", "traffic is one of"),
@@ -284,7 +284,7 @@ def test_a_step_that_the_org_refuses_stops_the_scenario_and_leaves_no_fault(tmp_
     bus = EventBus(org)
     bus.faults.arm(Fault.INTERNAL_ERROR, 2)
     scenario = load_scenario(write(tmp_path, "{delete: nobody, faults: {internal_error: {}, duplicate: {}}}"))
-    with pytest.raises(ScenarioRefusedError, match="stops at the step `delete nobody`: .*no step before it has named"):
+    with pytest.raises(ScenarioRefusedError, match=r"stops at the step `delete nobody`: .*no step before it has named"):
         list(ScenarioStage(org, bus.faults).steps(scenario))
     assert bus.faults.armed(Fault.DUPLICATE) == 0
     assert bus.faults.armed(Fault.INTERNAL_ERROR) == 2, "somebody else's"
