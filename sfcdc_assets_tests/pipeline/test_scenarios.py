@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.scenarios.scenario import scenarios
@@ -41,13 +41,21 @@ ROUNDS = 8
 class Follower:
     """A warehouse that follows one channel of an org."""
 
-    def __init__(self, org: EmulatedOrg, server: EmulatorServer, clock: SimulatedClock, folder: Path, channel: str) -> None:
+    def __init__(
+        self,
+        org: EmulatedOrg,
+        server: EmulatorServer,
+        clock: SimulatedClock,
+        folder: Path,
+        channel: str,
+        settings: Settings,
+    ) -> None:
         self.org = org
         self.server = server
         self.clock = clock
         self.warehouse = Warehouse(str(folder))
         self.channel = channel
-        self.settings = load_settings()
+        self.settings = settings
 
     def catch_up(self) -> None:
         """What ticks and their runs do until nothing is in doubt."""
@@ -110,7 +118,7 @@ def following(folder: Path, authority: Path) -> Iterator[Follower]:
             without_spark(patch, Random(5))
             for name, value in server.client_environment().items():
                 patch.setenv(name, value)
-            yield Follower(org, server, clock, folder, CHANNEL)
+            yield Follower(org, server, clock, folder, CHANNEL, load_settings())
     finally:
         org.close()
 
@@ -124,11 +132,32 @@ def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
         yield follower
 
 
+def test_tables_equal_the_org_after_all_scenarios_at_once(follower: Follower) -> None:
+    """The event that is lost is one of an object that is read again later, for others that were not told in full."""
+    for name in scenarios():
+        follower.server.scenarios.play(name)
+    follower.catch_up()
+    follower.assert_equal_to_the_org()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", scenarios())
-def test_tables_equal_the_org_after_a_scenario(follower: Follower, name: str) -> None:
+def test_tables_equal_the_org_after_each_scenario(follower: Follower, name: str) -> None:
     follower.server.scenarios.play(name)
     follower.catch_up()
-    if name == "lost-event":
-        assert follower.audit() == 1, "no event says so"
+    if name in ("lost-event", "archived-activities"):
+        assert follower.audit() == (name == "lost-event")
         follower.catch_up()
     follower.assert_equal_to_the_org()
+
+
+@pytest.mark.slow
+def test_tables_of_a_channel_with_enriched_events_equal_the_org(follower: Follower, tmp_path: Path) -> None:
+    follower.server.scenarios.play("enrichment")
+    on_channel = Follower(follower.org, follower.server, follower.clock, tmp_path, SALES, follower.settings)
+    on_channel.catch_up()
+    on_channel.assert_equal_to_the_org()
+    follower.server.scenarios.play("enrichment")
+    on_channel.catch_up()
+    on_channel.assert_equal_to_the_org()
+    assert on_channel.warehouse.entities("current_state") == ("Account",)
