@@ -1,5 +1,5 @@
-"""The pages that are written from code: docs/settings.md, docs/commands.md, docs/scenarios.md, and the README's table of
-settings.
+"""The pages that are written from code: docs/settings.md, docs/commands.md, docs/scenarios.md, and the README's table
+of settings.
 
 `python -m sfcdc_assets_tests.docs.reference` (`make reference`) writes them. A test compares them with what it would
 write.
