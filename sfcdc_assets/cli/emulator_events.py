@@ -50,10 +50,11 @@ def events(
 
 def _print(found: Any, as_json: bool) -> None:
     for event in found:
-        typer.echo(json.dumps(event) if as_json else _line(event))
+        typer.echo(json.dumps(event) if as_json else event_line(event))
 
 
-def _line(event: Mapping[str, Any]) -> str:
+def event_line(event: Mapping[str, Any]) -> str:
+    """An event of the feed in a line of a terminal."""
     payload, moment = event["payload"], event["at"]
     what, ids, values = _shown(event["kind"], payload)
     named = " ".join(ids[:_SHOWN_IDS]) + (f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else "")

@@ -54,6 +54,7 @@ class EventFeed:
 
     def __init__(self, org: EmulatedOrg, bus: EventBus, topics: StreamingTopics) -> None:
         self._org = org
+        self._bus = bus
         self._sources: tuple[FeedSource, FeedSource] = (BusFeed(org, bus), NotificationFeed(topics))
         self._lock = threading.Lock()
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
@@ -74,6 +75,10 @@ class EventFeed:
     def names(self) -> list[str]:
         """Objects, platform events and channels that may have events."""
         return [name for source in self._sources for name in source.names()]
+
+    def on_channel(self, *channels: str) -> FeedSource:
+        """What the bus alone has: each event once, or as it is on these custom channels."""
+        return BusFeed(self._org, self._bus, channels) if channels else self._sources[0]
 
     def newest(self, most: int, name: str = "") -> FeedPage:
         """The newest `most` events, of one object, platform event or channel, or of all."""

@@ -102,26 +102,27 @@ class FeedSource(Protocol):
 
 
 class BusFeed:
-    """Change events and platform events, those that are on several channels once."""
+    """Change events and platform events, by default each once, or as they are on some `channels`."""
 
-    def __init__(self, org: EmulatedOrg, bus: EventBus) -> None:
+    def __init__(self, org: EmulatedOrg, bus: EventBus, channels: Collection[str] = _ONCE) -> None:
         self._org = org
         self._bus = bus
+        self._channels = channels
 
     def names(self) -> Collection[str]:
         return (*self._org.definitions, *self._org.platform_events.all)
 
     def after(self, number: int, most: int, name: str) -> tuple[Sequence[FeedEvent], int]:
         batch = self._bus.read(
-            self._entities(name), after=number, max_events=most, max_bytes=_PAGE_BYTES, channels=_ONCE
+            self._entities(name), after=number, max_events=most, max_bytes=_PAGE_BYTES, channels=self._channels
         )
         return [self._decoded(each) for each in batch.events], batch.through
 
     def before_newest(self, most: int, name: str) -> int:
-        return self._bus.before_newest(self._entities(name), most, _ONCE)
+        return self._bus.before_newest(self._entities(name), most, self._channels)
 
     def count_after(self, number: int, name: str) -> int:
-        return self._bus.lag(self._entities(name), number, _ONCE)
+        return self._bus.lag(self._entities(name), number, self._channels)
 
     def _entities(self, name: str) -> Collection[str]:
         return tuple(each for each in self.names() if name in ("", each))

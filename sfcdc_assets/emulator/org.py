@@ -175,6 +175,7 @@ class EmulatedOrg:
                     timestamp=whole_second(now),
                     modstamp=whole_second(now - behind),
                     hidden_fields=self.field_security.hidden if as_client else None,
+                    cascades=self.settings.cascade_deletes,
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)

@@ -27,7 +27,7 @@ from sfcdc_assets.emulator.rest.limits import Limits, counted_limits
 from sfcdc_assets.emulator.rest.rest_faults import RestFaults
 from sfcdc_assets.emulator.rest_server import RestServer
 from sfcdc_assets.emulator.running_org import RunningOrg
-from sfcdc_assets.emulator.scenarios import ScenarioStage
+from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.settings import DAY
@@ -87,6 +87,7 @@ class EmulatorServer:
         """What the org does by itself; off until it is set."""
         self.feed = EventFeed(org, self.bus, self.cometd.topics)
         """Decoded events, for people."""
+        self.scenarios = ScenarioStage(org, self.faults, org.seed)
         running = RunningOrg(
             org=org,
             bus=self.bus,
@@ -97,7 +98,7 @@ class EmulatorServer:
             rest_faults=self.rest_faults,
             feed=self.feed,
             editing=RecordEditing(org),
-            scenarios=ScenarioStage(org, self.faults, org.seed),
+            scenarios=self.scenarios,
             traffic=self.traffic,
             allowances=self._allowances,
             settings_file=self.settings_file,

@@ -39,6 +39,18 @@ class RecordStore:
             "(entity, id)) "
             "WITHOUT ROWID"
         )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS _link (from_id TEXT, to_id TEXT, PRIMARY KEY (from_id, to_id)) WITHOUT ROWID"
+        )
+
+    def link(self, from_id: str, to_id: str) -> None:
+        """Remember that two records belong together in a way that no field shows."""
+        self._database.execute("INSERT OR IGNORE INTO _link VALUES (?, ?)", (from_id, to_id))
+
+    def linked(self, from_id: str) -> list[str]:
+        """The ids that `link` was given for one, deleted records' too."""
+        rows = self._database.rows("SELECT to_id FROM _link WHERE from_id = ? ORDER BY to_id", (from_id,))
+        return [row[0] for row in rows]
 
     def create_table(self, definition: ObjectDefinition) -> None:
         """Make the object's table if it is not there."""

@@ -20,6 +20,7 @@ from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
+from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.cli.command import SCRIPT, refusal, sfcdc
 
@@ -152,6 +153,41 @@ def test_events_of_every_kind_are_lines_that_say_which(server: EmulatorServer, f
         assert part in shown
     (line,) = emulator(folder, "events", "--entity", "/u/Lines").stdout.splitlines()
     assert line.split()[1:] == ["generic", "pushed", "/u/Lines", "payload=hello"]
+
+
+def test_scenarios_are_listed_and_played_in_a_served_org(server: EmulatorServer, folder: Path) -> None:
+    listed = emulator(folder, "scenario").stdout
+    assert "lead-conversion  A lead is converted" in listed
+    assert "Received: CREATE of the account" in listed
+    assert {line["scenario"] for line in lines(emulator(folder, "scenario", "--json"))} == set(scenarios())
+    played = emulator(folder, "scenario", "enrichment").stdout
+    assert "5. update acme: Fax" in played
+    assert re.search(r"^   SalesEvents__chn: \d\d:\d\d:\d\d  UPDATE .* Industry=Biotechnology", played, re.MULTILINE)
+    assert "no event" in emulator(folder, "scenario", "lost-event").stdout
+    *_, last = lines(emulator(folder, "scenario", "gap", "--json"))
+    (event,) = last["events"]  # type: ignore[misc]
+    assert event["payload"]["ChangeEventHeader"]["changeType"] == "GAP_UPDATE"
+    assert "Do you mean overflow?" in refusal(emulator(folder, "scenario", "overflaw"))
+
+
+def test_a_scenario_is_played_by_an_org_that_starts_with_it(tmp_path: Path) -> None:
+    assert "A lead is converted" in sfcdc("emulator", "--scenario", "list").stdout
+    assert "Do you mean merge?" in refusal(sfcdc("emulator", "--scenario", "merges", "--dir", str(tmp_path / "a")))
+    assert "--json goes with --scenario" in refusal(sfcdc("emulator", "--json", "--dir", str(tmp_path / "a")))
+    assert not (tmp_path / "a").exists()
+    arguments = ("emulator", "--dir", str(tmp_path / "b"), "--records", "2", "--scenario", "hard-delete")
+    steps = lines(sfcdc(*arguments, "--json"))
+    assert [step["step"] for step in steps] == ["create Account acme", "hard delete acme"]
+    with subprocess.Popen([str(SCRIPT), *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        printed = []
+        for line in process.stdout:
+            printed.append(line)
+            if line.startswith("Received: A DELETE event."):
+                break
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 0
+    assert any(line.startswith("2. hard delete acme") for line in printed)
 
 
 def test_following_goes_on_until_ctrl_c(server: EmulatorServer, org: EmulatedOrg, folder: Path) -> None:

@@ -215,6 +215,34 @@ def test_the_body_of_a_control_request_is_a_json_object(served: EmulatorServer, 
         assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
+def test_values_are_renamed_fields_encrypted_and_activities_archived(control: Control) -> None:
+    with control.org.transaction() as work:
+        work.create("Account", {"Name": "Acme", "Rating": "Hot"})
+        task = work.create("Task", {"Subject": "Call"})
+    hot = sum(each["Rating"] == "Hot" for each in control.org.records("Account"))
+    field = "/objects/Account/fields/Rating"
+    assert control.post(f"{field}/rename-value", {"from": "Hot", "to": "Very hot"}) == {"records": hot}
+    assert control.post("/objects/Account/fields/Site/encrypt") == {}
+    assert control.org.definitions["Account"].fields_by_name["Site"].encrypted
+    assert control.post("/records/Task/archive", {"ids": [task]}) == {"archived": 1}
+    assert (control.org.record("Task", task) or {})["IsArchived"]
+
+
+def test_scenarios_are_listed_and_played(control: Control) -> None:
+    listed = control.get("/scenarios")["scenarios"]
+    assert listed["create"].keys() == {"title", "happens", "received"}
+    played = control.post("/scenarios/merge")
+    assert played.keys() == {"title", "received", "steps"}
+    last = played["steps"][-1]
+    assert last["step"] == "merge loser, other into winner"
+    kinds = sorted(each["change_type"] for each in last["transactions"][0]["changes"])
+    assert kinds == ["DELETE", "DELETE", "UPDATE", "UPDATE"]
+    assert [(each["channel"], each["entity"]) for each in last["events"]] == [
+        ("ChangeEvents", "Account"), ("ChangeEvents", "Contact"), ("ChangeEvents", "Account"),
+    ]  # fmt: skip
+    assert "There is no scenario merges" in control.post("/scenarios/merges", status=400)["error"]
+
+
 def test_a_picklist_is_converted(control: Control) -> None:
     rated = sum(record["Rating"] is not None for record in control.org.records("Lead"))
     assert control.post("/records/Lead/convert-field", {"field": "Rating"}) == {"records": rated}

@@ -12,26 +12,10 @@ import requests
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.scenarios import SCENARIOS
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.emulator.subscriber import subscribed
 
 SECONDS = 20
-KINDS = {
-    "create": {"CREATE"},
-    "update": {"UPDATE"},
-    "mass-update": {"UPDATE"},
-    "delete-undelete": {"DELETE", "UNDELETE"},
-    "lead-conversion": {"CREATE", "UPDATE"},
-    "merge": {"DELETE", "UPDATE"},
-    "large-text": {"UPDATE"},
-    "geocode": {"UPDATE"},
-    "hard-delete": {"DELETE"},
-    "gap": {"GAP_UPDATE"},
-    "overflow": {"GAP_OVERFLOW"},
-    "duplicate": {"UPDATE"},
-}
-"""Change types of a scenario's events, where they are always the same."""
 
 
 class Control:
@@ -220,25 +204,6 @@ def test_a_subscriber_is_shown_with_its_place_and_its_lag(org: EmulatedOrg, cont
     assert shown["ended"] is not None
     accounts(org, "later")
     assert control.get("/subscribers")["subscribers"][0]["lag"] == 3
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_every_scenario_does_what_it_says_in_a_small_org(org: EmulatedOrg, control: Control, name: str) -> None:
-    org.populate(20)
-    transactions = control.post(f"/scenarios/{name}")["transactions"]
-    assert len(transactions) == len(SCENARIOS[name].kinds)
-    events = control.get("/feed", after=0)["events"]
-    assert (not events) == (name == "lost-event")
-    kinds = {event["payload"]["ChangeEventHeader"]["changeType"] for event in events}
-    if name in KINDS:
-        assert kinds == KINDS[name]
-    assert not [fault for fault in Fault if control.server.faults.armed(fault)]
-
-
-def test_a_scenario_that_cannot_be_played_leaves_no_fault_behind(org: EmulatedOrg, control: Control) -> None:
-    org.selected_entities = []
-    assert "the org has no object for it" in control.post("/scenarios/gap", 400)["error"]
-    assert not control.server.faults.armed(Fault.INTERNAL_ERROR)
 
 
 def test_traffic_has_a_rate(org: EmulatedOrg, control: Control) -> None:

@@ -20,7 +20,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pages.record_form import changed_texts, form_fields
 from sfcdc_assets.emulator.record_editing import ORIGIN_OF_PAGES
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
-from sfcdc_assets.emulator.scenarios import SCENARIOS
+from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import Credentials
 
@@ -370,13 +370,13 @@ def test_traffic_is_switched_on_and_off(browser: Browser, server: EmulatorServer
 
 def test_every_scenario_has_a_button_that_plays_it(browser: Browser) -> None:
     page = browser.get("/emulator/pages/scenarios")
-    for name in SCENARIOS:
+    for name in scenarios():
         assert f'action="/emulator/pages/scenarios/{name}"' in page
     said = browser.post("/emulator/pages/scenarios/lead-conversion")
     assert "A lead is converted: " in said
     assert "CREATE of Contact 003" in said
     assert "UPDATE of Lead 00Q" in said
-    assert "there is no scenario x" in browser.post("/emulator/pages/scenarios/x", status=400)
+    assert "There is no scenario x" in browser.post("/emulator/pages/scenarios/x", status=400)
 
 
 def test_a_notice_is_shown_once(browser: Browser) -> None:
