@@ -4,7 +4,6 @@ project's own for JavaScript, and jsforce. Skipped where npm or its registry is 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -18,9 +17,10 @@ from sfcdc_assets.emulator.cometd.client_session import CometdTiming
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets_tests.peers.npm_packages import npm_packages
 
 SCRIPTS = Path(__file__).parent / "cometd_js"
-INSTALL_SECONDS, BOUND_SECONDS = 180, 60
+BOUND_SECONDS = 60
 CHANNEL = "/data/ChangeEvents"
 
 pytestmark = pytest.mark.slow
@@ -28,19 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip("npm is not installed")
-    folder = tmp_path_factory.mktemp("npm")
-    for script in SCRIPTS.iterdir():
-        shutil.copy(script, folder)
-    installed = subprocess.run(
-        [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"],
-        cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False,
-    )  # fmt: skip
-    if installed.returncode:
-        pytest.skip(f"the packages cannot be installed: {installed.stderr.strip()[-200:]}")
-    return folder
+    return npm_packages(SCRIPTS, tmp_path_factory.mktemp("npm"))
 
 
 class Client:
