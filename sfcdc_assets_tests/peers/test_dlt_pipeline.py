@@ -1,10 +1,10 @@
 """A `dlt` pipeline with the requests of dlt's verified Salesforce source (see dlt_pipeline.py), twice: the second run
 brings what has changed since.
 
-Known faults of that source: login.salesforce.com is built in, by way of simple-salesforce; what was deleted it never
-hears of, as it reads no deleted records; it uses the first Bulk API, and SOQL only where an org refuses that, and leaves
-days as they come, which is as epoch milliseconds from the former and as text from the latter; an incremental run asks
-for records after the last one's moment, so it misses those saved later in the same second.
+Known faults of that source: login.salesforce.com is built in, by way of simple-salesforce; it never hears of what was
+deleted, as it reads no deleted records; it uses the first Bulk API, and SOQL only where an org refuses that, and leaves
+days as they come, as epoch milliseconds from the former and as text from the latter; an incremental run asks for records
+after the last one's moment, so it misses those saved later in the same second.
 """
 
 from __future__ import annotations
