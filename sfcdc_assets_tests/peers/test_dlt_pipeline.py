@@ -3,8 +3,8 @@ brings what has changed since.
 
 Known faults of that source: login.salesforce.com is built in, by way of simple-salesforce; it never hears of what was
 deleted, as it reads no deleted records; it uses the first Bulk API, and SOQL only where an org refuses that, and leaves
-days as they come, as epoch milliseconds from the former and as text from the latter; an incremental run asks for records
-after the last one's moment, so it misses those saved later in the same second.
+days as they come, as epoch milliseconds from the former and as text from the latter; an incremental run asks for what
+is later than the last one's moment, so it misses records that are saved afterwards in the same second.
 """
 
 from __future__ import annotations
