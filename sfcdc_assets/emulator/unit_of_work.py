@@ -39,9 +39,11 @@ class UnitOfWork:
         timestamp: int,
         modstamp: int | None = None,
         hidden_fields: Callable[[str], Collection[str]] | None = None,
+        before_create: Callable[[], None] | None = None,
     ) -> None:
         """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records; `modstamp`, if it is
-        another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know."""
+        another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know.
+        `before_create` raises RecordError where no further record may be created."""
         self.user_id = user_id
         self.timestamp = timestamp
         self.modstamp = timestamp if modstamp is None else modstamp
@@ -49,6 +51,7 @@ class UnitOfWork:
         """The transaction, once the block has ended and if it changed anything."""
         self._definitions = definitions
         self._store = store
+        self._before_create = before_create
         self._given = GivenValues(definitions, store, hidden_fields or (lambda entity: ()))
         self._touched: dict[str, TouchedRecord] = {}
         self._cleared: RecordChange | None = None
@@ -61,6 +64,8 @@ class UnitOfWork:
         if has_person_accounts(definition):
             values = created_values(definition, values)
         given = self._given.checked(definition, values, creating=True)
+        if self._before_create is not None:
+            self._before_create()
         number = self._store.reserve(definition)
         record_id = self._store.record_id(definition, number)
         row: dict[str, StoredValue] = {}
