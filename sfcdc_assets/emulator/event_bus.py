@@ -15,7 +15,6 @@ from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.bus_event import BusEvent
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.clock import MovableClock
-from sfcdc_assets.emulator.delivery_meter import WINDOW_MS
 from sfcdc_assets.emulator.event_bus_errors import (
     ReplayIdCorruptedError,
     ReplayIdMissingError,
@@ -149,10 +148,10 @@ class EventBus:
         """Call `heard` too whenever those who wait are woken; it must not block."""
         self._on_wake.append(heard)
 
-    def change_events_in_last_24_hours(self) -> int:
-        """Change events stored in the 24 hours that end now; an event on several channels is one."""
+    def change_events_between(self, start: int, end: int) -> int:
+        """Change events stored from one moment to another (epoch ms); an event on several channels is one."""
         with self._org.database.lock:
-            return self._store.change_events_since(self._org.clock() - WINDOW_MS)
+            return self._store.change_events_between(start, end)
 
     def newest_schema_id(self, entity: str) -> str:
         """The id of the schema in which the next event of an object, or of a platform event, will be. Raises KeyError

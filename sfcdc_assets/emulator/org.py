@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sfcdc_assets.emulator.channels import Channels
 from sfcdc_assets.emulator.clock import Clock, system_clock, whole_second
+from sfcdc_assets.emulator.data_storage import DataStorage
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.definition_versions import BEFORE_ALL, DefinitionVersions
 from sfcdc_assets.emulator.directory_lock import DirectoryLock
@@ -99,6 +100,7 @@ class EmulatedOrg:
             self.managed_subscriptions = ManagedSubscriptions(self)
             self.field_security = FieldSecurity(self)
             self.view_all = ViewAll(self)
+            self.data_storage = DataStorage(self)
 
     @property
     def rest_delay(self) -> int:
@@ -157,7 +159,7 @@ class EmulatedOrg:
 
         Listeners hear of it inside the lock and inside the database transaction, so what they write to `database`
         commits with it. A transaction that changes nothing is not logged. `as_client`: what field-level security
-        hides cannot be set. Raises NestedTransactionError inside
+        hides cannot be set, and data storage is limited. Raises NestedTransactionError inside
         another one.
         """
         with self.database.transaction():
@@ -176,6 +178,7 @@ class EmulatedOrg:
                     modstamp=whole_second(now - behind),
                     hidden_fields=self.field_security.hidden if as_client else None,
                     cascades=self.settings.cascade_deletes,
+                    before_create=self.data_storage.check if as_client else None,
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)

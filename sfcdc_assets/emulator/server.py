@@ -30,7 +30,6 @@ from sfcdc_assets.emulator.running_org import RunningOrg
 from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
-from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.emulator.sudden_faults import commit_sudden_faults
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
@@ -225,12 +224,12 @@ class EmulatorServer:
             **({"SALESFORCE_JWT_KEY_FILE": str(self._jwt_key_file)} if self._jwt_key_file else {}),
         }
 
-    def _event_usage(self) -> dict[str, int]:
+    def _event_usage(self, start: int, end: int) -> dict[str, int]:
         return {
-            "CHANGE_EVENTS_PUBLISHED": self.bus.change_events_in_last_24_hours(),
-            "CHANGE_EVENTS_DELIVERED": self.meter.in_last_24_hours() - self.meter.platform_events_in_last_24_hours(),
-            "PLATFORM_EVENTS_PUBLISHED": self.publisher.published_in(DAY),
-            "PLATFORM_EVENTS_DELIVERED": self.meter.platform_events_in_last_24_hours(),
+            "CHANGE_EVENTS_PUBLISHED": self.bus.change_events_between(start, end),
+            "CHANGE_EVENTS_DELIVERED": self.meter.delivered_between(start, end, platform_events=False),
+            "PLATFORM_EVENTS_PUBLISHED": self.publisher.published_between(start, end),
+            "PLATFORM_EVENTS_DELIVERED": self.cometd.allowances.platform_events_between(start, end),
         }
 
     def _allowances(self) -> Limits:
@@ -249,6 +248,10 @@ class EmulatorServer:
             **{f"Daily{each}GenericStreamingApiEvents": notifications[Allowance.GENERIC] for each in _DURABLE},
             **{f"{each}StreamingApiConcurrentClients": connected for each in _DURABLE},
             "DailyDeliveredPlatformEvents": (settings.daily_event_deliveries, self.service.allowance_left),
+            "DailyStandardVolumePlatformEvents": (
+                streaming.most(Allowance.STANDARD_EVENTS),
+                streaming.left(Allowance.STANDARD_EVENTS),
+            ),
             "HourlyPublishedPlatformEvents": (settings.hourly_published_events, left()),
             "HourlyPublishedStandardVolumePlatformEvents": (
                 settings.hourly_published_standard_events,

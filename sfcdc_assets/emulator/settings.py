@@ -49,9 +49,15 @@ class OrgSettings:
     daily_bulk_query_jobs: int = 10_000
     daily_bulk_batches: int = 15_000
     """Batches of Bulk API jobs that write, and of all jobs of its first version."""
+    daily_bulk_query_mb: int = 976_562
+    """Results of Bulk API 2.0 queries."""
+    data_storage_mb: int = 10_240
+    """What all records may take; then creating one is refused with STORAGE_LIMIT_EXCEEDED."""
     daily_event_deliveries: int = 50_000
     """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The largest
     editions have 50,000; an add-on brings 100,000 more (docs/salesforce-streams.md, "Delivery limits")."""
+    daily_standard_event_deliveries: int = 10_000
+    """Platform events of standard volume delivered in 24 hours; then as with PushTopics."""
     daily_push_topic_deliveries: int = 1_000_000
     """Notifications of PushTopics delivered in 24 hours; then 403::Organization total events daily limit exceeded."""
     daily_generic_deliveries: int = 1_000_000

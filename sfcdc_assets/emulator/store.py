@@ -59,6 +59,10 @@ class RecordStore:
         table = quoted(definition.name)
         self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
         self._index(definition.name, "SystemModstamp", "BINARY")
+        self._database.execute(
+            f'CREATE INDEX IF NOT EXISTS {quoted(definition.name + ".deleted")} ON {table} ("IsDeleted") '
+            'WHERE "IsDeleted" = 1'
+        )
         for field in definition.stored_fields:
             if field.unique:
                 self._index(definition.name, field.name, "NOCASE")
@@ -254,10 +258,16 @@ class RecordStore:
         return [row[0] for row in rows]
 
     def count(self, definition: ObjectDefinition, *, include_deleted: bool) -> int:
-        """Number of rows."""
-        alive = "" if include_deleted else ' WHERE "IsDeleted" = 0'
-        row = self._database.row(f"SELECT COUNT(*) FROM {quoted(definition.name)}{alive}")
-        return int(row[0]) if row else 0
+        """Number of rows. It comes from indexes: no row is read."""
+        table = quoted(definition.name)
+        row = self._database.row(f"SELECT COUNT(*) FROM {table}")
+        gone = None if include_deleted else self._database.row(f'SELECT COUNT(*) FROM {table} WHERE "IsDeleted" = 1')
+        return (int(row[0]) if row else 0) - (int(gone[0]) if gone else 0)
+
+    def most_rows(self, definition: ObjectDefinition) -> int:
+        """A number that there are not more rows than; it takes no time."""
+        row = self._database.row(f"SELECT MAX(rowid) FROM {quoted(definition.name)}")
+        return int(row[0] or 0) if row else 0
 
     def _read(
         self, definition: ObjectDefinition, fields: Sequence[FieldDefinition], record_id: str

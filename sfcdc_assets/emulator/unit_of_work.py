@@ -43,10 +43,12 @@ class UnitOfWork:
         modstamp: int | None = None,
         hidden_fields: Callable[[str], Collection[str]] | None = None,
         cascades: bool = False,
+        before_create: Callable[[], None] | None = None,
     ) -> None:
         """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records; `modstamp`, if it is
         another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know.
-        `cascades`: whether a delete takes the record's children along if nothing else is said."""
+        `cascades`: whether a delete takes the record's children along if nothing else is said. `before_create` raises
+        RecordError where no further record may be created."""
         self.user_id = user_id
         self.timestamp = timestamp
         self.modstamp = timestamp if modstamp is None else modstamp
@@ -54,6 +56,7 @@ class UnitOfWork:
         """The transaction, once the block has ended and if it changed anything."""
         self._definitions = definitions
         self._store = store
+        self._before_create = before_create
         self._given = GivenValues(definitions, store, hidden_fields or (lambda entity: ()))
         self._touched: dict[str, TouchedRecord] = {}
         self._cleared: RecordChange | None = None
@@ -71,6 +74,8 @@ class UnitOfWork:
         elif entity == "EventRelation":
             values = calendar_event.before_invite(self, values)
         given = self._given.checked(definition, values, creating=True)
+        if self._before_create is not None:
+            self._before_create()
         number = self._store.reserve(definition)
         record_id = self._store.record_id(definition, number)
         row: dict[str, StoredValue] = {}

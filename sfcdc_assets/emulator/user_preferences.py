@@ -31,7 +31,6 @@ _USER = (
 )  # fmt: skip
 _PERMISSIONS = ("MarketingUser", "OfflineUser", "KnowledgeUser", "InteractionUser", "SupportUser")
 _SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("ProfileId", {"type": "reference", "to": "Profile"}),
     ("DefaultGroupNotificationFrequency", {"type": "picklist", "default": "N", "values": ["P", "D", "W", "N"]}),
     ("DigestFrequency", {"type": "picklist", "default": "D", "values": ["D", "W", "N"]}),
     ("ReceivesInfoEmails", {"type": "boolean", "default": True}),
