@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
+from starlette.routing import BaseRoute
+
 from sfcdc_assets.emulator.api_usage import ApiUsage
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.client_settings import write_settings_file
@@ -164,6 +166,11 @@ class EmulatorServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+    @property
+    def routes(self) -> Sequence[BaseRoute]:
+        """All that answers by HTTP."""
+        return self._app.routes
 
     @property
     def rest_url(self) -> str:
