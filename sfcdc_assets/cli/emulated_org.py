@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from sfcdc_assets.cli.emulator_scenario import print_list, print_received, print_step
-from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.cli.interruption import Interrupted, Interruption
 from sfcdc_assets.emulator.control.scenario_control import step_json
 from sfcdc_assets.emulator.fault_plan import FaultPlan, PlannedFaults, load_fault_plan
 from sfcdc_assets.emulator.first_change import make_first_change
@@ -55,7 +55,12 @@ def serve(
     scenario = None if scenario_name is None else scenario_of(scenario_name)
     plan = FaultPlan(0, ()) if faults_file is None else load_fault_plan(faults_file)
     registered = None if public_key is None else public_key_in(public_key)
-    org = open_org(directory, seed, records, with_stock=True)
+    try:
+        with interruption.raised():
+            org = open_org(directory, seed, records, with_stock=True)
+    except Interrupted:
+        console.print("Stopped before the org was filled; the next start begins with that again.")
+        return
     try:
         credentials = replace(org.settings.credentials, public_key=registered or own_public_key(directory))
         org.settings = replace(org.settings, credentials=credentials, is_sandbox=is_sandbox)
@@ -121,13 +126,18 @@ def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = Fal
         raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
     built_in = built_in_definitions()
     org = EmulatedOrg(directory, seed=seed, objects=(*built_in, *stock_definitions()) if with_stock else None)
-    with org.database.transaction():
-        if org.database.setting(_POPULATED) is None:
+    if org.database.setting(_POPULATED) is not None:
+        return org
+    try:
+        with org.database.loading():
             names = {definition.name for definition in built_in}
             org.selected_entities = [name for name in org.definitions if name in names]
             stock = min(records, _STOCK_RECORDS)
             org.populate({name: records if name in names else stock for name in org.definitions})
             org.database.set_setting(_POPULATED, str(records))
+    except BaseException:
+        org.close()
+        raise
     return org
 
 

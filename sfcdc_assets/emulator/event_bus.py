@@ -60,6 +60,8 @@ class EventBus:
         self._builder = builder or org_events(org, self.faults)
         self._copies = SecondCopies()
         self._purged_at = 0
+        self.removals = 0
+        """How often stored events were removed: what was read before and not given yet is then to be read again."""
         self.changed = Condition()
         self._on_wake: list[Callable[[], None]] = []
         if isinstance(org.clock, MovableClock):
@@ -118,11 +120,13 @@ class EventBus:
         """Delete what is past retention, now and then: as on the real bus, expired events may linger unserved."""
         if now - self._purged_at >= _PURGE_INTERVAL_MS:
             self._purged_at = now
+            self.removals += 1
             self._store.purge(now - RETENTION_MS)
 
     def expire(self) -> None:
         """Purge all retained events now: every replay id given out until now is refused as corrupted from now on."""
         with self._org.database.transaction():
+            self.removals += 1
             self._store.purge_all()
 
     def move(self, *, new_organization_id: bool = False) -> None:
@@ -132,6 +136,7 @@ class EventBus:
         refused as corrupted for good. Streams that are open go on with what comes.
         """
         with self._org.database.transaction():
+            self.removals += 1
             self._store.move()
             self._org.change_instance()
             if new_organization_id:

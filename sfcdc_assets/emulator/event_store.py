@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sfcdc_assets.emulator.bus_event import BusEvent
 from sfcdc_assets.emulator.database import Database
@@ -31,8 +32,7 @@ _TABLES = (
 """_bus_left: replay counters from before the org was moved. They never become valid again."""
 
 
-@dataclass(frozen=True)
-class StoredEvent:
+class StoredEvent(NamedTuple):
     """An event on the bus. `number` is its dense order and never leaves the process; `counter` is its replay id."""
 
     number: int
@@ -72,6 +72,7 @@ class EventStore:
         """Open the tables. A new bus starts after `first_commit_number`."""
         self._database = database
         self._seed = seed
+        self._known: tuple[int, BusState] | None = None
         for statement in _TABLES:
             database.execute(statement)
         if "channel" not in {row[1] for row in database.rows("PRAGMA table_info(_bus_event)")}:
@@ -84,9 +85,14 @@ class EventStore:
 
     def state(self) -> BusState:
         """Where the bus stands in the database, an open transaction of this thread included."""
+        version = self._database.version
+        if version is not None and self._known is not None and self._known[0] == version:
+            return self._known[1]
         row = self._database.row("SELECT last_number, counter, lost_through, commit_number FROM _bus_state")
         assert row is not None
-        return BusState(*row)
+        state = BusState(*row)
+        self._known = None if version is None else (version, state)
+        return state
 
     def append(
         self,
@@ -164,7 +170,7 @@ class EventStore:
             f" AND {channel} IN ({','.join('?' * len(channels))}) ORDER BY number LIMIT ?",
             (after, *names, *channels, limit),
         )
-        return [StoredEvent(*row) for row in rows]
+        return list(map(StoredEvent._make, rows))
 
     def count_after(self, entities: Collection[str], after: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
         """How many events `events` would give without a limit."""

@@ -282,7 +282,7 @@ class EmulatedOrg:
             if isinstance(records_per_object, Mapping)
             else dict.fromkeys((name for name in self.definitions), records_per_object)
         )
-        with self.database.transaction():
+        with self.database.loading():
             added = populate(self, counts, self.seed if seed is None else seed)
             self._roll_ups.recalculate_all()
             if self._log.has_any:

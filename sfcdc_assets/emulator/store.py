@@ -3,6 +3,7 @@ columns."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -252,8 +253,11 @@ class RecordStore:
         row = self._database.row(f"SELECT MAX(rowid) FROM {table}")
         last = row[0] if row and row[0] else 0
         step = max(1, last // count)
+        places = json.dumps(list(range(seed % step, last + 1, step)))
         rows = self._database.rows(
-            f'SELECT "Id" FROM {table} WHERE rowid % ? = ? AND "IsDeleted" = 0 LIMIT ?', (step, seed % step, count)
+            f'SELECT "Id" FROM {table} WHERE rowid IN (SELECT value FROM json_each(?)) AND "IsDeleted" = 0 '
+            "ORDER BY rowid LIMIT ?",
+            (places, count),
         )
         return [row[0] for row in rows]
 
