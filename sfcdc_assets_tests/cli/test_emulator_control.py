@@ -70,6 +70,19 @@ def test_a_fault_is_armed_listed_and_switched_off(server: EmulatorServer, folder
     assert not server.rest_faults.armed()
 
 
+def test_a_fault_that_lasts_is_over_after_its_time_or_when_it_is_switched_off(
+    server: EmulatorServer, org: EmulatedOrg, folder: Path
+) -> None:
+    options = ("--set", "ahead=30", "--set", "seconds=60")
+    assert emulator(folder, "fault", "clock_skew", *options).stdout.startswith("clock_skew  armed once  struck once\n")
+    assert org.clock_skew == 30_000
+    assert emulator(folder, "fault", "clock_skew", "--off").stdout.startswith("clock_skew  struck once\n")
+    assert org.clock_skew == 0
+    assert "code must be one of" in refusal(emulator(folder, "fault", "call_refused", "--set", "code=x"))
+    (moved,) = lines(emulator(folder, "fault", "instance_move", "--json"))
+    assert (moved["armed"], moved["struck"], org.instance_name) == (0, 1, "EMU2")
+
+
 def test_a_fault_of_rest_needs_its_prefix_only_where_another_has_its_name(server: EmulatorServer, folder: Path) -> None:
     (found,) = lines(emulator(folder, "fault", "garbage", "--json"))
     assert found["fault"] == "rest:garbage"

@@ -86,6 +86,13 @@ def test_a_file_says_which_faults_how_often_and_when(tmp_path: Path) -> None:
     assert (armed.fault, armed.path, armed.retry_after) == (RestFault.UNAVAILABLE, "/query", 2)
 
 
+def test_every_fault_can_be_armed_from_a_file(tmp_path: Path) -> None:
+    names = [*Fault, *(f"rest:{fault}" for fault in RestFault)]
+    (tmp_path / "f.yml").write_text("faults:\n" + "".join(f"  - {{fault: '{name}', every: 9}}\n" for name in names))
+    plan = load_fault_plan(tmp_path / "f.yml")
+    assert [each.fault for each in plan.faults] == [*Fault, *RestFault]
+
+
 def test_times_follow_from_the_seed_and_keep_their_mean(tmp_path: Path) -> None:
     (tmp_path / "f.yml").write_text(EVERYTHING)
     plan = load_fault_plan(tmp_path / "f.yml")
@@ -117,6 +124,10 @@ def test_without_every_a_plan_has_an_end() -> None:
         ("faults: [{fault: overflow}, {fault: overflow, after: 1}]", "entry 2: overflow has no option after"),
         ("faults: [{fault: overflow, threshold: x}]", "entry 1: threshold must be a whole number"),
         ("faults: [{fault: overflow, times: 0}]", "entry 1: times must be"),
+        ("faults: [{fault: call_refused, code: x}]", "entry 1: code must be one of service.unavailable"),
+        ("faults: [{fault: cometd_refused, error: x}]", "entry 1: error must be a code and a text"),
+        ("faults: [{fault: 'rest:refused', code: x}]", "entry 1: code must be one of API_DISABLED_FOR_ORG"),
+        ("faults: [{fault: 'rest:slow', code: QUERY_TIMEOUT}]", "entry 1: slow has no option code"),
         ("faults: [{fault: overflow, every: 0}]", "entry 1: every must be a number of seconds"),
         ("faults: [{fault: overflow, every: true}]", "entry 1: every must be a number of seconds"),
     ],
