@@ -175,7 +175,9 @@ def test_scenarios_are_listed_and_played_in_a_served_org(server: EmulatorServer,
     assert {line["scenario"] for line in lines(emulator(folder, "scenario", "--json"))} == set(scenarios())
     played = emulator(folder, "scenario", "enrichment").stdout
     assert "5. update acme: Fax" in played
-    assert re.search(r"^   SalesEvents__chn: \d\d:\d\d:\d\d  UPDATE .* Industry=Biotechnology", played, re.MULTILINE)
+    assert re.search(
+        r"^   SalesEvents__chn: \d\d:\d\d:\d\d  change +UPDATE .* Industry=Biotechnology", played, re.MULTILINE
+    )
     assert "no event" in emulator(folder, "scenario", "lost-event").stdout
     *_, last = lines(emulator(folder, "scenario", "gap", "--json"))
     (event,) = last["events"]  # type: ignore[misc]
