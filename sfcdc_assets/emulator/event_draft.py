@@ -77,6 +77,8 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
     )
     if change.is_conversion:
         return replace(base, change_type=f"GAP_{change.change_type}", is_alone=True)
+    if change.is_database_change:
+        return base
     if change.change_type == "DELETE":
         return base
     if change.change_type != "UPDATE":

@@ -116,7 +116,7 @@ def _planned(path: Path, place: str, entry: object) -> PlannedFault:
         fault = rest_fault_of(name.removeprefix(_REST)) if name.startswith(_REST) else fault_of(name)
         if every is not None and (isinstance(every, bool) or not isinstance(every, int | float) or every <= 0):
             raise ControlError("every must be a number of seconds greater than 0")
-        known = OPTIONS.get(fault, ()) if isinstance(fault, Fault) else REST_OPTIONS
+        known = OPTIONS.get(fault, ()) if isinstance(fault, Fault) else REST_OPTIONS[fault]
         parameters = {key: value for key, value in entry.items() if key not in ("fault", "every")}
         unknown = [str(key) for key in parameters if key not in ("times", *known)]
         if unknown:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from sfcdc_assets.emulator import calendar_event
+from sfcdc_assets.emulator.cascade_delete import dependants
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.given_values import GivenValues
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS, ConvertedLead, convert_lead
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.opportunity_stage import stage_of
 from sfcdc_assets.emulator.person_account import (
     after_create,
     after_update,
@@ -39,9 +42,13 @@ class UnitOfWork:
         timestamp: int,
         modstamp: int | None = None,
         hidden_fields: Callable[[str], Collection[str]] | None = None,
+        cascades: bool = False,
+        before_create: Callable[[], None] | None = None,
     ) -> None:
         """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records; `modstamp`, if it is
-        another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know."""
+        another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know.
+        `cascades`: whether a delete takes the record's children along if nothing else is said. `before_create` raises
+        RecordError where no further record may be created."""
         self.user_id = user_id
         self.timestamp = timestamp
         self.modstamp = timestamp if modstamp is None else modstamp
@@ -49,18 +56,26 @@ class UnitOfWork:
         """The transaction, once the block has ended and if it changed anything."""
         self._definitions = definitions
         self._store = store
+        self._before_create = before_create
         self._given = GivenValues(definitions, store, hidden_fields or (lambda entity: ()))
         self._touched: dict[str, TouchedRecord] = {}
         self._cleared: RecordChange | None = None
         self._cleared_values: dict[str, StoredValue] = {}
         self._converted: tuple[RecordChange, ...] = ()
+        self._cascades = cascades
 
     def create(self, entity: str, values: Mapping[str, object]) -> str:
         """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in."""
         definition = self._definition(entity)
         if has_person_accounts(definition):
             values = created_values(definition, values)
+        elif entity == "Event":
+            values = calendar_event.given_times(values)
+        elif entity == "EventRelation":
+            values = calendar_event.before_invite(self, values)
         given = self._given.checked(definition, values, creating=True)
+        if self._before_create is not None:
+            self._before_create()
         number = self._store.reserve(definition)
         record_id = self._store.record_id(definition, number)
         row: dict[str, StoredValue] = {}
@@ -79,11 +94,17 @@ class UnitOfWork:
                 raise RecordError(
                     "REQUIRED_FIELD_MISSING", f"Required fields are missing: [{field.name}]", (field.name,)
                 )
+        if entity == "Opportunity" and "IsWon" in row:
+            stage = stage_of(row["StageName"])
+            row.update(stage.read_only)
+            row.update({name: value for name, value in stage.proposed.items() if name in row and row[name] is None})
         row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
         self._store.insert(definition, row)
         self._touched[record_id] = TouchedRecord(definition, before=None, now=row)
         if has_person_accounts(definition):
             after_create(self, definition, record_id)
+        if entity == "Event":
+            calendar_event.after_create(self, record_id)
         return record_id
 
     def update(self, entity: str, record_id: str, values: Mapping[str, object], *, touch: bool = True) -> None:
@@ -91,7 +112,16 @@ class UnitOfWork:
         (geocoding)."""
         definition = self._definition(entity)
         record = self._live(definition, record_id)
+        if entity == "Event":
+            values = calendar_event.given_times(values)
+            if calendar_event.is_rescheduled(record.now or {}, values):
+                calendar_event.reschedule(self, to_18(record_id), values)
+                return
         given = self._given.checked(definition, values, creating=False, record_id=record_id)
+        if entity == "Opportunity" and "StageName" in given and "IsWon" in definition.fields_by_name:
+            stage = stage_of(given["StageName"])
+            known = {name: value for name, value in stage.proposed.items() if name in definition.fields_by_name}
+            given = {**known, **given, **stage.read_only}
         for name, value in given.items():
             field = definition.fields_by_name[name]
             if value is None and not field.nillable:
@@ -101,6 +131,17 @@ class UnitOfWork:
         account = self._definitions.get("Account")
         if entity in ("Account", "Contact") and account is not None and has_person_accounts(account):
             after_update(self, account, entity, record_id, set(given), touch=touch)
+        if entity == "Event":
+            calendar_event.after_update(self, to_18(record_id), set(given))
+
+    def reschedule(self, event_id: str, values: Mapping[str, object]) -> str:
+        """Change the pattern or the start of a series of calendar events, which makes it another one; the id of its
+        master."""
+        master = self.live_record("Event", event_id)
+        given = calendar_event.given_times(values)
+        if not calendar_event.is_rescheduled(master, given):
+            raise RecordError("INVALID_OPERATION", "neither the pattern nor the start of a series is another one")
+        return calendar_event.reschedule(self, to_18(event_id), given)
 
     def set_read_only(
         self, entity: str, record_id: str, values: Mapping[str, StoredValue], *, touch: bool = True
@@ -122,11 +163,28 @@ class UnitOfWork:
         definition = self._definition(entity)
         return self._store.referring_ids(definition, definition.fields_by_name[field], record_id)
 
-    def delete(self, entity: str, record_id: str) -> None:
-        """Move a live record to the recycle bin: IsDeleted and SystemModstamp change, nothing else; no cascade."""
+    def delete(self, entity: str, record_id: str, *, cascade: bool | None = None) -> None:
+        """Move a live record to the recycle bin: IsDeleted and SystemModstamp change, nothing else. With `cascade`
+        (None: as the org is set up) its children go too."""
         record = self._live(self._deletable(entity), record_id)
         self._write(record, {"IsDeleted": True, "SystemModstamp": self.modstamp})
         self._with_contact(entity, record, self._move_to_bin)
+        if entity == "Event":
+            calendar_event.after_delete(self, record.now or {})
+        if self._cascades if cascade is None else cascade:
+            for child, child_id in list(dependants(self, self._definitions, entity, to_18(record_id))):
+                if self.is_live(child, child_id):
+                    self.delete(child, child_id, cascade=False)
+
+    def archive(self, entity: str, record_id: str) -> None:
+        """Archive an activity in the database: IsArchived is set, which no event carries, so that its event is a gap,
+        and only queryAll shows the record."""
+        definition = self._definition(entity)
+        if "IsArchived" not in definition.fields_by_name:
+            raise RecordError("INVALID_OPERATION", f"{entity} records are not archived")
+        record = self._live(definition, record_id)
+        self._write(record, {"IsArchived": True, "SystemModstamp": self.modstamp})
+        record.is_database_change = True
 
     def _move_to_bin(self, entity: str, record_id: str) -> None:
         self._write(
@@ -256,6 +314,22 @@ class UnitOfWork:
             opportunity_name=opportunity_name,
             status=status,
         )
+
+    def knows(self, entity: str) -> bool:
+        """Whether the org has the object."""
+        return entity in self._definitions
+
+    def is_live(self, entity: str, record_id: str) -> bool:
+        """Whether there is such a record, and not in the recycle bin."""
+        return self._store.exists(self._definition(entity), record_id)
+
+    def link(self, from_id: str, to_id: str) -> None:
+        """Remember that two records belong together in a way that no field shows."""
+        self._store.link(from_id, to_id)
+
+    def linked(self, from_id: str) -> list[str]:
+        """The ids of the live records that belong to one."""
+        return [each for each in self._store.linked(from_id) if self.is_live("Event", each)]
 
     def live_record(self, entity: str, record_id: str) -> Mapping[str, StoredValue]:
         """The stored fields of a live record as the transaction sees it; reading is no change. Raises RecordError."""

@@ -10,11 +10,14 @@ import pytest
 import requests
 
 from sfcdc_assets.cli.emulated_org import open_org
+from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+
+MINUTE = 60_000
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +147,23 @@ def test_inner_queries_join_records_with_objects_of_setup(org: EmulatedOrg, clie
     assert row["CreatedBy"]["Name"] == "Integration User"
 
 
+def test_objects_of_setup_are_read_by_id_and_by_both_bulk_apis(org: EmulatedOrg, client: RestClient) -> None:
+    path = f"/sobjects/Organization/{org.organization_id}"
+    assert client.get(path).json()["Name"] == "Emulated org"
+    assert client.get(path, params={"fields": "IsSandbox"}).json()["IsSandbox"] is True
+    assert client.get("/sobjects/Organization/00D000000000001AAA").status_code == 404
+    assert client.get(f"/sobjects/Organization/Id/{org.organization_id}").status_code == 404
+    assert client.get("/sobjects/Organization/updated").status_code == 404
+    several = client.get("/composite/sobjects/Organization", params={"ids": org.organization_id, "fields": "Name"})
+    assert [each["Name"] for each in several.json()] == ["Emulated org"]
+    job = client.post("/jobs/query", {"operation": "query", "query": "SELECT Id, Profile.Name FROM User"}).json()["id"]
+    while client.get(f"/jobs/query/{job}").json()["state"] != "JobComplete":
+        pass
+    lines = client.get(f"/jobs/query/{job}/results").text.splitlines()
+    assert lines[0] == '"Id","Profile.Name"'
+    assert {line.split(",")[1] for line in lines[1:]} >= {'"Standard User"'}
+
+
 def test_a_parent_that_may_not_be_read_is_refused_wherever_the_query_names_it() -> None:
     org = EmulatedOrg(seed=2)
     org.unreadable_objects.add("Account")
@@ -190,20 +210,33 @@ def test_a_new_org_of_the_command_has_them_and_captures_the_others(tmp_path: Pat
 
 
 def test_usage_of_events_is_what_was_published_and_delivered(tmp_path: Path) -> None:
-    org = EmulatedOrg(seed=1)
+    clock = ManualClock(1_800_000_000_000 + 20 * MINUTE)
+    org = EmulatedOrg(seed=1, clock=clock)
     with EmulatorServer(org, directory=tmp_path) as server:
         for name in "abc":
             with org.transaction() as work:
                 work.create("Account", {"Name": name})
         server.meter.delivered([1, 2])
+        server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
         headers = {"Authorization": f"Bearer {server.sessions.issue(org.users.integration)}"}
         soql = "SELECT Name, StartDate, EndDate, Value FROM PlatformEventUsageMetric"
         url = f"{server.rest_url}/services/data/v59.0/query"
-        answer = requests.get(url, params={"q": soql}, headers=headers, verify=str(server.ca_file), timeout=20).json()
-        assert {row["Name"]: row["Value"] for row in answer["records"]} == {
-            "CHANGE_EVENTS_PUBLISHED": 3,
-            "CHANGE_EVENTS_DELIVERED": 2,
+
+        def usage() -> dict[str, tuple[float, str, str]]:
+            answer = requests.get(url, params={"q": soql}, headers=headers, verify=str(server.ca_file), timeout=20)
+            return {row["Name"]: (row["Value"], row["StartDate"], row["EndDate"]) for row in answer.json()["records"]}
+
+        assert usage() == {}, "the present hour is not over"
+        clock.advance(50 * MINUTE)
+        hours = ("2027-01-14T09:00:00.000+0000", "2027-01-15T09:00:00.000+0000")
+        assert usage() == {
+            "CHANGE_EVENTS_PUBLISHED": (3, *hours),
+            "CHANGE_EVENTS_DELIVERED": (2, *hours),
+            "PLATFORM_EVENTS_PUBLISHED": (1, *hours),
         }
+        clock.advance(DAY)
+        headers = {"Authorization": f"Bearer {server.sessions.issue(org.users.integration)}"}
+        assert usage() == {}
         params = {"q": "SELECT Topic FROM EventBusSubscriber"}
         answer = requests.get(url, params=params, headers=headers, verify=str(server.ca_file), timeout=20).json()
         assert answer["totalSize"] == 0

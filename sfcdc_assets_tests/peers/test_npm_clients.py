@@ -24,10 +24,14 @@ pytestmark = pytest.mark.slow
 SECONDS = 120
 
 
-def answers(script: str, served: ServedOrg, **more: str) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return npm_packages(Path(__file__).parent, tmp_path_factory.mktemp("npm"))
+
+
+def answers(script: str, folder: Path, served: ServedOrg, **more: str) -> dict[str, Any]:
     """What the script says it read; `more` are settings of its own."""
     command = ["node", script]
-    folder = npm_packages()
     done = subprocess.run(
         command,
         cwd=folder,
@@ -41,7 +45,7 @@ def answers(script: str, served: ServedOrg, **more: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def test_jsforce_logs_in_reads_and_writes(tmp_path: Path) -> None:
+def test_jsforce_logs_in_reads_and_writes(scripts: Path, tmp_path: Path) -> None:
     with served_org(tmp_path, {"User": 2, "Account": 2_100, "Contact": 5}) as served:
         org = served.org
         with org.transaction() as work:
@@ -49,7 +53,7 @@ def test_jsforce_logs_in_reads_and_writes(tmp_path: Path) -> None:
             child = work.create("Contact", {"LastName": "c", "AccountId": parent})
         truth = [record["Id"] for record in org.records("Account")]
         objects = len(org.definitions)
-        read = answers("jsforce_client.mjs", served)
+        read = answers("jsforce_client.mjs", scripts, served)
         assert {read[way]["organizationId"] for way in ("login", "oauth")} == {org.organization_id}
         assert read["identity"]["user_id"] == org.users.integration
         assert read["refreshed"] == len(truth)
@@ -77,7 +81,7 @@ def test_jsforce_logs_in_reads_and_writes(tmp_path: Path) -> None:
         assert read["limits"]["Remaining"] < read["limits"]["Max"]
 
 
-def test_the_pubsub_client_subscribes_resumes_and_commits(tmp_path: Path) -> None:
+def test_the_pubsub_client_subscribes_resumes_and_commits(scripts: Path, tmp_path: Path) -> None:
     with served_org(tmp_path, {"User": 1, "Account": 1}) as served:
         org = served.org
         account = str(next(org.records("Account"))["Id"])
@@ -85,7 +89,7 @@ def test_the_pubsub_client_subscribes_resumes_and_commits(tmp_path: Path) -> Non
         org.managed_subscriptions.create(
             "Managed_Accounts", "Accounts", "/data/AccountChangeEvent", "EARLIEST", "EARLIEST", "RUN"
         )
-        read = answers("pubsub_client.mjs", served)
+        read = answers("pubsub_client.mjs", scripts, served)
         oracle = [
             (transaction.transaction_key, change.after["Phone"], change.changed_fields)
             for transaction in org.transactions()
@@ -111,9 +115,9 @@ def test_the_pubsub_client_subscribes_resumes_and_commits(tmp_path: Path) -> Non
         assert replay_counter(kept.committed) == read["committed"]["events"][1]["replayId"]
 
 
-def test_the_pubsub_client_publishes_one_event_and_a_batch_and_receives_them(tmp_path: Path) -> None:
+def test_the_pubsub_client_publishes_one_event_and_a_batch_and_receives_them(scripts: Path, tmp_path: Path) -> None:
     with served_org(tmp_path, {"User": 1}) as served:
-        read = answers("pubsub_publish.mjs", served, PUBLISHER=served.org.users.integration)
+        read = answers("pubsub_publish.mjs", scripts, served, PUBLISHER=served.org.users.integration)
         oracle = served.server.publisher.published()
         assert [each.name for each in oracle] == ["Order_Event__e"] * 3
         results = [read["one"], *read["batch"]["results"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from starlette.applications import Starlette
@@ -41,6 +41,7 @@ from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, er
 from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
 from sfcdc_assets.emulator.rest.same_origin import SameOriginMiddleware
 from sfcdc_assets.emulator.rest.search import add_search
+from sfcdc_assets.emulator.rest.setup_objects import EventUsage, no_event_usage
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
 from sfcdc_assets.emulator.rest.streaming_objects import STREAMING_OBJECTS, add_streaming_objects, streaming_rows
@@ -59,7 +60,7 @@ def build_app(
     control: Sequence[BaseRoute] = (),
     schemas: EventSchemas | None = None,
     publisher: EventPublisher | None = None,
-    event_usage: Callable[[], Mapping[str, int]] | None = None,
+    event_usage: EventUsage = no_event_usage,
     cometd: CometdService | None = None,
     hosts: Sequence[str] = LOOPBACK_NAMES,
 ) -> Starlette:
@@ -71,7 +72,7 @@ def build_app(
     `schemas`: what `eventSchema` answers with. `publisher`: of platform events. `event_usage`: what
     PlatformEventUsageMetric has. `cometd`: the Streaming API, with its objects.
     """
-    context = RestContext(org, sessions or Sessions(org), intercept, event_usage or dict)
+    context = RestContext(org, sessions or Sessions(org), intercept, event_usage)
     context.publisher = publisher
     oauth = oauth_routes(context)
     versions = version_routes(context)

@@ -175,7 +175,7 @@ def field_json(field: FieldDefinition) -> dict[str, Any]:
         ],
         "nameField": field.name in {"Name", "CaseNumber"},
         "namePointing": False,
-        "encrypted": field.type == "encryptedstring",
+        "encrypted": field.encrypted or field.type == "encryptedstring",
         "extraTypeInfo": field.extra_type_info,
         "htmlFormatted": field.extra_type_info == "richtextarea",
         "inlineHelpText": None,

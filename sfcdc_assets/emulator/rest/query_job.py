@@ -101,6 +101,7 @@ class QueryJobs(BulkJobs[QueryJob]):
         if block:
             lines = [line.encode() for line in block]
             ends = array("Q", accumulate(map(len, lines))).tobytes()
+            self._context.usage.add("bulk_query_byte", sum(map(len, lines)))
             self._database.execute(
                 "INSERT INTO _bulk_lines VALUES (?, ?, ?, ?)", (job.id, first, ends, b"".join(lines))
             )

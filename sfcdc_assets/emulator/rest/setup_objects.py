@@ -24,6 +24,8 @@ _Facts = Iterator[tuple[str, Mapping[str, StoredValue]]]
 """Id and what is known of each row; the rest is null."""
 
 
+EventUsage = Callable[[int, int], Mapping[str, int]]
+"""How many events there were from one full hour to another (epoch ms), by the metric's name."""
 _USAGE = "PlatformEventUsageMetric"
 
 
@@ -37,22 +39,29 @@ def setup_definitions() -> Mapping[str, ObjectDefinition]:
     return {**loaded, "FieldDefinition": fields.with_fields(by_name), **PERMISSION_OBJECTS}
 
 
-def setup_objects(org: EmulatedOrg, event_usage: Callable[[], Mapping[str, int]]) -> ComputedObjects:
-    """All of them with their rows. `event_usage`: counts of the last 24 hours by the metric's name."""
+def no_event_usage(start: int, end: int) -> Mapping[str, int]:
+    """Of an org without an event bus."""
+    return {}
+
+
+def setup_objects(org: EmulatedOrg, event_usage: EventUsage) -> ComputedObjects:
+    """All of them with their rows."""
 
     def rows(definition: ObjectDefinition) -> Sequence[ComputedRow]:
         if definition.name in PERMISSION_OBJECTS:
             return permission_rows(org, definition)
         empty = {field.name: (0 if field.type == "boolean" else None) for field in columns_of(definition)}
-        facts = _usage(org, event_usage()) if definition.name == _USAGE else _ROWS[definition.name](org)
+        facts = _usage(org, event_usage) if definition.name == _USAGE else _ROWS[definition.name](org)
         return [{**empty, **audit_fields(org, record_id, 0), **known} for record_id, known in facts]
 
     return ComputedObjects(setup_definitions(), rows)
 
 
-def _usage(org: EmulatedOrg, counts: Mapping[str, int]) -> _Facts:
-    end = org.clock() // HOUR * HOUR + HOUR
-    for number, (name, value) in enumerate(sorted(counts.items()), 1):
+def _usage(org: EmulatedOrg, event_usage: EventUsage) -> _Facts:
+    """Of the last 24 full hours (https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/
+    object_reference/sforce_api_objects_platformeventusagemetric.htm)."""
+    end = org.clock() // HOUR * HOUR
+    for number, (name, value) in enumerate(sorted(event_usage(end - DAY, end).items()), 1):
         if value:
             record_id = new_id("0pu", instance_characters(org.seed), number)
             yield record_id, {"Name": name, "StartDate": end - DAY, "EndDate": end, "Value": float(value)}

@@ -16,26 +16,31 @@ from starlette.responses import JSONResponse, Response
 from sfcdc_assets.emulator.avro.event_schema import event_name
 from sfcdc_assets.emulator.channels import Channel, ChannelMember, Kind
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import instance_characters, new_id
+from sfcdc_assets.emulator.ids import instance_characters, new_id, to_18
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow, audit_fields
+from sfcdc_assets.emulator.rest.describe import field_json, object_json
 from sfcdc_assets.emulator.rest.query import compile_over
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.rest.tooling_form import CREATED, attributes, metadata, optional_text, text, tooling_object
+from sfcdc_assets.emulator.rest.tooling_form import (
+    CREATED,
+    OF_ONE_ROW,
+    Row,
+    metadata,
+    metadata_object,
+    metadata_row,
+    optional_text,
+    record_form,
+    text,
+    tooling_object,
+)
 from sfcdc_assets.emulator.rest.tooling_managed import MANAGED, add_managed_subscriptions, managed_rows
 
-_CHANNEL = tooling_object(
-    "PlatformEventChannel", "0YL", ("DeveloperName", "MasterLabel", "ChannelType"), "DeveloperName"
-)
-_MEMBER = tooling_object(
-    "PlatformEventChannelMember",
-    "0v8",
-    ("DeveloperName", "MasterLabel", "EventChannel", "SelectedEntity", "FilterExpression"),
-    "DeveloperName",
-)
+_CHANNEL = metadata_object("PlatformEventChannel", "0YL", ("ChannelType", "EventType"))
+_MEMBER = metadata_object("PlatformEventChannelMember", "0v8", ("EventChannel", "SelectedEntity", "FilterExpression"))
 _ENRICHED = tooling_object("EnrichedField", "0v9", ("ChannelMemberId", "Field"), None)
 _KINDS: Mapping[str, Kind] = {"data": "data", "event": "event"}
 _OBJECTS = {definition.name: definition for definition in (_CHANNEL, _MEMBER, _ENRICHED, MANAGED)}
@@ -45,6 +50,8 @@ def add_tooling(context: RestContext) -> None:
     """The routes."""
     resource = _ToolingResource(context)
     context.add("/tooling/query", {"GET": resource.query})
+    context.add("/tooling/sobjects", {"GET": resource.all_objects})
+    context.add("/tooling/sobjects/{object}/describe", {"GET": resource.describe})
     channel, member = f"/tooling/sobjects/{_CHANNEL.name}", f"/tooling/sobjects/{_MEMBER.name}"
     context.add(channel, {"POST": resource.create_channel})
     context.add(
@@ -77,12 +84,30 @@ class _ToolingResource:
         definition = compiled.definition
         if compiled.query.is_count:
             return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
+        if len(found) > 1 and any(each.field.name in OF_ONE_ROW for each in compiled.selected):
+            message = "When retrieving results with Metadata or FullName fields, the query qualifications must specify "
+            raise ApiError("MALFORMED_QUERY", f"{message}no more than one row for retrieval. Result size: {len(found)}")
         records = [record_json(compiled, row, f"{request.data_path}/tooling") for row in found]
         for record in records:
             if isinstance(record.get("Metadata"), str):
                 record["Metadata"] = json.loads(record["Metadata"])
         body = {"size": len(records), "totalSize": len(records), "done": True, "queryLocator": None}
         return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
+
+    def all_objects(self, request: ApiRequest) -> Response:
+        """The objects that `tooling/sobjects` has."""
+        path = f"{request.data_path}/tooling"
+        objects = [object_json(_OBJECTS[name], path) for name in sorted(_OBJECTS)]
+        return JSONResponse({"encoding": "UTF-8", "maxBatchSize": 200, "sobjects": objects})
+
+    def describe(self, request: ApiRequest) -> Response:
+        """One of them with its fields."""
+        found = next((each for each in _OBJECTS.values() if each.name.lower() == request.path["object"].lower()), None)
+        if found is None:
+            raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+        fields = [field_json(field) for field in found.fields]
+        body = object_json(found, f"{request.data_path}/tooling")
+        return JSONResponse({**body, "fields": fields, "childRelationships": [], "recordTypeInfos": []})
 
     def create_channel(self, request: ApiRequest) -> Response:
         """201 with the id."""
@@ -97,8 +122,7 @@ class _ToolingResource:
     def read_channel(self, request: ApiRequest) -> Response:
         """The channel with its metadata."""
         channel = self._org.channels.channel(request.path["id"])
-        facts = {"FullName": channel.name, "Metadata": {"channelType": channel.kind, "label": channel.label}}
-        return JSONResponse(attributes(_CHANNEL, channel.id, request) | _channel_row(self._org, channel) | facts)
+        return JSONResponse(record_form(_CHANNEL, _channel_row(self._org, channel), request))
 
     def update_channel(self, request: ApiRequest) -> Response:
         """204; only the label can change."""
@@ -127,23 +151,16 @@ class _ToolingResource:
     def read_member(self, request: ApiRequest) -> Response:
         """The member with its metadata."""
         member = self._org.channels.member(request.path["id"])
-        row = _member_row(self._org, member)
-        metadata = {
-            "eventChannel": member.channel,
-            "selectedEntity": row["SelectedEntity"],
-            "enrichedFields": [{"name": name} for name in member.enriched_fields],
-            "filterExpression": member.filter_expression,
-        }
-        facts = {"FullName": member.developer_name, "Metadata": metadata}
-        return JSONResponse(attributes(_MEMBER, member.id, request) | row | facts)
+        return JSONResponse(record_form(_MEMBER, _member_row(self._org, member), request))
 
     def update_member(self, request: ApiRequest) -> Response:
-        """204; enriched fields and filter are replaced, channel and object cannot change."""
+        """204; enriched fields and filter are replaced. The definition is a whole one, as what it leaves out is gone;
+        channel and object cannot change."""
         member = self._org.channels.member(request.path["id"])
         given = metadata(request.json_object())
         names = {"eventChannel": member.channel, "selectedEntity": event_name(member.entity)}
         for name, known in names.items():
-            if given.get(name, known) != known:
+            if text(given, name) != known:
                 raise ApiError("FIELD_INTEGRITY_EXCEPTION", f"{name} of a member cannot be changed", (name,))
         self._org.channels.enrich(member.id, _enriched(given))
         self._org.channels.filter_events(member.id, optional_text(given, "filterExpression"))
@@ -173,28 +190,36 @@ def _rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRo
     return [_enriched_row(org, number, member, name) for number, (member, name) in enumerate(pairs, 1)]
 
 
-def _channel_row(org: EmulatedOrg, channel: Channel) -> dict[str, str | int]:
-    name = channel.name.replace("__", "_")
-    facts = {"DeveloperName": name, "MasterLabel": channel.label, "ChannelType": channel.kind}
-    return audit_fields(org, channel.id, channel.created) | facts
+def _channel_row(org: EmulatedOrg, channel: Channel) -> Row:
+    facts: Row = {"ChannelType": channel.kind, "EventType": None}
+    given = {"channelType": channel.kind, "label": channel.label}
+    # A channel's developer name goes without the suffix of its name (https://developer.salesforce.com/docs/
+    # atlas.en-us.api_tooling.meta/api_tooling/tooling_api_objects_platformeventchannel.htm).
+    name = channel.name.removesuffix("__chn")
+    return (
+        audit_fields(org, channel.id, channel.created) | metadata_row(name, channel.name, channel.label, given) | facts
+    )
 
 
-def _member_row(org: EmulatedOrg, member: ChannelMember) -> dict[str, str | int | None]:
+def _member_row(org: EmulatedOrg, member: ChannelMember) -> Row:
     entity = event_name(member.entity)
-    return audit_fields(org, member.id, member.created) | {
-        "DeveloperName": member.developer_name,
-        "MasterLabel": entity,
-        "EventChannel": member.channel,
-        "SelectedEntity": entity,
-        "FilterExpression": member.filter_expression,
+    channel = next((each.id for each in org.channels.all() if each.name == member.channel), member.channel)
+    facts: Row = {"EventChannel": channel, "SelectedEntity": entity, "FilterExpression": member.filter_expression}
+    given = {
+        "eventChannel": member.channel,
+        "selectedEntity": entity,
+        "enrichedFields": [{"name": name} for name in member.enriched_fields],
+        "filterExpression": member.filter_expression,
     }
+    name = member.developer_name
+    return audit_fields(org, member.id, member.created) | metadata_row(name, name, entity, given) | facts
 
 
-def _enriched_row(org: EmulatedOrg, number: int, member: ChannelMember, name: str) -> dict[str, str | int]:
+def _enriched_row(org: EmulatedOrg, number: int, member: ChannelMember, name: str) -> Row:
     """A standard field is named, a custom one is given by its id."""
     field = org.definitions[member.entity].field(name)
-    facts = {"ChannelMemberId": member.id, "Field": (field.field_id if field else None) or name}
-    return audit_fields(org, new_id("0v9", instance_characters(org.seed), number), member.created) | facts
+    facts: Row = {"ChannelMemberId": member.id, "Field": to_18(field.field_id) if field and field.field_id else name}
+    return {**audit_fields(org, new_id("0v9", instance_characters(org.seed), number), member.created), **facts}
 
 
 def _enriched(given: Mapping[str, Any]) -> list[str]:

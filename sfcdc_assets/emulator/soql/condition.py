@@ -38,9 +38,10 @@ Nested = Callable[[Membership], Sql]
 
 
 def is_filterable(field: FieldDefinition) -> bool:
-    """Whether WHERE may name the field: not long text, encrypted text, addresses or locations."""
+    """Whether WHERE may name the field: not long text, encrypted values, addresses or locations."""
     long_text = field.type == "textarea" and field.length > 255
-    return not long_text and field.type not in {"encryptedstring", "address", "location"}
+    is_hidden = field.encrypted or field.type == "encryptedstring"
+    return not long_text and not is_hidden and field.type not in {"address", "location"}
 
 
 def is_sortable(field: FieldDefinition) -> bool:

@@ -60,7 +60,7 @@ class RowSource:
         """FROM and WHERE. With `parent_field`, only rows whose field is one of some ids: one more parameter, which is
         a JSON list."""
         definition, where = self.paths.definition, self.query.where
-        conditions = [] if self.include_deleted else ['r."IsDeleted" = 0']
+        conditions = [] if self.include_deleted else ['r."IsDeleted" = 0', *_not_archived(self.paths.definition)]
         seen = self.shared(definition) if self.shared else None
         conditions += [seen] if seen else []
         parameters: tuple[Parameter, ...] = ()
@@ -120,3 +120,8 @@ class RowSource:
         column = inner_column(membership, self.paths, inner.paths)
         rows, parameters = inner.rows()
         return f"SELECT {column} {rows}", parameters
+
+
+def _not_archived(definition: ObjectDefinition) -> list[str]:
+    """Archived activities are shown by queryAll alone."""
+    return ['r."IsArchived" = 0'] if "IsArchived" in definition.fields_by_name else []
