@@ -15,6 +15,7 @@ from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.soql.date_literal import date_span
+from sfcdc_assets_tests.emulator.malformed.rest import LARGE_QUERIES
 from sfcdc_assets_tests.emulator.soql.org_facts import org_facts
 
 NOW = 1_738_584_000_000  # Monday 2025-02-03T12:00:00Z
@@ -341,6 +342,12 @@ def test_no_text_at_all_makes_anything_but_a_query_error(text: str) -> None:
     for soql in (text, f"SELECT Id FROM Account WHERE {text}", f"SELECT Id FROM Account WHERE Name = {text}"):
         with suppress(QueryError):
             run(org, soql)
+
+
+@pytest.mark.parametrize("soql", LARGE_QUERIES, ids=lambda soql: soql[:40])
+def test_a_large_query_is_answered_or_refused(soql: str) -> None:
+    with suppress(QueryError):
+        run(org_facts().org, soql)
 
 
 def test_datetime_text_is_utc_with_milliseconds() -> None:

@@ -19,6 +19,7 @@ from sfcdc_assets.emulator.cometd import refusals
 from sfcdc_assets.emulator.cometd.client_session import COOKIE
 from sfcdc_assets.emulator.cometd.messages import CometdAnswer, CometdCall
 from sfcdc_assets.emulator.cometd.service import CometdService
+from sfcdc_assets.emulator.json_body import parse_json
 from sfcdc_assets.emulator.rest.halved_body import halved
 
 MOST_BYTES = 32_768
@@ -38,7 +39,7 @@ def cometd_routes(service: CometdService) -> list[Route]:
         if len(body) > MOST_BYTES:
             return PlainTextResponse("Maximum Request Size Exceeded", status_code=413)
         try:
-            found = json.loads(body)
+            found = parse_json(body)
         except ValueError:
             return PlainTextResponse("The request is no JSON", status_code=400)
         messages = found if isinstance(found, list) else [found]

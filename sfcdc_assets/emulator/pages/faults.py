@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,7 +20,7 @@ from sfcdc_assets.emulator.control.fault_control import (
 )
 from sfcdc_assets.emulator.fault_advice import ADVICE, REST_ADVICE
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.pages.site import PAGES, PageRequest, Site
+from sfcdc_assets.emulator.pages.site import PAGES, Handler, PageRequest, Site
 from sfcdc_assets.emulator.rest import rest_faults as rest_side
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 
@@ -56,21 +57,18 @@ def fault_routes(site: Site) -> list[Route]:
     def page(request: PageRequest) -> Response:
         return site.page(request, "faults.html", groups=list(_groups(site)))
 
-    def switch(request: PageRequest) -> Response:
-        fault = fault_of(request.path["fault"])
-        if request.sent("do") == "off":
-            running.faults.disarm(fault)
-            return site.done(f"{fault} is off.", _PATH)
-        arm_fault(running.faults, fault, _parameters(request))
-        return site.done(f"{fault} is armed.", _PATH)
+    def switch(named: Callable[[str], Any], faults: Any, arm: Callable[..., None], where: str) -> Handler:
+        """What a switch does for one side's faults."""
 
-    def switch_rest(request: PageRequest) -> Response:
-        fault = rest_fault_of(request.path["fault"])
-        if request.sent("do") == "off":
-            running.rest_faults.disarm(fault)
-            return site.done(f"REST: {fault} is off.", _PATH)
-        arm_rest_fault(running.rest_faults, fault, _parameters(request))
-        return site.done(f"REST: {fault} is armed.", _PATH)
+        def switched(request: PageRequest) -> Response:
+            fault = named(request.path["fault"])
+            if request.sent("do") == "off":
+                faults.disarm(fault)
+                return site.done(f"{where}{fault} is off.", _PATH)
+            arm(faults, fault, _parameters(request))
+            return site.done(f"{where}{fault} is armed.", _PATH)
+
+        return switched
 
     def all_off(request: PageRequest) -> Response:
         running.faults.disarm()
@@ -80,8 +78,10 @@ def fault_routes(site: Site) -> list[Route]:
     return [
         site.route("/faults", page),
         site.route("/faults/off", all_off, "POST"),
-        site.route("/faults/{fault}", switch, "POST"),
-        site.route("/rest-faults/{fault}", switch_rest, "POST"),
+        site.route("/faults/{fault}", switch(fault_of, running.faults, arm_fault, ""), "POST"),
+        site.route(
+            "/rest-faults/{fault}", switch(rest_fault_of, running.rest_faults, arm_rest_fault, "REST: "), "POST"
+        ),
     ]
 
 

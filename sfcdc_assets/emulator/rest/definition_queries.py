@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 from sfcdc_assets.emulator.soql.syntax import Chain, Comparison, Condition, Membership, Name, Query
 
 _IN_ONE_BATCH = frozenset({"EntityDefinition", "FieldDefinition"})
@@ -28,13 +29,13 @@ def check_definition_query(query: Query, definition: ObjectDefinition) -> None:
         raise QueryError("MALFORMED_QUERY", message)
 
 
-def check_one_batch(definition: ObjectDefinition) -> None:
-    """Refuse a further page. Raises QueryError EXCEEDED_ID_LIMIT."""
-    if definition.name in _IN_ONE_BATCH:
-        raise QueryError(
-            "EXCEEDED_ID_LIMIT",
-            f"{definition.name} does not support queryMore(), use LIMIT to restrict the results to a single batch",
-        )
+def check_one_batch(compiled: CompiledQuery) -> None:
+    """Refuse a further page of groups and of definitions. Raises QueryError EXCEEDED_ID_LIMIT."""
+    name = compiled.definition.name
+    if compiled.counts or name in _IN_ONE_BATCH:
+        what = "Aggregate query" if compiled.counts else name
+        message = f"{what} does not support queryMore(), use LIMIT to restrict the results to a single batch"
+        raise QueryError("EXCEEDED_ID_LIMIT", message)
 
 
 def _equalled(condition: Condition | None) -> Iterator[str]:

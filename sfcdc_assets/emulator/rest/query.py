@@ -136,14 +136,14 @@ class _QueryResource:
             return self._first_page(request, compiled, include_deleted=include_deleted)
 
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery, *, include_deleted: bool) -> Response:
-        size = _batch_size(request)
+        size = _DEFAULT_BATCH if compiled.counts else _batch_size(request)
         blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
         first = self._records(request, compiled, next(blocks, []))
         total = len(first)
         locator: str | None = None
         for block in blocks:
             if locator is None:
-                check_one_batch(compiled.definition)
+                check_one_batch(compiled)
                 locator = self._new_locator(compiled, include_deleted=include_deleted)
             rows = self._records(request, compiled, block) if compiled.children else block
             self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(rows)))

@@ -70,6 +70,11 @@ class Aggregation:
         return ", ".join(f"{expression} AS {name}" for expression, name in self._inner.items()) or "1"
 
     @property
+    def width(self) -> int:
+        """How many columns the inner query has."""
+        return len(self._inner)
+
+    @property
     def grouping(self) -> str:
         """The outer query's GROUP BY, with a space before it. Texts that differ in case only are one group."""
         keys = [
@@ -96,6 +101,7 @@ class Aggregation:
 
     def _selected(self) -> list[AggregateColumn]:
         columns: list[AggregateColumn] = []
+        taken: set[str] = set()
         unnamed = 0
         for item in self._query.items:
             alias, operand = _parts(item)
@@ -111,10 +117,11 @@ class Aggregation:
             else:
                 name = alias or f"expr{unnamed}"
                 unnamed += alias is None
-            if any(column.name.lower() == name.lower() for column in columns):
+            if name.lower() in taken:
                 raise self._refuse("MALFORMED_QUERY", named_field(operand), f"duplicate alias: {name}")
             if alias is not None:
                 self._aliases[name.lower()] = (expression, field)
+            taken.add(name.lower())
             columns.append(AggregateColumn(name, expression, shown))
         return columns
 

@@ -17,6 +17,9 @@ from sfcdc_assets.emulator.soql.row_source import RowSource, Shared
 from sfcdc_assets.emulator.soql.selection import Selection
 from sfcdc_assets.emulator.soql.syntax import ChildQuery, ComputedField, Membership, TypeOf, named_field, tests_in
 
+_MAX_COLUMNS = 1_500
+"""What a query may select; SQLite has 2,000 columns."""
+
 
 def compile_query(
     text: str,
@@ -77,6 +80,7 @@ def _records(source: RowSource, parent_field: str | None = None) -> CompiledQuer
         selection.columns.append(f"r.{quoted(parent_field)}")
     for each in selection.by_type:
         paths.others.update({one.name: one for one in each.definitions if one.name in each.fields})
+    _check_columns(source, len(selection.columns))
     limit = source.limit if parent_field is None else ""
     return CompiledQuery(
         query,
@@ -127,8 +131,10 @@ def _groups(source: RowSource) -> CompiledQuery:
             raise paths.refuse("MALFORMED_QUERY", query.entity, "HAVING cannot have semi-joins")
         condition, more = source.condition(query.having, aggregation.resolve)
         having, parameters = f" HAVING {condition}", (*parameters, *more)
+    source.check_order()
     order = ", ".join(ordered(*aggregation.resolve(item.field), item) for item in query.order_by)
     columns = aggregation.columns
+    _check_columns(source, max(len(columns), aggregation.width))
     # The inner query has the columns of HAVING and ORDER BY too, so it is written last.
     sql = f"SELECT {', '.join(column.expression for column in columns)} FROM (SELECT {aggregation.inner} {rows})"
     return CompiledQuery(
@@ -140,3 +146,9 @@ def _groups(source: RowSource) -> CompiledQuery:
         count_fields=tuple(column.field for column in columns),
         others=tuple(paths.others.values()),
     )
+
+
+def _check_columns(source: RowSource, count: int) -> None:
+    if count > _MAX_COLUMNS:
+        reason = f"a query selects at most {_MAX_COLUMNS:,} fields"
+        raise source.paths.refuse("QUERY_TOO_COMPLICATED", source.query.entity, reason)

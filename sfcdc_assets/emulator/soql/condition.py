@@ -123,10 +123,10 @@ class ConditionCompiler:
         return (_negated(sql) if membership.negated else sql), parameters
 
     def _is_in(self, column: str, field: FieldDefinition, literals: Sequence[Literal]) -> Sql:
-        plain = [literal for literal in literals if literal.kind is not LiteralKind.DATE_LITERAL]
-        values = [self._literals.value(field, literal) for literal in plain]
+        spans = [literal for literal in literals if literal.kind is LiteralKind.DATE_LITERAL]
+        values = [self._literals.value(field, each) for each in literals if each.kind is not LiteralKind.DATE_LITERAL]
         known = tuple(value for value in values if value is not None)
-        parts = [self._equals(column, field, literal) for literal in literals if literal not in plain]
+        parts = [self._equals(column, field, literal) for literal in spans]
         if len(known) < len(values):
             parts.append((f"{column} IS NULL", ()))
         if known:

@@ -17,7 +17,8 @@ from sfcdc_assets.emulator.soql.tree import ToSyntax
 _GRAMMAR = Path(__file__).with_name("soql.lark")
 _MAX_LENGTH = 100_000
 _MAX_DEPTH = 100
-_TEXT_OR_PARENTHESIS = re.compile(r"'(?:[^'\\]|\\.)*'|[()]", re.DOTALL)
+_TEXT_OR_PARENTHESIS = re.compile(r"'(?:[^'\\]|\\.)*'?|[()]", re.DOTALL)
+"""A text need not end: looking for each quote's end in vain would take a time that grows with the square."""
 
 
 def parse_query(text: str) -> Query:

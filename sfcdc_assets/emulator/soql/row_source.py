@@ -26,6 +26,9 @@ from sfcdc_assets.emulator.soql.syntax import (
 )
 
 _MAX_OFFSET = 2_000
+_MAX_ORDERED = 32
+"""https://developer.salesforce.com/docs/atlas.en-us.soql_sosl.meta/soql_sosl/
+sforce_api_calls_soql_select_orderby.htm"""
 Shared = Callable[[ObjectDefinition], str | None]
 """What the rows `r` of an object must fulfil to be seen, as SQL; None: nothing."""
 Resolve = Callable[[Operand], tuple[str, FieldDefinition]]
@@ -73,8 +76,15 @@ class RowSource:
     @property
     def order(self) -> str:
         """ORDER BY, with a space before it."""
+        self.check_order()
         # Salesforce leaves the order of equal rows open; by creation, pages are the same each time.
         return f" ORDER BY {', '.join([*map(self._ordering, self.query.order_by), 'r.rowid'])}"
+
+    def check_order(self) -> None:
+        """Raises QueryError for too many fields in ORDER BY."""
+        if len(self.query.order_by) > _MAX_ORDERED:
+            name = named_field(self.query.order_by[_MAX_ORDERED].field)
+            raise self.paths.refuse("MALFORMED_QUERY", name, f"ORDER BY has at most {_MAX_ORDERED} fields")
 
     @property
     def limit(self) -> str:

@@ -17,7 +17,6 @@ from sfcdc_assets_tests.emulator.soql.queries import Query
 from sfcdc_assets_tests.emulator.soql.writing import Writer
 
 QUERIES = 400
-MANY = 10_000
 
 
 def answer(facts: Facts, soql: str, *, include_deleted: bool) -> Any:
@@ -77,7 +76,8 @@ def test_random_queries_have_the_answers_of_plain_python() -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_random_queries_have_the_answers_of_plain_python() -> None:
+@pytest.mark.timeout(600)
+def test_ten_thousand_random_queries_have_the_answers_of_plain_python(pytestconfig: pytest.Config) -> None:
     facts = org_facts()
-    for seed in range(QUERIES, MANY):
+    for seed in range(pytestconfig.getoption("--queries")):
         check(facts, seed)
