@@ -172,7 +172,7 @@ class EmulatedOrg:
                     timestamp=whole_second(now),
                     modstamp=whole_second(now - self.settings.modstamp_delay),
                     hidden_fields=self.field_security.hidden if as_client else None,
-                    before_create=self.data_storage.check if as_client else None,
+                    before_create=self.data_storage.gate() if as_client else None,
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)
