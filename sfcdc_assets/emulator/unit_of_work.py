@@ -65,8 +65,9 @@ class UnitOfWork:
         if has_person_accounts(definition):
             values = created_values(definition, values)
         elif entity == "Event":
-            values = calendar_event.given_times(values)
+            values = calendar_event.created_values(values)
         elif entity == "EventRelation":
+            self._given.checked(definition, values, creating=True)
             values = calendar_event.before_invite(self, values)
         given = self._given.checked(definition, values, creating=True)
         number = self._store.reserve(definition)
@@ -104,11 +105,11 @@ class UnitOfWork:
         definition = self._definition(entity)
         record = self._live(definition, record_id)
         if entity == "Event":
-            values = calendar_event.given_times(values)
-            if calendar_event.is_rescheduled(record.now or {}, values):
-                calendar_event.reschedule(self, to_18(record_id), values)
-                return
+            values = calendar_event.updated_values(record.now or {}, values)
         given = self._given.checked(definition, values, creating=False, record_id=record_id)
+        if entity == "Event" and calendar_event.is_rescheduled(record.now or {}, given):
+            calendar_event.reschedule(self, to_18(record_id), given)
+            return
         if entity == "Opportunity" and "StageName" in given and "IsWon" in definition.fields_by_name:
             stage = stage_of(given["StageName"])
             known = {name: value for name, value in stage.proposed.items() if name in definition.fields_by_name}
@@ -129,7 +130,9 @@ class UnitOfWork:
         """Change the pattern or the start of a series of calendar events, which makes it another one; the id of its
         master."""
         master = self.live_record("Event", event_id)
-        given = calendar_event.given_times(values)
+        given = self._given.checked(
+            self._definition("Event"), calendar_event.updated_values(master, values), creating=False, record_id=event_id
+        )
         if not calendar_event.is_rescheduled(master, given):
             raise RecordError("INVALID_OPERATION", "neither the pattern nor the start of a series is another one")
         return calendar_event.reschedule(self, to_18(event_id), given)
@@ -162,6 +165,8 @@ class UnitOfWork:
         self._with_contact(entity, record, self._move_to_bin)
         if entity == "Event":
             calendar_event.after_delete(self, record.now or {})
+        elif entity == "EventRelation":
+            calendar_event.after_uninvite(self, record.now or {})
         if self._cascades if cascade is None else cascade:
             for child, child_id in list(dependants(self, self._definitions, entity, to_18(record_id))):
                 if self.is_live(child, child_id):
@@ -213,6 +218,8 @@ class UnitOfWork:
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
         self._with_contact(entity, record, self._purge)
+        if entity == "Event" and record.is_alive:
+            calendar_event.after_delete(self, record.now or {})
         self._store.purge(definition, to_18(record_id), self.timestamp)
         record.now = None
 
