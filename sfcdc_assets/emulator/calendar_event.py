@@ -112,7 +112,7 @@ def before_invite(work: UnitOfWork, values: Mapping[str, object]) -> dict[str, o
             of_child: dict[str, StoredValue] = {"IsChild": True, "IsGroupEvent": True, "GroupEventType": _GROUP}
             of_series = {name: event[name] for name in (PATTERN, "Recurrence2PatternVersion", _SERIES)}
             work.set_read_only("Event", child, {**of_child, **of_series}, touch=False)
-            work.link(str(event["Id"]), child)
+            work.add_child_event(str(event["Id"]), child)
     return {**values, "IsInvitee": True}
 
 
@@ -143,7 +143,7 @@ def after_update(work: UnitOfWork, event_id: str, names: set[str]) -> None:
     if not changed or event["IsChild"]:
         return
     others = [str(each["Id"]) for each in _members(work, event)] if event["GroupEventType"] == _MASTER else []
-    for other in others or work.linked(event_id):
+    for other in others or work.child_events(event_id):
         if other != event_id:
             work.set_read_only("Event", other, changed)
 
@@ -152,11 +152,11 @@ def after_delete(work: UnitOfWork, event: Mapping[str, StoredValue]) -> None:
     """Delete what goes with an event: its series if it is a master, the child events and the invitations."""
     event_id = str(event["Id"])
     gone = [str(each["Id"]) for each in _members(work, event)] if event["GroupEventType"] == _MASTER else []
-    for each in (*gone, *(work.linked(event_id) if not event["IsChild"] else ())):
+    for each in (*gone, *(work.child_events(event_id) if not event["IsChild"] else ())):
         if work.is_live("Event", each):
-            work.delete("Event", each)
+            work.delete_with(event_id, "Event", each)
     for relation in _relations(work, event_id):
-        work.delete("EventRelation", relation)
+        work.delete_with(event_id, "EventRelation", relation)
 
 
 def after_uninvite(work: UnitOfWork, relation: Mapping[str, StoredValue]) -> None:
@@ -165,7 +165,7 @@ def after_uninvite(work: UnitOfWork, relation: Mapping[str, StoredValue]) -> Non
     if not work.is_live("Event", event_id):
         return
     event = work.live_record("Event", event_id)
-    for child in work.linked(event_id):
+    for child in work.child_events(event_id):
         if work.live_record("Event", child)["OwnerId"] == invitee:
             work.delete("Event", child)
     for member in _members(work, event) if event["GroupEventType"] == _MASTER else ():

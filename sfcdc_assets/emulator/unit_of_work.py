@@ -23,7 +23,7 @@ from sfcdc_assets.emulator.record_merge import merged_ids
 from sfcdc_assets.emulator.rest_view import ReplacedRow
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.silent_changes import SilentChange
-from sfcdc_assets.emulator.store import RecordStore
+from sfcdc_assets.emulator.store import Link, RecordStore
 from sfcdc_assets.emulator.touched_record import TouchedRecord, collapsed
 from sfcdc_assets.emulator.transaction import UPDATE, RecordChange, StoredValue, Transaction
 
@@ -170,7 +170,21 @@ class UnitOfWork:
         if self._cascades if cascade is None else cascade:
             for child, child_id in list(dependants(self, self._definitions, entity, to_18(record_id))):
                 if self.is_live(child, child_id):
-                    self.delete(child, child_id, cascade=False)
+                    self.delete_with(to_18(record_id), child, child_id)
+
+    def delete_with(self, parent_id: str, entity: str, record_id: str) -> None:
+        """Move a live record to the recycle bin because of another one, which brings it back when it is restored."""
+        self.delete(entity, record_id, cascade=False)
+        self._store.link(Link.DELETED_WITH, parent_id, to_18(record_id))
+
+    def _undelete_with(self, parent_id: str) -> None:
+        by_prefix = {definition.key_prefix: definition for definition in self._definitions.values()}
+        gone = self._store.linked(Link.DELETED_WITH, parent_id)
+        self._store.unlink(Link.DELETED_WITH, parent_id)
+        for record_id in gone:
+            row = self._store.stored(by_prefix[record_id[:3]], record_id)
+            if row is not None and row["IsDeleted"]:
+                self.undelete(by_prefix[record_id[:3]].name, record_id)
 
     def archive(self, entity: str, record_id: str) -> None:
         """Archive an activity in the database: IsArchived is set, which no event carries, so that its event is a gap,
@@ -202,7 +216,7 @@ class UnitOfWork:
         on_both(entity, record.now or record.before or {}, work)
 
     def undelete(self, entity: str, record_id: str) -> None:
-        """Take a record back from the recycle bin."""
+        """Take a record back from the recycle bin, with those that went there because of it."""
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
         if record.is_alive:
@@ -212,6 +226,7 @@ class UnitOfWork:
             values["MasterRecordId"] = None
         self._write(record, values)
         self._with_contact(entity, record, self._take_back)
+        self._undelete_with(to_18(record_id))
 
     def hard_delete(self, entity: str, record_id: str) -> None:
         """Remove a record for good. A live one raises a DELETE event; emptying the recycle bin raises none."""
@@ -321,13 +336,13 @@ class UnitOfWork:
         """Whether there is such a record, and not in the recycle bin."""
         return self._store.exists(self._definition(entity), record_id)
 
-    def link(self, from_id: str, to_id: str) -> None:
-        """Remember that two records belong together in a way that no field shows."""
-        self._store.link(from_id, to_id)
+    def add_child_event(self, event_id: str, child_id: str) -> None:
+        """Let a calendar event be another one's copy in the calendar of somebody who is invited."""
+        self._store.link(Link.CHILD_EVENT, event_id, child_id)
 
-    def linked(self, from_id: str) -> list[str]:
-        """The ids of the live records that belong to one."""
-        return [each for each in self._store.linked(from_id) if self.is_live("Event", each)]
+    def child_events(self, event_id: str) -> list[str]:
+        """The ids of the live copies of a calendar event."""
+        return [each for each in self._store.linked(Link.CHILD_EVENT, event_id) if self.is_live("Event", each)]
 
     def live_record(self, entity: str, record_id: str) -> Mapping[str, StoredValue]:
         """The stored fields of a live record as the transaction sees it; reading is no change. Raises RecordError."""

@@ -69,6 +69,9 @@ def test_a_user_who_is_invited_has_a_child_event_and_a_contact_has_none(org: Emu
     with org.transaction() as work:
         work.delete("Event", event)
     assert (org.count("Event"), org.count("EventRelation")) == (0, 0)
+    with org.transaction() as work:
+        work.undelete("Event", event)
+    assert (org.count("Event"), org.count("EventRelation")) == (2, 2)
 
 
 def test_a_series_has_a_master_and_an_event_an_occurrence(org: EmulatedOrg) -> None:

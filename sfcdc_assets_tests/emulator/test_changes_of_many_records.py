@@ -28,6 +28,12 @@ def test_a_delete_takes_children_along_where_deletes_cascade() -> None:
     assert [event.header["entityName"] for event in events] == ["Account", "Contact", "Opportunity", "Task"]
     assert {event.header["changeType"] for event in events} == {"DELETE"}
     assert len({event.header["transactionKey"] for event in events}) == 1
+    with watched.org.transaction() as work:
+        work.hard_delete("Opportunity", str(events[2].header["recordIds"][0]))
+    watched.commit(lambda work: work.undelete("Account", account))
+    restored = watched.events()
+    assert [event.header["entityName"] for event in restored] == ["Account", "Contact", "Task"], "what is still there"
+    assert {event.header["changeType"] for event in restored} == {"UNDELETE"}
 
 
 def test_a_renamed_picklist_value_is_merged_events_of_all_its_records() -> None:

@@ -29,7 +29,8 @@ from sfcdc_assets_tests.emulator.guide_samples import OTHERS, Sample, samples
 
 KINDS = {
     "archived-activities": "CREATE GAP_UPDATE",
-    "cascade-delete": "CREATE CREATE CREATE CREATE DELETE DELETE DELETE DELETE GAP_OVERFLOW",
+    "cascade-delete": "CREATE CREATE CREATE CREATE DELETE DELETE DELETE DELETE GAP_OVERFLOW"
+    " UNDELETE UNDELETE UNDELETE UNDELETE",
     "create": "CREATE",
     "delete-undelete": "CREATE DELETE UNDELETE",
     "duplicate": "CREATE UPDATE UPDATE",
