@@ -237,8 +237,11 @@ def test_every_verb_is_in_some_scenario() -> None:
 
 @pytest.mark.parametrize("name", scenarios())
 def test_a_scenario_can_be_played_again(theatre: Theatre, name: str) -> None:
-    before = [len(step.events) for step in theatre.played[name]]
-    again = [len(step.events) for step in theatre.play(name)]
+    """A field whose type a playing has changed gets its first type back, which is a change of its own."""
+    before, again = (
+        [len(step.events) for step in played if not step.played.said.startswith("field ")]
+        for played in (theatre.played[name], theatre.play(name))
+    )
     assert name == "busy-minute" or again == before
 
 
