@@ -11,7 +11,7 @@ from sfcdc_assets.emulator.given_values import GivenValues
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS, ConvertedLead, convert_lead
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.opportunity_stage import stage_of
+from sfcdc_assets.emulator.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.person_account import (
     after_create,
     after_update,
@@ -64,9 +64,9 @@ class UnitOfWork:
         definition = self._definition(entity)
         if has_person_accounts(definition):
             values = created_values(definition, values)
-        elif entity == "Event":
+        elif self._is_calendar("Event", entity):
             values = calendar_event.created_values(values)
-        elif entity == "EventRelation":
+        elif self._is_calendar("EventRelation", entity):
             self._given.checked(definition, values, creating=True)
             values = calendar_event.before_invite(self, values)
         given = self._given.checked(definition, values, creating=True)
@@ -86,16 +86,16 @@ class UnitOfWork:
                 raise RecordError(
                     "REQUIRED_FIELD_MISSING", f"Required fields are missing: [{field.name}]", (field.name,)
                 )
-        if entity == "Opportunity" and "IsWon" in row:
+        if entity == "Opportunity" and has_stages(definition):
             stage = stage_of(row["StageName"])
             row.update(stage.read_only)
-            row.update({name: value for name, value in stage.proposed.items() if name in row and row[name] is None})
+            row.update({name: value for name, value in stage.proposed.items() if row[name] is None})
         row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
         self._store.insert(definition, row)
         self._touched[record_id] = TouchedRecord(definition, before=None, now=row)
         if has_person_accounts(definition):
             after_create(self, definition, record_id)
-        if entity == "Event":
+        if self._is_calendar("Event", entity):
             calendar_event.after_create(self, record_id)
         return record_id
 
@@ -104,16 +104,16 @@ class UnitOfWork:
         (geocoding)."""
         definition = self._definition(entity)
         record = self._live(definition, record_id)
-        if entity == "Event":
+        is_event = self._is_calendar("Event", entity)
+        if is_event:
             values = calendar_event.updated_values(record.now or {}, values)
         given = self._given.checked(definition, values, creating=False, record_id=record_id)
-        if entity == "Event" and calendar_event.is_rescheduled(record.now or {}, given):
+        if is_event and calendar_event.is_rescheduled(record.now or {}, given):
             calendar_event.reschedule(self, to_18(record_id), given)
             return
-        if entity == "Opportunity" and "StageName" in given and "IsWon" in definition.fields_by_name:
+        if entity == "Opportunity" and "StageName" in given and has_stages(definition):
             stage = stage_of(given["StageName"])
-            known = {name: value for name, value in stage.proposed.items() if name in definition.fields_by_name}
-            given = {**known, **given, **stage.read_only}
+            given = {**stage.proposed, **given, **stage.read_only}
         for name, value in given.items():
             field = definition.fields_by_name[name]
             if value is None and not field.nillable:
@@ -123,7 +123,7 @@ class UnitOfWork:
         account = self._definitions.get("Account")
         if entity in ("Account", "Contact") and account is not None and has_person_accounts(account):
             after_update(self, account, entity, record_id, set(given), touch=touch)
-        if entity == "Event":
+        if is_event:
             calendar_event.after_update(self, to_18(record_id), set(given))
 
     def reschedule(self, event_id: str, values: Mapping[str, object]) -> str:
@@ -163,9 +163,9 @@ class UnitOfWork:
         record = self._live(self._deletable(entity), record_id)
         self._write(record, {"IsDeleted": True, "SystemModstamp": self.modstamp})
         self._with_contact(entity, record, self._move_to_bin)
-        if entity == "Event":
+        if self._is_calendar("Event", entity):
             calendar_event.after_delete(self, record.now or {})
-        elif entity == "EventRelation":
+        elif self._is_calendar("EventRelation", entity):
             calendar_event.after_uninvite(self, record.now or {})
         if self._cascades if cascade is None else cascade:
             for child, child_id in list(dependants(self, self._definitions, entity, to_18(record_id))):
@@ -233,7 +233,7 @@ class UnitOfWork:
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
         self._with_contact(entity, record, self._purge)
-        if entity == "Event" and record.is_alive:
+        if self._is_calendar("Event", entity) and record.is_alive:
             calendar_event.after_delete(self, record.now or {})
         self._store.purge(definition, to_18(record_id), self.timestamp)
         record.now = None
@@ -327,6 +327,12 @@ class UnitOfWork:
             opportunity_name=opportunity_name,
             status=status,
         )
+
+    def _is_calendar(self, name: str, entity: str) -> bool:
+        """Whether the object is the one of that name, in an org that has series of calendar events."""
+        if entity != name or "Event" not in self._definitions:
+            return False
+        return calendar_event.PATTERN in self._definitions["Event"].fields_by_name
 
     def knows(self, entity: str) -> bool:
         """Whether the org has the object."""
