@@ -94,6 +94,10 @@ def scenarios_page() -> str:
     )
 
 
+def _test(covered_by: str | None) -> str:
+    return "" if covered_by is None else f"`{covered_by.rpartition('::')[2]}`"
+
+
 def _sections() -> Iterable[str]:
     for each in scenarios().values():
         yield f"**`{each.name}`: {each.title}.** {each.happens}<br>*Received:* {each.received}"
