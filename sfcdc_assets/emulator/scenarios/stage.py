@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+
 from sfcdc_assets.emulator.clock import AdvancingClock
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.faults import Faults
