@@ -110,6 +110,16 @@ def test_an_encrypted_field_is_as_readable_as_before_and_cannot_be_compared() ->
         watched.org.setup.encrypt_field("Account", "External_Key__c")
 
 
+def test_the_last_event_of_a_transaction_may_be_dated_a_second_later() -> None:
+    watched = WatchedOrg(late_last_events=True)
+    watched.commit(lambda work: (work.create("Account", {"Name": "a"}), work.create("Contact", {"LastName": "b"})))
+    first, last = (event.header["commitTimestamp"] for event in watched.events())
+    assert last - first == 1000
+    watched.create()
+    (alone,) = watched.events()
+    assert alone.header["commitTimestamp"] == first
+
+
 def test_the_stage_of_an_opportunity_sets_what_it_stands_for() -> None:
     watched = WatchedOrg()
     opportunity = watched.create("Opportunity", Name="o", StageName="Prospecting", CloseDate="2025-02-01")
