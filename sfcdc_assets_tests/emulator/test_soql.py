@@ -178,7 +178,7 @@ def test_person_names_are_queried_as_full_names(org: EmulatedOrg) -> None:
         "SELECT CALENDAR_YEAR(CreatedDate) FROM Account",
         "SELECT Id FROM Account WHERE convertTimezone(CreatedDate) = TODAY",
         "SELECT Rating FROM Account GROUP BY Rating HAVING Rating IN (SELECT Id FROM Contact)",
-        f"SELECT Id FROM Account WHERE Name = '{'x' * 4_000}'",
+        f"SELECT Id FROM Account WHERE Name = '{'x' * 4_001}'",
         "DELETE FROM Account",
     ],
 )

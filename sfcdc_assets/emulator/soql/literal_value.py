@@ -108,7 +108,7 @@ class LiteralValues:
         """The text of a literal; null is the empty one."""
         if literal.kind is LiteralKind.NULL:
             return ""
-        if len(literal.text) > _MAX_TEXT:
+        if len(literal.text) - 2 > _MAX_TEXT:
             reason = f"a text in a condition has at most {_MAX_TEXT:,} characters"
             raise refusal("MALFORMED_QUERY", self.text, literal.position, reason)
         try:
