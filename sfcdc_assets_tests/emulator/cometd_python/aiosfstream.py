@@ -1,7 +1,8 @@
 """The same with aiosfstream-ng, whose resume points are kept as it keeps them.
 
 Its known faults: it has Salesforce's login hosts built in and knows no proxy, so it is given an authenticator, of its
-own kind, that has a token; it speaks version 45.0 of the API only; it takes the interval of an advice for seconds.
+own kind, that has a token; it speaks version 45.0 of the API only; it takes the interval of an advice
+for seconds, and so sleeps for half an hour when the server is busy.
 """
 
 from __future__ import annotations
