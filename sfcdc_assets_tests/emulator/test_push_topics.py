@@ -93,6 +93,7 @@ UNSUPPORTED = [
     ("SELECT Id, Username FROM User", "entity type User is not supported"),
     ("SELECT Id, Nothing FROM Account", "No such column 'Nothing'"),
     ("SELECT Id FROM Account", "needs at least one field other than Id"),
+    ("SELECT Id, Name FROM Account WHERE CALENDAR_YEAR(CreatedDate) = 2020", "unexpected token: 'CALENDAR_YEAR'"),
 ]
 
 
