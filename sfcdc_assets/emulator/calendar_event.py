@@ -41,9 +41,9 @@ _COPIED = (
 """What a child event or an occurrence has of its event."""
 
 
-def given_times(values: Mapping[str, object]) -> dict[str, object]:
+def given_times(values: Mapping[str, object], known_start: StoredValue = None) -> dict[str, object]:
     """The values of an event with its start and end as they are kept: ActivityDateTime, ActivityDate and
-    DurationInMinutes. Raises RecordError for an end before the start."""
+    DurationInMinutes. Raises RecordError for an end that is none, or before the start."""
     given = dict(values)
     start, end = given.pop("StartDateTime", None), given.pop("EndDateTime", None)
     if start is not None:
@@ -51,11 +51,31 @@ def given_times(values: Mapping[str, object]) -> dict[str, object]:
     moment = _moment(given.get("ActivityDateTime"))
     if moment is not None:
         given.setdefault("ActivityDate", datetime_text(moment, "")[:10])
-    finish = _moment(end)
-    if moment is not None and finish is not None:
-        if finish < moment:
+    if end is not None:
+        begin, finish = _moment(known_start) if moment is None else moment, _moment(end)
+        if begin is None or finish is None or finish < begin:
             raise RecordError("FIELD_INTEGRITY_EXCEPTION", "the event ends before it starts", ("EndDateTime",))
-        given.setdefault("DurationInMinutes", (finish - moment) // _MINUTE)
+        given.setdefault("DurationInMinutes", (finish - begin) // _MINUTE)
+    return given
+
+
+def created_values(values: Mapping[str, object]) -> dict[str, object]:
+    """The values of a new event as they are kept. Raises RecordError for a pattern that is none."""
+    given = given_times(values)
+    if given.get(PATTERN) is not None:
+        _occurrences(given.get(PATTERN), _moment(given.get("ActivityDateTime")))
+    return given
+
+
+def updated_values(event: Mapping[str, StoredValue], values: Mapping[str, object]) -> dict[str, object]:
+    """The same of an event that is there. Raises RecordError too where a single event is given a pattern."""
+    given = given_times(values, event["ActivityDateTime"])
+    if event["GroupEventType"] == _MASTER:
+        pattern, moment = given.get(PATTERN, event[PATTERN]), given.get("ActivityDateTime", event["ActivityDateTime"])
+        _occurrences(pattern, _moment(moment))
+    elif given.get(PATTERN, event[PATTERN]) != event[PATTERN]:
+        message = "a series is made when its event is created, and changed by its master"
+        raise RecordError("FIELD_INTEGRITY_EXCEPTION", message, (PATTERN,))
     return given
 
 
@@ -64,7 +84,7 @@ def after_create(work: UnitOfWork, event_id: str) -> None:
     event = work.live_record("Event", event_id)
     if event[PATTERN] is None:
         return
-    starts = _occurrences(event)
+    starts = _occurrences(event[PATTERN], _moment(event["ActivityDateTime"]))
     series = to_18(_SERIES_PREFIX + event_id[3:15])
     recurring: dict[str, StoredValue] = {PATTERN: event[PATTERN], "Recurrence2PatternVersion": "1", _SERIES: series}
     work.set_read_only("Event", event_id, {**recurring, "GroupEventType": _MASTER}, touch=False)
@@ -92,19 +112,17 @@ def before_invite(work: UnitOfWork, values: Mapping[str, object]) -> dict[str, o
             of_child: dict[str, StoredValue] = {"IsChild": True, "IsGroupEvent": True, "GroupEventType": _GROUP}
             of_series = {name: event[name] for name in (PATTERN, "Recurrence2PatternVersion", _SERIES)}
             work.set_read_only("Event", child, {**of_child, **of_series}, touch=False)
-            work.link(str(event["Id"]), child)
+            work.add_child_event(str(event["Id"]), child)
     return {**values, "IsInvitee": True}
 
 
-def is_rescheduled(event: Mapping[str, StoredValue], values: Mapping[str, object]) -> bool:
-    """Whether a change of a master makes another series of it. `values` are as `given_times` gives them."""
-    if event["GroupEventType"] != _MASTER:
-        return False
-    moment = _moment(values.get("ActivityDateTime", event["ActivityDateTime"]))
-    return moment != event["ActivityDateTime"] or values.get(PATTERN, event[PATTERN]) != event[PATTERN]
+def is_rescheduled(event: Mapping[str, StoredValue], given: Mapping[str, StoredValue]) -> bool:
+    """Whether a change of a master makes another series of it. `given` are stored values."""
+    is_other = any(given.get(name, event[name]) != event[name] for name in _OF_THE_SERIES)
+    return event["GroupEventType"] == _MASTER and is_other
 
 
-def reschedule(work: UnitOfWork, master_id: str, values: Mapping[str, object]) -> str:
+def reschedule(work: UnitOfWork, master_id: str, values: Mapping[str, StoredValue]) -> str:
     """Delete a series and make it again with other values; the id of the new master, which has the same invitees."""
     master = work.live_record("Event", master_id)
     invitees = [
@@ -125,7 +143,7 @@ def after_update(work: UnitOfWork, event_id: str, names: set[str]) -> None:
     if not changed or event["IsChild"]:
         return
     others = [str(each["Id"]) for each in _members(work, event)] if event["GroupEventType"] == _MASTER else []
-    for other in others or work.linked(event_id):
+    for other in others or work.child_events(event_id):
         if other != event_id:
             work.set_read_only("Event", other, changed)
 
@@ -134,11 +152,26 @@ def after_delete(work: UnitOfWork, event: Mapping[str, StoredValue]) -> None:
     """Delete what goes with an event: its series if it is a master, the child events and the invitations."""
     event_id = str(event["Id"])
     gone = [str(each["Id"]) for each in _members(work, event)] if event["GroupEventType"] == _MASTER else []
-    for each in (*gone, *(work.linked(event_id) if not event["IsChild"] else ())):
+    for each in (*gone, *(work.child_events(event_id) if not event["IsChild"] else ())):
         if work.is_live("Event", each):
-            work.delete("Event", each)
+            work.delete_with(event_id, "Event", each)
     for relation in _relations(work, event_id):
-        work.delete("EventRelation", relation)
+        work.delete_with(event_id, "EventRelation", relation)
+
+
+def after_uninvite(work: UnitOfWork, relation: Mapping[str, StoredValue]) -> None:
+    """Delete what an invitation has brought: the child event, or the invitations to the occurrences of a series."""
+    event_id, invitee = str(relation["EventId"]), relation["RelationId"]
+    if not work.is_live("Event", event_id):
+        return
+    event = work.live_record("Event", event_id)
+    for child in work.child_events(event_id):
+        if work.live_record("Event", child)["OwnerId"] == invitee:
+            work.delete("Event", child)
+    for member in _members(work, event) if event["GroupEventType"] == _MASTER else ():
+        for other in _relations(work, str(member["Id"])):
+            if work.live_record("EventRelation", other)["RelationId"] == invitee:
+                work.delete("EventRelation", other)
 
 
 def _relations(work: UnitOfWork, event_id: str) -> list[str]:
@@ -155,14 +188,14 @@ def _copied(event: Mapping[str, StoredValue]) -> dict[str, object]:
     return {name: event[name] for name in _COPIED if event[name] is not None}
 
 
-def _occurrences(event: Mapping[str, StoredValue]) -> list[int]:
+def _occurrences(pattern: object, first: int | None) -> list[int]:
     """When they start, epoch ms."""
-    if event["ActivityDateTime"] is None:
+    if first is None:
         raise RecordError("REQUIRED_FIELD_MISSING", "A series needs a start: [StartDateTime]", ("StartDateTime",))
-    start = datetime.fromtimestamp(int(event["ActivityDateTime"]) // 1000, UTC)
+    start = datetime.fromtimestamp(first // 1000, UTC)
     try:
         # Everything but the rule itself (EXDATE, a DTSTART of its own) is of the vendor's newer versions.
-        rule = rrulestr(str(event[PATTERN]).removeprefix("RRULE:"), dtstart=start)
+        rule = rrulestr(str(pattern).removeprefix("RRULE:"), dtstart=start)
         found = list(islice(rule, MOST_OCCURRENCES + 1))
     except (ValueError, TypeError) as error:
         raise RecordError("FIELD_INTEGRITY_EXCEPTION", f"{PATTERN} is no RRULE: {error}", (PATTERN,)) from None

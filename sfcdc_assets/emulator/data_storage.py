@@ -6,6 +6,7 @@ A record takes what Salesforce reckons for its object, whatever is in it; record
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.errors import RecordError
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from sfcdc_assets.emulator.org import EmulatedOrg
 
 _KILOBYTES = {"Campaign": 8, "CampaignMember": 1}
-_OTHERS = 2
+_OTHERS, _LARGEST = 2, 8
 _NOT_COUNTED = frozenset(
     {
         "User", "UserRole", "Product2", "Pricebook2", "PricebookEntry", "EventRelation", "OpportunityLineItem",
@@ -34,12 +35,26 @@ class DataStorage:
         """What the records take now."""
         return self._kilobytes(exact=True) / 1024
 
-    def check(self) -> None:
-        """Raises RecordError STORAGE_LIMIT_EXCEEDED if there is no room for another record."""
+    def gate(self) -> Callable[[], None]:
+        """Of one transaction: to be called before each record that it creates. Raises RecordError
+        STORAGE_LIMIT_EXCEEDED if there is no room for another one."""
+        room = 0
+
+        def check() -> None:
+            nonlocal room
+            room -= _LARGEST
+            if room < 0:
+                room = self._room()
+                if room <= 0:
+                    raise RecordError("STORAGE_LIMIT_EXCEEDED", "storage limit exceeded")
+
+        return check
+
+    def _room(self) -> int:
+        """Kilobytes that are free, or at least so many: to count records takes time, their highest number does not."""
         most = self._org.settings.data_storage_mb * 1024
-        # To count them takes time, and there are at most as many as numbers given to rows.
-        if self._kilobytes(exact=False) >= most and self._kilobytes(exact=True) >= most:
-            raise RecordError("STORAGE_LIMIT_EXCEEDED", "storage limit exceeded")
+        at_least = most - self._kilobytes(exact=False)
+        return at_least if at_least > 0 else most - self._kilobytes(exact=True)
 
     def _kilobytes(self, *, exact: bool) -> int:
         org = self._org

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.transaction import StoredValue
 
 _CATEGORIES = {"Omitted": "Omitted", "Pipeline": "Pipeline", "BestCase": "Best Case", "Forecast": "Commit",
@@ -52,3 +53,9 @@ _UNKNOWN = Stage("Pipeline", 10.0)
 def stage_of(name: object) -> Stage:
     """The stage of that name."""
     return STAGES.get(str(name), _UNKNOWN)
+
+
+def has_stages(opportunity: ObjectDefinition) -> bool:
+    """Whether the org keeps these fields; one that was made before they were in events computes them."""
+    known = opportunity.fields_by_name
+    return all(name in known and known[name].is_stored for name in (*_UNKNOWN.read_only, *_UNKNOWN.proposed))

@@ -178,7 +178,7 @@ class EmulatedOrg:
                     modstamp=whole_second(now - behind),
                     hidden_fields=self.field_security.hidden if as_client else None,
                     cascades=self.settings.cascade_deletes,
-                    before_create=self.data_storage.check if as_client else None,
+                    before_create=self.data_storage.gate() if as_client else None,
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)

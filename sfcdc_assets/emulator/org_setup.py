@@ -7,7 +7,7 @@ the bus keep theirs. What becomes of records raises no event, except where a typ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.object_file import custom_field_id, field_definitions
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts, with_person_accounts
+from sfcdc_assets.emulator.record_types import developer_name, with_record_types
 from sfcdc_assets.emulator.transaction import StoredValue
 from sfcdc_assets.emulator.user_preferences import preference_fields
 
@@ -208,9 +209,25 @@ class Setup:
         """
         with self._org.database.transaction():
             account, contact = self._definition("Account"), self._definition("Contact")
+            if account.record_types:
+                message = "Account has record types; this org has either those or person accounts"
+                raise RecordError("INVALID_OPERATION", message)
             if not has_person_accounts(account):
                 for definition in with_person_accounts(account, contact):
                     self._org.replace_definition(definition)
+
+    def add_record_types(self, entity: str, names: Sequence[str]) -> None:
+        """Give an object record types, behind those it has. With the first ones comes RecordTypeId, which is empty in
+        records that exist. No event tells of it."""
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            if has_person_accounts(definition):
+                message = "Account has the record types of person accounts; this org has either those or others"
+                raise RecordError("INVALID_OPERATION", message)
+            known = [*definition.record_types, *names]
+            if len({developer_name(name).lower() for name in known}) < len(known) or not all(names):
+                raise RecordError("DUPLICATE_DEVELOPER_NAME", f"record types of {entity} need names of their own")
+            self._org.replace_definition(with_record_types(definition, names))
 
     def enable_state_and_country_codes(self) -> None:
         """Give every address the codes of its state and its country, as the setting for their picklists does. They are

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.clock import whole_second
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.opportunity_stage import stage_of
+from sfcdc_assets.emulator.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
 from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.record_types import FIELD as RECORD_TYPE
@@ -66,7 +66,7 @@ def _fill(org: EmulatedOrg, definition: ObjectDefinition, count: int, dice: rand
             "SystemModstamp": modified,
         }
         columns: list[Iterable[StoredValue]] = []
-        if definition.name == "Opportunity" and {"StageName", "IsWon"} <= cursors.keys():
+        if definition.name == "Opportunity" and has_stages(definition):
             stages = list(islice(cursors["StageName"], len(numbers)))
             special["StageName"] = stages
             special |= {name: [stage_of(each).read_only[name] for each in stages] for name in stage_of("").read_only}

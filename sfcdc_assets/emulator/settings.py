@@ -87,6 +87,9 @@ class OrgSettings:
     """What an overflow event names; one of the vendor's samples has 17 characters, 00000000000000AAA."""
     wildcard_names_field: bool = True
     """Whether the bitmaps of an event for all records (`001*`) name the field that was nulled, or are empty."""
+    late_last_events: bool = False
+    """Whether the last event of a transaction of several is dated (commitTimestamp) a second after the others, as in
+    some of the vendor's samples."""
     enriched_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Flat API names by object: its update and delete events carry them too, and come ungrouped
     (docs/salesforce-streams.md, "Enrichment")."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from sfcdc_assets.emulator.database import Database, quoted
@@ -24,6 +25,15 @@ _FIRST_COUNTER = 3_000_000
 _READ_BLOCK = 1000
 
 
+class Link(StrEnum):
+    """In which ways records belong together that no field shows."""
+
+    CHILD_EVENT = "child_event"
+    """From a calendar event to its copies in the calendars of those who are invited."""
+    DELETED_WITH = "deleted_with"
+    """From a record to those that went into the recycle bin because of it."""
+
+
 class RecordStore:
     """Rows as the org holds them now, deleted ones (in the recycle bin) among them. Callers hold the database's
     lock."""
@@ -41,16 +51,22 @@ class RecordStore:
             "WITHOUT ROWID"
         )
         database.execute(
-            "CREATE TABLE IF NOT EXISTS _link (from_id TEXT, to_id TEXT, PRIMARY KEY (from_id, to_id)) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS _link (link TEXT, from_id TEXT, to_id TEXT, PRIMARY KEY (link, from_id, to_id))"
         )
 
-    def link(self, from_id: str, to_id: str) -> None:
+    def link(self, link: Link, from_id: str, to_id: str) -> None:
         """Remember that two records belong together in a way that no field shows."""
-        self._database.execute("INSERT OR IGNORE INTO _link VALUES (?, ?)", (from_id, to_id))
+        self._database.execute("INSERT OR IGNORE INTO _link VALUES (?, ?, ?)", (link, from_id, to_id))
 
-    def linked(self, from_id: str) -> list[str]:
+    def unlink(self, link: Link, from_id: str) -> None:
+        """Forget it, of all records that belong to one."""
+        self._database.execute("DELETE FROM _link WHERE link = ? AND from_id = ?", (link, from_id))
+
+    def linked(self, link: Link, from_id: str) -> list[str]:
         """The ids that `link` was given for one, deleted records' too."""
-        rows = self._database.rows("SELECT to_id FROM _link WHERE from_id = ? ORDER BY to_id", (from_id,))
+        rows = self._database.rows(
+            "SELECT to_id FROM _link WHERE link = ? AND from_id = ? ORDER BY rowid", (link, from_id)
+        )
         return [row[0] for row in rows]
 
     def create_table(self, definition: ObjectDefinition) -> None:

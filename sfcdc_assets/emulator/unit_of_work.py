@@ -11,7 +11,7 @@ from sfcdc_assets.emulator.given_values import GivenValues
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS, ConvertedLead, convert_lead
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.opportunity_stage import stage_of
+from sfcdc_assets.emulator.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.person_account import (
     after_create,
     after_update,
@@ -25,7 +25,7 @@ from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.rest_view import ReplacedRow
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.silent_changes import SilentChange
-from sfcdc_assets.emulator.store import RecordStore
+from sfcdc_assets.emulator.store import Link, RecordStore
 from sfcdc_assets.emulator.touched_record import TouchedRecord, collapsed
 from sfcdc_assets.emulator.transaction import UPDATE, RecordChange, StoredValue, Transaction
 
@@ -69,9 +69,10 @@ class UnitOfWork:
         definition = self._definition(entity)
         if has_person_accounts(definition):
             values = created_values(definition, values)
-        elif entity == "Event":
-            values = calendar_event.given_times(values)
-        elif entity == "EventRelation":
+        elif self._is_calendar("Event", entity):
+            values = calendar_event.created_values(values)
+        elif self._is_calendar("EventRelation", entity):
+            self._given.checked(definition, values, creating=True)
             values = calendar_event.before_invite(self, values)
         given = self._given.checked(definition, values, creating=True)
         if self._before_create is not None:
@@ -94,16 +95,16 @@ class UnitOfWork:
                 raise RecordError(
                     "REQUIRED_FIELD_MISSING", f"Required fields are missing: [{field.name}]", (field.name,)
                 )
-        if entity == "Opportunity" and "IsWon" in row:
+        if entity == "Opportunity" and has_stages(definition):
             stage = stage_of(row["StageName"])
             row.update(stage.read_only)
-            row.update({name: value for name, value in stage.proposed.items() if name in row and row[name] is None})
+            row.update({name: value for name, value in stage.proposed.items() if row[name] is None})
         row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
         self._store.insert(definition, row)
         self._touched[record_id] = TouchedRecord(definition, before=None, now=row)
         if has_person_accounts(definition):
             after_create(self, definition, record_id)
-        if entity == "Event":
+        if self._is_calendar("Event", entity):
             calendar_event.after_create(self, record_id)
         return record_id
 
@@ -112,16 +113,16 @@ class UnitOfWork:
         (geocoding)."""
         definition = self._definition(entity)
         record = self._live(definition, record_id)
-        if entity == "Event":
-            values = calendar_event.given_times(values)
-            if calendar_event.is_rescheduled(record.now or {}, values):
-                calendar_event.reschedule(self, to_18(record_id), values)
-                return
+        is_event = self._is_calendar("Event", entity)
+        if is_event:
+            values = calendar_event.updated_values(record.now or {}, values)
         given = self._given.checked(definition, values, creating=False, record_id=record_id)
-        if entity == "Opportunity" and "StageName" in given and "IsWon" in definition.fields_by_name:
+        if is_event and calendar_event.is_rescheduled(record.now or {}, given):
+            calendar_event.reschedule(self, to_18(record_id), given)
+            return
+        if entity == "Opportunity" and "StageName" in given and has_stages(definition):
             stage = stage_of(given["StageName"])
-            known = {name: value for name, value in stage.proposed.items() if name in definition.fields_by_name}
-            given = {**known, **given, **stage.read_only}
+            given = {**stage.proposed, **given, **stage.read_only}
         for name, value in given.items():
             field = definition.fields_by_name[name]
             if value is None and not field.nillable:
@@ -131,14 +132,16 @@ class UnitOfWork:
         account = self._definitions.get("Account")
         if entity in ("Account", "Contact") and account is not None and has_person_accounts(account):
             after_update(self, account, entity, record_id, set(given), touch=touch)
-        if entity == "Event":
+        if is_event:
             calendar_event.after_update(self, to_18(record_id), set(given))
 
     def reschedule(self, event_id: str, values: Mapping[str, object]) -> str:
         """Change the pattern or the start of a series of calendar events, which makes it another one; the id of its
         master."""
         master = self.live_record("Event", event_id)
-        given = calendar_event.given_times(values)
+        given = self._given.checked(
+            self._definition("Event"), calendar_event.updated_values(master, values), creating=False, record_id=event_id
+        )
         if not calendar_event.is_rescheduled(master, given):
             raise RecordError("INVALID_OPERATION", "neither the pattern nor the start of a series is another one")
         return calendar_event.reschedule(self, to_18(event_id), given)
@@ -169,12 +172,28 @@ class UnitOfWork:
         record = self._live(self._deletable(entity), record_id)
         self._write(record, {"IsDeleted": True, "SystemModstamp": self.modstamp})
         self._with_contact(entity, record, self._move_to_bin)
-        if entity == "Event":
+        if self._is_calendar("Event", entity):
             calendar_event.after_delete(self, record.now or {})
+        elif self._is_calendar("EventRelation", entity):
+            calendar_event.after_uninvite(self, record.now or {})
         if self._cascades if cascade is None else cascade:
             for child, child_id in list(dependants(self, self._definitions, entity, to_18(record_id))):
                 if self.is_live(child, child_id):
-                    self.delete(child, child_id, cascade=False)
+                    self.delete_with(to_18(record_id), child, child_id)
+
+    def delete_with(self, parent_id: str, entity: str, record_id: str) -> None:
+        """Move a live record to the recycle bin because of another one, which brings it back when it is restored."""
+        self.delete(entity, record_id, cascade=False)
+        self._store.link(Link.DELETED_WITH, parent_id, to_18(record_id))
+
+    def _undelete_with(self, parent_id: str) -> None:
+        by_prefix = {definition.key_prefix: definition for definition in self._definitions.values()}
+        gone = self._store.linked(Link.DELETED_WITH, parent_id)
+        self._store.unlink(Link.DELETED_WITH, parent_id)
+        for record_id in gone:
+            row = self._store.stored(by_prefix[record_id[:3]], record_id)
+            if row is not None and row["IsDeleted"]:
+                self.undelete(by_prefix[record_id[:3]].name, record_id)
 
     def archive(self, entity: str, record_id: str) -> None:
         """Archive an activity in the database: IsArchived is set, which no event carries, so that its event is a gap,
@@ -206,7 +225,7 @@ class UnitOfWork:
         on_both(entity, record.now or record.before or {}, work)
 
     def undelete(self, entity: str, record_id: str) -> None:
-        """Take a record back from the recycle bin."""
+        """Take a record back from the recycle bin, with those that went there because of it."""
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
         if record.is_alive:
@@ -216,12 +235,15 @@ class UnitOfWork:
             values["MasterRecordId"] = None
         self._write(record, values)
         self._with_contact(entity, record, self._take_back)
+        self._undelete_with(to_18(record_id))
 
     def hard_delete(self, entity: str, record_id: str) -> None:
         """Remove a record for good. A live one raises a DELETE event; emptying the recycle bin raises none."""
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
         self._with_contact(entity, record, self._purge)
+        if self._is_calendar("Event", entity) and record.is_alive:
+            calendar_event.after_delete(self, record.now or {})
         self._store.purge(definition, to_18(record_id), self.timestamp)
         record.now = None
 
@@ -315,6 +337,12 @@ class UnitOfWork:
             status=status,
         )
 
+    def _is_calendar(self, name: str, entity: str) -> bool:
+        """Whether the object is the one of that name, in an org that has series of calendar events."""
+        if entity != name or "Event" not in self._definitions:
+            return False
+        return calendar_event.PATTERN in self._definitions["Event"].fields_by_name
+
     def knows(self, entity: str) -> bool:
         """Whether the org has the object."""
         return entity in self._definitions
@@ -323,13 +351,13 @@ class UnitOfWork:
         """Whether there is such a record, and not in the recycle bin."""
         return self._store.exists(self._definition(entity), record_id)
 
-    def link(self, from_id: str, to_id: str) -> None:
-        """Remember that two records belong together in a way that no field shows."""
-        self._store.link(from_id, to_id)
+    def add_child_event(self, event_id: str, child_id: str) -> None:
+        """Let a calendar event be another one's copy in the calendar of somebody who is invited."""
+        self._store.link(Link.CHILD_EVENT, event_id, child_id)
 
-    def linked(self, from_id: str) -> list[str]:
-        """The ids of the live records that belong to one."""
-        return [each for each in self._store.linked(from_id) if self.is_live("Event", each)]
+    def child_events(self, event_id: str) -> list[str]:
+        """The ids of the live copies of a calendar event."""
+        return [each for each in self._store.linked(Link.CHILD_EVENT, event_id) if self.is_live("Event", each)]
 
     def live_record(self, entity: str, record_id: str) -> Mapping[str, StoredValue]:
         """The stored fields of a live record as the transaction sees it; reading is no change. Raises RecordError."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -69,6 +69,9 @@ def test_a_user_who_is_invited_has_a_child_event_and_a_contact_has_none(org: Emu
     with org.transaction() as work:
         work.delete("Event", event)
     assert (org.count("Event"), org.count("EventRelation")) == (0, 0)
+    with org.transaction() as work:
+        work.undelete("Event", event)
+    assert (org.count("Event"), org.count("EventRelation")) == (2, 2)
 
 
 def test_a_series_has_a_master_and_an_event_an_occurrence(org: EmulatedOrg) -> None:
@@ -104,6 +107,46 @@ def test_a_critical_change_deletes_a_series_and_makes_it_again(org: EmulatedOrg,
     assert kinds == {
         ("Event", "DELETE"): 7, ("Event", "CREATE"): 7, ("EventRelation", "DELETE"): 4, ("EventRelation", "CREATE"): 4,
     }  # fmt: skip
+
+
+def test_an_end_alone_is_another_duration(org: EmulatedOrg) -> None:
+    event = create(org)
+    with org.transaction() as work:
+        work.update("Event", event, {"EndDateTime": "2025-03-03T19:30:00Z"})
+    assert (org.record("Event", event) or {})["DurationInMinutes"] == 30
+
+
+def test_who_is_invited_no_more_loses_the_child_events(org: EmulatedOrg) -> None:
+    guest = user(org)
+    master = create(org, guest, Recurrence2PatternText=WEEKLY)
+    (relation,) = (str(each["Id"]) for each in org.records("EventRelation") if each["EventId"] == master)
+    with org.transaction() as work:
+        work.delete("EventRelation", relation)
+    assert live(org) == {("3", False): 1, ("1", False): 3}
+    assert org.count("EventRelation") == 0
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda work, single, master: work.update("Event", single, {"Recurrence2PatternText": WEEKLY}),
+        lambda work, single, master: work.update("Event", master, {"Recurrence2PatternText": "never"}),
+        lambda work, single, master: work.update(
+            "Event", master, {"StartDateTime": "2025-03-04T19:00:00Z", "ShowAs": "Asleep"}
+        ),
+        lambda work, single, master: work.create("Event", {**PLANNING, "Recurrence2PatternText": "RRULE:FREQ=DAILY"}),
+        lambda work, single, master: work.create(
+            "EventRelation", {"EventId": single, "RelationId": work.user_id, "Status": "Perhaps"}
+        ),
+    ],
+)
+def test_what_is_refused_has_written_nothing(org: EmulatedOrg, refused: Callable[..., object]) -> None:
+    single, master = create(org), create(org, Recurrence2PatternText=WEEKLY)
+    before, number = list(org.records("Event")), org.last_commit_number
+    with org.transaction() as work, pytest.raises(RecordError):
+        refused(work, single, master)
+    assert list(org.records("Event")) == before
+    assert org.last_commit_number == number
 
 
 @pytest.mark.parametrize("pattern", ["every Monday", "RRULE:FREQ=DAILY", "RRULE:FREQ=DAILY;COUNT=401"])

@@ -28,6 +28,12 @@ def test_a_delete_takes_children_along_where_deletes_cascade() -> None:
     assert [event.header["entityName"] for event in events] == ["Account", "Contact", "Opportunity", "Task"]
     assert {event.header["changeType"] for event in events} == {"DELETE"}
     assert len({event.header["transactionKey"] for event in events}) == 1
+    with watched.org.transaction() as work:
+        work.hard_delete("Opportunity", str(events[2].header["recordIds"][0]))
+    watched.commit(lambda work: work.undelete("Account", account))
+    restored = watched.events()
+    assert [event.header["entityName"] for event in restored] == ["Account", "Contact", "Task"], "what is still there"
+    assert {event.header["changeType"] for event in restored} == {"UNDELETE"}
 
 
 def test_a_renamed_picklist_value_is_merged_events_of_all_its_records() -> None:
@@ -102,6 +108,16 @@ def test_an_encrypted_field_is_as_readable_as_before_and_cannot_be_compared() ->
         assert "can not be filtered" in refused.json()[0]["message"]
     with pytest.raises(RecordError, match="cannot be encrypted"):
         watched.org.setup.encrypt_field("Account", "External_Key__c")
+
+
+def test_the_last_event_of_a_transaction_may_be_dated_a_second_later() -> None:
+    watched = WatchedOrg(late_last_events=True)
+    watched.commit(lambda work: (work.create("Account", {"Name": "a"}), work.create("Contact", {"LastName": "b"})))
+    first, last = (event.header["commitTimestamp"] for event in watched.events())
+    assert last - first == 1000
+    watched.create()
+    (alone,) = watched.events()
+    assert alone.header["commitTimestamp"] == first
 
 
 def test_the_stage_of_an_opportunity_sets_what_it_stands_for() -> None:

@@ -101,6 +101,8 @@ def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> No
         ("/faults/duplicate", {"times": 0}),
         ("/faults/duplicate", {"after": "soon"}),
         ("/faults/call_refused", {"code": "service.nonsense"}),
+        ("/faults/clock_skew", {"ahed": 3}),
+        ("/rest-faults/slow", {"second": 3}),
         ("/faults/cometd_refused", {"error": "no"}),
         ("/rest-faults/refused", {"code": "NONSENSE"}),
         ("/rest-faults/nonsense", {}),

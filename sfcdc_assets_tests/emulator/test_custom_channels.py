@@ -15,6 +15,7 @@ from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 CHANNEL = "/tooling/sobjects/PlatformEventChannel"
 MEMBER = "/tooling/sobjects/PlatformEventChannelMember"
+TEN_FIELDS = ["Name", "Phone", "Fax", "Website", "Industry", "Rating", "Type", "Sic", "Ownership", "TickerSymbol"]
 SALES = "SalesEvents__chn"
 
 
@@ -125,12 +126,24 @@ def test_what_makes_no_sense_is_refused(watched: WatchedOrg) -> None:
         lambda: channels.add_member(SALES, "Nonsense"),
         lambda: channels.add_member(SALES, "Lead"),
         lambda: channels.add_member(SALES, "Account", ["SystemModstamp"]),
-        lambda: channels.add_member(SALES, "Account", ["Name"] * 11),
+        lambda: channels.add_member(SALES, "Account", [*TEN_FIELDS, "Site"]),
         lambda: channels.delete("0YL000000000000AAA"),
         lambda: channels.member("0v8000000000000AAA"),
     ):
         with pytest.raises(RecordError):
             change()
+
+
+def test_ten_fields_of_an_object_are_enriched_over_all_channels(watched: WatchedOrg) -> None:
+    channels = watched.org.channels
+    channels.create("Other__chn")
+    member = channels.add_member(SALES, "Account", TEN_FIELDS)
+    channels.add_member("Other__chn", "Account", TEN_FIELDS[:3])
+    with pytest.raises(RecordError, match="over all channels"):
+        channels.enrich(channels.members()[-1].id, ["Site"])
+    channels.enrich(member.id, TEN_FIELDS[:9])
+    channels.enrich(channels.members()[-1].id, ["Site"])
+    assert channels.members()[-1].enriched_fields == ("Site",)
 
 
 def test_a_channel_that_is_deleted_takes_its_members_with_it(watched: WatchedOrg) -> None:

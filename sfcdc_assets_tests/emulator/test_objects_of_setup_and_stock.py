@@ -11,6 +11,7 @@ import requests
 
 from sfcdc_assets.cli.emulated_org import open_org
 from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
@@ -123,6 +124,28 @@ def test_record_types_are_read_through_records_filtered_by_and_described(org: Em
         assert refused.json()[0]["errorCode"] == "INVALID_CROSS_REFERENCE_KEY"
     finally:
         client.send("DELETE", f"/sobjects/Campaign/{made}")
+
+
+def test_record_types_come_while_the_org_runs_to_records_and_events() -> None:
+    org = EmulatedOrg(seed=6)
+    org.populate({"User": 1, "Account": 3})
+    org.setup.add_record_types("Account", ["Customer", "Partner"])
+    with rest_client(org) as client:
+        kinds = {row["Name"]: row["Id"] for row in rows(client, "SELECT Id, Name FROM RecordType")}
+        client.post("/sobjects/Account", {"Name": "a"})
+        client.post("/sobjects/Account", {"Name": "b", "RecordTypeId": kinds["Partner"]})
+        soql = "SELECT Name, RecordType.Name, RecordType.DeveloperName FROM Account"
+        found = {row["Name"]: row["RecordType"] and row["RecordType"]["Name"] for row in rows(client, soql)}
+        assert (found["a"], found["b"], list(found.values()).count(None)) == ("Customer", "Partner", 3)
+        assert [change.changed_fields for each in org.transactions() for change in each.changes] == [(), ()]
+        org.setup.add_record_types("Account", ["Vendor"])
+        assert [row["DeveloperName"] for row in rows(client, "SELECT DeveloperName FROM RecordType")] == [
+            "Customer", "Partner", "Vendor",
+        ]  # fmt: skip
+    assert {row.name for row in org.definitions["Account"].fields} >= {"RecordTypeId"}
+    for wrong in (lambda: org.setup.add_record_types("Account", ["partner"]), org.setup.enable_person_accounts):
+        with pytest.raises(RecordError):
+            wrong()
 
 
 def test_inner_queries_join_records_with_objects_of_setup(org: EmulatedOrg, client: RestClient) -> None:

@@ -27,11 +27,12 @@ from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
 from sfcdc_assets.emulator.scenarios.verbs import ORG_VERBS, RECORD_VERBS, SETUP_VERBS
 from sfcdc_assets.emulator.scenarios.watching import WatchedStep, watched
 from sfcdc_assets_tests.documentation import ROOT
-from sfcdc_assets_tests.emulator.guide_samples import OTHERS, Sample, samples
+from sfcdc_assets_tests.emulator.guide_samples import OTHERS, OtherMessage, Sample, samples
 
 KINDS = {
     "archived-activities": "CREATE GAP_UPDATE",
-    "cascade-delete": "CREATE CREATE CREATE CREATE DELETE DELETE DELETE DELETE GAP_OVERFLOW",
+    "cascade-delete": "CREATE CREATE CREATE CREATE DELETE DELETE DELETE DELETE GAP_OVERFLOW"
+    " UNDELETE UNDELETE UNDELETE UNDELETE",
     "create": "CREATE",
     "delete-undelete": "CREATE DELETE UNDELETE",
     "duplicate": "CREATE UPDATE UPDATE",
@@ -225,7 +226,10 @@ def is_id(found: str, prefix: str) -> bool:
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=lambda other: other.section)
-def test_a_message_that_no_scenario_produces_names_the_test_that_compares_it(other: Any) -> None:
+def test_a_message_that_no_scenario_produces_names_the_test_that_compares_it(other: OtherMessage) -> None:
+    if other.covered_by is None:
+        assert "this org has not" in other.why
+        return
     path, _, name = other.covered_by.partition("::")
     names = {node.name for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.FunctionDef)}
     assert name in names
@@ -238,8 +242,11 @@ def test_every_verb_is_in_some_scenario() -> None:
 
 @pytest.mark.parametrize("name", scenarios())
 def test_a_scenario_can_be_played_again(theatre: Theatre, name: str) -> None:
-    before = [len(step.events) for step in theatre.played[name]]
-    again = [len(step.events) for step in theatre.play(name)]
+    """A field whose type a playing has changed gets its first type back, which is a change of its own."""
+    before, again = (
+        [len(step.events) for step in played if not step.played.said.startswith("field ")]
+        for played in (theatre.played[name], theatre.play(name))
+    )
     assert name == "busy-minute" or again == before
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.emulator.avro.event_schema import event_name
+from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.replay_id import replay_counter
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
@@ -78,6 +80,16 @@ def test_jsforce_logs_in_reads_and_writes(scripts: Path, tmp_path: Path) -> None
         last_names = {record["LastName"] for record in org.records("Contact")}
         assert {"b1", "b2"} <= last_names
         assert [len(read["bulk2Loaded"][kind]) for kind in ("good", "bad")] == [1, 1]
+        assert read["selected"] == [
+            event_name(each.entity) for each in org.channels.members() if each.channel == "Js__chn"
+        ]
+        assert {"DeveloperName", "FullName", "Metadata", "ChannelType"} <= set(read["channelFields"])
+        for row in read["owners"]:
+            owner = org.record("User", str((org.record("Account", row["Id"]) or {})["OwnerId"])) or {}
+            known = {each.id: each.name for each in profiles(org.store.instance)}
+            assert row["Owner"]["Name"] == owner["Name"]
+            assert row["Owner"]["Profile"]["Name"] == known[str(owner["ProfileId"])]
+        assert read["organization"]["IsSandbox"] is True
         assert read["limits"]["Remaining"] < read["limits"]["Max"]
 
 

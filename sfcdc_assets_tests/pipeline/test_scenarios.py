@@ -16,6 +16,7 @@ from sfcdc_assets.emulator.object_file import built_in_definitions, stock_defini
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import Applier
 from sfcdc_assets.pipeline.audits.audit import audit
@@ -107,7 +108,7 @@ class Follower:
 def following(folder: Path, authority: Path) -> Iterator[Follower]:
     clock = SimulatedClock(BEGUN)
     objects = [*built_in_definitions(), *(each for each in stock_definitions() if each.name.startswith("Event"))]
-    org = EmulatedOrg(clock=clock, seed=5, objects=objects)
+    org = EmulatedOrg(clock=clock, seed=5, objects=objects, settings=OrgSettings(late_last_events=True))
     try:
         org.selected_entities = [name for name in org.definitions if name not in ("Case", "Invoice_Statement__c")]
         org.populate(dict.fromkeys(org.selected_entities, 4))

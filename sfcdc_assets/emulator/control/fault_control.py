@@ -67,11 +67,14 @@ def fault_routes(faults: Faults, rest_faults: RestFaults) -> list[Route]:
 
     def arm(parameters: Parameters) -> Any:
         fault = fault_of(parameters["fault"])
+        check_options(fault, [name for name in parameters if name != "fault"], "times")
         arm_fault(faults, fault, parameters)
         return {"armed": faults.armed(fault)}
 
     def arm_rest(parameters: Parameters) -> Any:
-        arm_rest_fault(rest_faults, rest_fault_of(parameters["fault"]), parameters)
+        fault = rest_fault_of(parameters["fault"])
+        check_options(fault, [name for name in parameters if name != "fault"], "times")
+        arm_rest_fault(rest_faults, fault, parameters)
         return {"armed": sum(one.times for one in rest_faults.armed())}
 
     def disarm(parameters: Parameters) -> Any:
@@ -102,6 +105,14 @@ def arm_fault(faults: Faults, fault: Fault, parameters: Parameters) -> None:
         if name in parameters:
             options[name] = _option(parameters, name)
     faults.arm(fault, whole_number(parameters, "times", 1, least=1), **options)
+
+
+def check_options(fault: Fault | RestFault, given: Collection[str], *others: str) -> None:
+    """Raises ControlError if anything given is neither an option of the fault nor among `others`."""
+    known = (*others, *(OPTIONS.get(fault, ()) if isinstance(fault, Fault) else REST_OPTIONS[fault]))
+    unknown = [str(name) for name in given if name not in known]
+    if unknown:
+        raise ControlError(f"{fault} has no option {', '.join(unknown)}; there are {', '.join(known)}")
 
 
 def _option(parameters: Parameters, name: str) -> str | int:

@@ -38,6 +38,7 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
     `POST .../fields/{field}/rename-value {"from": old, "to": new}` renames a value of a picklist, and answers how many
     records had it; `.../encrypt` keeps a field encrypted.
     `POST .../fields/{field}/hide` and `/show` are field-level security; both answer the object's hidden fields.
+    `POST /emulator/objects/{entity}/record-types {"names": [...]}` gives the object record types.
     `POST /emulator/person-accounts` lets accounts be persons, and `POST /emulator/user-preferences` gives users
     preferences; `POST /emulator/state-and-country-codes` gives addresses the codes of their states and countries.
     """
@@ -97,6 +98,14 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
         org.field_security.show(text(parameters, "entity"), text(parameters, "field"))
         return {"hidden": sorted(org.field_security.hidden(parameters["entity"]))}
 
+    def record_types(parameters: Parameters) -> Any:
+        names = parameters.get("names")
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise ControlError("names must be a list of texts")
+        entity = text(parameters, "entity")
+        org.setup.add_record_types(entity, names)
+        return {"record_types": list(org.definitions[entity].record_types)}
+
     def person_accounts(parameters: Parameters) -> Any:
         org.setup.enable_person_accounts()
         return {}
@@ -112,6 +121,7 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
     field = "/objects/{entity}/fields/{field}"
     return [
         control_route("/objects", "POST", add_object),
+        control_route("/objects/{entity}/record-types", "POST", record_types),
         control_route("/person-accounts", "POST", person_accounts),
         control_route("/user-preferences", "POST", user_preferences),
         control_route("/state-and-country-codes", "POST", state_and_country_codes),

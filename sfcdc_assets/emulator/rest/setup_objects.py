@@ -3,26 +3,21 @@ fields, record types and profiles. Their fields are in `objects/setup`, in the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import BUILT_IN_OBJECTS, load_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow, audit_fields
+from sfcdc_assets.emulator.rest.definition_rows import Facts, field_facts, object_facts, visible_objects
 from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
 from sfcdc_assets.emulator.settings import DAY, HOUR
-from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
 from sfcdc_assets.emulator.store import columns_of
-from sfcdc_assets.emulator.transaction import StoredValue
-
-_Facts = Iterator[tuple[str, Mapping[str, StoredValue]]]
-"""Id and what is known of each row; the rest is null."""
-
 
 EventUsage = Callable[[int, int], Mapping[str, int]]
 """How many events there were from one full hour to another (epoch ms), by the metric's name."""
@@ -57,7 +52,7 @@ def setup_objects(org: EmulatedOrg, event_usage: EventUsage) -> ComputedObjects:
     return ComputedObjects(setup_definitions(), rows)
 
 
-def _usage(org: EmulatedOrg, event_usage: EventUsage) -> _Facts:
+def _usage(org: EmulatedOrg, event_usage: EventUsage) -> Facts:
     """Of the last 24 full hours (https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/
     object_reference/sforce_api_objects_platformeventusagemetric.htm)."""
     end = org.clock() // HOUR * HOUR
@@ -67,7 +62,7 @@ def _usage(org: EmulatedOrg, event_usage: EventUsage) -> _Facts:
             yield record_id, {"Name": name, "StartDate": end - DAY, "EndDate": end, "Value": float(value)}
 
 
-def _organization(org: EmulatedOrg) -> _Facts:
+def _organization(org: EmulatedOrg) -> Facts:
     yield (
         org.organization_id,
         {
@@ -85,8 +80,8 @@ def _organization(org: EmulatedOrg) -> _Facts:
     )
 
 
-def _record_types(org: EmulatedOrg) -> _Facts:
-    for definition in _visible(org):
+def _record_types(org: EmulatedOrg) -> Facts:
+    for definition in visible_objects(org):
         for each in record_types(definition, instance_characters(org.seed)):
             yield (
                 each.id,
@@ -100,7 +95,7 @@ def _record_types(org: EmulatedOrg) -> _Facts:
             )
 
 
-def _profiles(org: EmulatedOrg) -> _Facts:
+def _profiles(org: EmulatedOrg) -> Facts:
     first, *others = profiles(instance_characters(org.seed))
     for each in (replace(first, views_all_data=org.view_all.of_all_data), *others):
         yield (
@@ -114,96 +109,11 @@ def _profiles(org: EmulatedOrg) -> _Facts:
         )
 
 
-def _visible(org: EmulatedOrg) -> list[ObjectDefinition]:
-    definitions = org.field_security.visible_definitions
-    return [each for name, each in definitions.items() if name not in org.hidden_objects]
-
-
-def _entities(org: EmulatedOrg) -> _Facts:
-    for each in _visible(org):
-        yield (
-            each.name,
-            {
-                "DurableId": each.name,
-                "QualifiedApiName": each.name,
-                "DeveloperName": each.name.removesuffix("__c"),
-                "MasterLabel": each.label,
-                "Label": each.label,
-                "PluralLabel": each.label_plural,
-                "KeyPrefix": each.key_prefix,
-                **dict.fromkeys(
-                    (
-                        "IsApexTriggerable", "IsTriggerable", "IsCustomizable", "IsQueryable", "IsRetrieveable",
-                        "IsReplicateable", "IsSearchable", "IsLayoutable", "IsEverCreatable", "IsEverUpdatable",
-                        "IsIdEnabled", "IsFlsEnabled",
-                    ),
-                    1,
-                ),
-                "IsEverDeletable": int(each.deletable),
-                "PublisherId": _publisher(each.custom),
-                "InternalSharingModel": "ReadWrite",
-                "ExternalSharingModel": "Private",
-            },
-        )  # fmt: skip
-
-
-def _fields(org: EmulatedOrg) -> _Facts:
-    for each in _visible(org):
-        for field in each.fields:
-            durable_id = f"{each.name}.{field.field_id or field.name.removesuffix('Id')}"
-            yield durable_id, _field(each, field, durable_id)
-
-
-def _field(definition: ObjectDefinition, field: FieldDefinition, durable_id: str) -> dict[str, StoredValue]:
-    return {
-        "DurableId": durable_id,
-        "QualifiedApiName": field.name,
-        "EntityDefinitionId": definition.name,
-        "DeveloperName": field.name.removesuffix("__c"),
-        "MasterLabel": field.label,
-        "Label": field.label,
-        "DataType": _data_type(field),
-        "ValueTypeId": field.type,
-        "Length": field.length,
-        "Precision": field.precision,
-        "Scale": field.scale,
-        "IsNillable": int(field.nillable),
-        "IsCalculated": int(field.calculated),
-        "IsIndexed": int(field.unique or field.external_id or field.type in {"id", "reference"}),
-        "IsNameField": int(field.name == definition.name_field),
-        "IsCompound": int(field.is_compound),
-        "IsPolymorphicForeignKey": int(len(field.reference_to) > 1),
-        "RelationshipName": field.relationship_name,
-        "ExtraTypeInfo": field.extra_type_info,
-        "IsApiFilterable": int(is_filterable(field)),
-        "IsApiSortable": int(is_sortable(field)),
-        "IsApiGroupable": int(is_groupable(field)),
-        "PublisherId": _publisher(field.custom),
-    }
-
-
-def _publisher(custom: bool) -> str:
-    return "<local>" if custom else "System"
-
-
-def _data_type(field: FieldDefinition) -> str:
-    """As Setup shows it: Text(80), Lookup(Account), Number(16, 2)."""
-    if field.type == "reference":
-        return f"Lookup({','.join(field.reference_to)})"
-    if field.type in {"double", "currency", "percent", "int"}:
-        name = {"double": "Number", "int": "Number"}.get(field.type, field.type.capitalize())
-        return f"{name}({field.precision - field.scale}, {field.scale})"
-    if field.type == "textarea":
-        return f"Long Text Area({field.length})" if field.length > 255 else "Text Area(255)"
-    names = {"string": f"Text({field.length})", "boolean": "Checkbox", "datetime": "Date/Time", "url": "URL(255)"}
-    return names.get(field.type, field.type.capitalize())
-
-
-_ROWS: Mapping[str, Callable[[EmulatedOrg], _Facts]] = {
+_ROWS: Mapping[str, Callable[[EmulatedOrg], Facts]] = {
     "Organization": _organization,
     "RecordType": _record_types,
     "Profile": _profiles,
-    "EntityDefinition": _entities,
-    "FieldDefinition": _fields,
+    "EntityDefinition": object_facts,
+    "FieldDefinition": field_facts,
     "EventBusSubscriber": lambda org: iter(()),
 }

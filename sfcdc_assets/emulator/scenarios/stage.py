@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Protocol, runtime_checkable
 
+from sfcdc_assets.emulator.clock import AdvancingClock
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.object_file import stock_definitions
@@ -22,14 +22,6 @@ from sfcdc_assets.emulator.transaction import Transaction
 
 _NOTHING = {kind.name: 0.0 for kind in fields(TrafficMix)}
 _ORIGIN = "com/salesforce/api/soap/65.0;client={}"
-
-
-@runtime_checkable
-class AdvancingClock(Protocol):
-    """A clock that is moved rather than waited for."""
-
-    def advance(self, milliseconds: int) -> int:
-        """Move it."""
 
 
 @dataclass(frozen=True)

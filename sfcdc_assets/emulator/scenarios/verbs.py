@@ -136,16 +136,15 @@ def _enable(play: Play, step: Options) -> None:
 
 
 def _field(play: Play, step: Options) -> None:
-    """As it is described, whatever a playing before made of it."""
+    """As it is described, whatever a playing before made of it: its type is changed back, which events tell of as of
+    any such change. A field that was dropped and made again would lose its values without a word."""
     entity, _, name = step["field"].partition(".")
     options = {key: value for key, value in step.items() if key != "field"}
     known = play.org.definitions[entity].fields_by_name.get(name) if entity in play.org.definitions else None
-    if known is not None and known.type == options["type"]:
+    if known is None:
+        play.org.setup.add_field(entity, name, options)
+    else:
         play.org.setup.change_type(entity, name, options)
-        return
-    if known is not None:
-        play.org.setup.drop_field(entity, name)
-    play.org.setup.add_field(entity, name, options)
 
 
 def _retype(play: Play, step: Options) -> None:

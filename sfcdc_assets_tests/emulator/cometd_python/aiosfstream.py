@@ -1,5 +1,8 @@
-"""The same with aiosfstream-ng. It has Salesforce's login hosts built in and knows no proxy, so it is given an
-authenticator of its own kind that has a token; the resume points are kept as it keeps them."""
+"""The same with aiosfstream-ng, whose resume points are kept as it keeps them.
+
+Its known faults: it has Salesforce's login hosts built in and knows no proxy, so it is given an authenticator, of its
+own kind, that has a token; it speaks version 45.0 of the API only; it takes the interval of an advice for seconds.
+"""
 
 from __future__ import annotations
 
