@@ -36,15 +36,14 @@ from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
 from sfcdc_assets.state.apply import Outcome, apply_events
 from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
-from sfcdc_assets.state.key_ranges import ranges_of_ids
 
 __all__ = ["Applier", "ApplyReport", "Applying", "Prepared", "ToApply", "apply_entities", "apply_entity"]
 
 MOST_ENTITIES = 100
 """Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
 LARGE_BYTES = 64_000_000
-"""An entity whose tasks read more has a job of its own, so that no other waits for it."""
-
+"""An entity whose tasks read more (events, pages, and the rows that they touch) has a job of its own, after all others
+are committed, so that none waits for it."""
 
 AT_ONCE = 4
 """Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
@@ -149,7 +148,8 @@ class Applier:
 
     def prepare(self, wanted: Sequence[ToApply]) -> Mapping[str, Prepared | Exception]:
         """Plan all of them and have the files of all but the large ones written, in few jobs of Spark. Commits nothing
-        but columns; an entity that fails has its error instead."""
+        but columns; an entity that fails has its error instead. In the order in which to commit them: large ones, whose
+        tasks are still to run, come last."""
         if not wanted:
             return {}
         found = outcome_of(self._prepared, wanted)
@@ -216,15 +216,16 @@ class _Attempt:
         _ = self._spark, self._raw_events, self._schemas
 
     def jobs(self, wanted: Sequence[ToApply]) -> Iterator[list[tuple[str, Prepared | Exception]]]:
-        """Entities that share a job, prepared; the large ones come after the small ones of their hundred."""
+        """Entities that share a job, prepared; the large ones come last, of these those with less to read first."""
+        large: list[tuple[str, Prepared | Exception]] = []
         for start in range(0, len(wanted), MOST_ENTITIES):
             some = wanted[start : start + MOST_ENTITIES]
             self._open_what_is_shared()
             found = zip(some, _side_by_side(self._plan, some), strict=True)
             planned = [(each.entity, outcome) for each, outcome in found]
-            small = [(entity, found) for entity, found in planned if not _is_large(found)]
-            yield self._written(small)
-            yield from ([each] for each in planned if _is_large(each[1]))
+            yield self._written([each for each in planned if _bytes(each[1]) <= LARGE_BYTES])
+            large += [each for each in planned if _bytes(each[1]) > LARGE_BYTES]
+        yield from ([each] for each in sorted(large, key=lambda each: _bytes(each[1])))
 
     def commit(self, prepared: Prepared) -> ApplyReport:
         """Raises `ConcurrentCommit`, and what stops the entity."""
@@ -280,8 +281,8 @@ def _side_by_side(work: Callable[..., T], *of_each: Sequence[Any]) -> Iterator[T
         yield from threads.map(outcome, *of_each)
 
 
-def _is_large(planned: Prepared | Exception) -> bool:
-    return isinstance(planned, Prepared) and planned.bytes > LARGE_BYTES
+def _bytes(planned: Prepared | Exception) -> int:
+    return planned.bytes if isinstance(planned, Prepared) else 0
 
 
 def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | None, int]:
@@ -313,8 +314,17 @@ def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | N
         roll_back_to=planned.roll_back_to,
         all_in_doubt=planned.all_in_doubt,
     )
-    pages = [file for snapshot in planned.snapshots for file in snapshot.files]
-    size = sum(file.size for file in (*event_files, *pages))
-    ranges = planned.visit | ranges_of_ids(planned.key_ranges, batch.record_ids)
-    small = is_small(batch.events, sum(file.size for file in event_files), len(ranges))
-    return EntityBatch(tables.entity, events, task, planned.visit, ranges if small else None), size
+    of_events = sum(file.size for file in event_files)
+    of_pages = sum(file.size for snapshot in planned.snapshots for file in snapshot.files)
+    small = is_small(batch.events, of_events, len(planned.touched))
+    whole = EntityBatch(tables.entity, events, task, planned.visit, planned.touched if small else None)
+    return whole, of_events + of_pages + _bytes_of_rows(tables, planned)
+
+
+def _bytes_of_rows(tables: EntityTables, planned: BatchPlan) -> int:
+    """Size of the key-range files that tasks read, and most of which they write again."""
+    if tables.from_scratch:
+        return 0
+    files = tables.current_state.files()
+    touched = (each for each in planned.key_ranges if each.number in planned.touched)
+    return sum(files[path].size for path in {path for key_range in touched for path in key_range.files})

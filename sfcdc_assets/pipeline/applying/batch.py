@@ -8,7 +8,7 @@ overlap the batch's: copies of an event have the same header.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import polars as pl
@@ -31,10 +31,18 @@ class EntityDoubt:
 
 
 @dataclass(frozen=True)
+class Committed:
+    """How many events, and when the org committed the oldest and the newest of them; None without any."""
+
+    events: int = 0
+    between: tuple[datetime, datetime] | None = None
+
+
+@dataclass(frozen=True)
 class Batch:
     """Events with after < position <= read_to, of which those up to `up_to` are applied and the others wait: how many
     there are, the positions of second copies, the events that put the entity in doubt, and every `SAMPLED`th id of the
-    records they create; both in order. `record_ids`: those that the events name, each once."""
+    records they create; both in order."""
 
     after: int
     up_to: int
@@ -44,16 +52,21 @@ class Batch:
     entity_doubts: tuple[EntityDoubt, ...]
     created: tuple[str, ...] = ()
     record_ids: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.String), repr=False, compare=False)
+    """Those that the events name, each once; none where they are not needed any more (`without_ids`)."""
     headers: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
     """`position` and `commit_timestamp` of each."""
 
-    def committed_after(self, position: int) -> list[datetime]:
-        """When the org committed the events that are applied and lie after a position, in the order of time."""
+    def without_ids(self) -> Batch:
+        """What is kept until the batch is committed: ids are the most of what the driver holds of a large one."""
+        return replace(self, record_ids=pl.Series(dtype=pl.String))
+
+    def committed_after(self, position: int) -> Committed:
+        """The events that are applied and lie after a position."""
         if self.headers.is_empty():
-            return []
+            return Committed()
         new = self.headers.filter(pl.col("position").is_between(position, self.up_to, closed="right"))
-        times: list[datetime] = new["commit_timestamp"].sort().to_list()
-        return times
+        times = new["commit_timestamp"]
+        return Committed(new.height, (times.min(), times.max()) if new.height else None)  # type: ignore[arg-type]
 
 
 def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int, read_to: int) -> Batch:

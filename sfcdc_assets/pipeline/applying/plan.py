@@ -25,6 +25,7 @@ from sfcdc_assets.state.key_ranges import (
     key_ranges_of_table,
     key_ranges_wanted,
     range_numbers,
+    ranges_of_ids,
 )
 from sfcdc_assets.state.sample import sample_ids
 from sfcdc_assets.state.timeline import OrgRead
@@ -32,8 +33,8 @@ from sfcdc_assets.state.timeline import OrgRead
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """`batch`: the events; `org_reads` with the `snapshots` and `read_backs` they are; `key_ranges` of the tables and
-    those to `visit` whether or not an event names them.
+    """`batch`: the events; `org_reads` with the `snapshots` and `read_backs` they are; `key_ranges` of the tables,
+    those to `visit` whether or not an event names them, and those that are `touched`: visited, or named by an event.
 
     `entity_doubt`: an event of the batch's end that puts the whole entity in doubt, and is new. `doubted`: position of
     the last unanswered doubt about the entity, 0 for none; `all_in_doubt`: its rows are to be marked for it.
@@ -50,6 +51,7 @@ class BatchPlan:
     all_in_doubt: bool
     key_ranges: tuple[KeyRange, ...]
     visit: frozenset[int]
+    touched: frozenset[int]
 
     @property
     def record_ids(self) -> frozenset[str]:
@@ -86,8 +88,9 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
     key_ranges = _key_ranges(tables, spark, new, rolls_back, batch.created)
     everywhere = bool(new) or all_in_doubt
     read = sorted(frozenset().union(*(read_back.record_ids for read_back in read_backs)))
+    visit = frozenset((key_range.number for key_range in key_ranges) if everywhere else range_numbers(key_ranges, read))
     return BatchPlan(
-        batch,
+        batch.without_ids(),
         new,
         read_backs,
         _org_reads(complete, new, read_backs, ever_blocked),
@@ -96,9 +99,8 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
         doubted,
         all_in_doubt,
         key_ranges,
-        frozenset(key_range.number for key_range in key_ranges)
-        if everywhere
-        else frozenset(range_numbers(key_ranges, read)),
+        visit,
+        visit | ranges_of_ids(key_ranges, batch.record_ids),
     )
 
 
