@@ -14,25 +14,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import apply_entity
-from sfcdc_assets.snapshot.page_table import page_schema
-from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE
-from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.spark.session import spark_session
-from sfcdc_assets_tests.benchmarks.large_entity import BEGUN_MS, CHANNEL, ENTITY, LargeEntity
+from sfcdc_assets_tests.benchmarks.large_entity import CHANNEL, ENTITY, LargeEntity
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
 from sfcdc_assets_tests.pipeline.large_transaction import measured, peaks_of_spark, status
@@ -80,32 +74,9 @@ def made_warehouses(folder: Path, rows: int, changes: int) -> Path:
         of = LargeEntity(Warehouse(str(folder / "changes")), None, rows)
         of.land(of.random_changes(of.anywhere(changes, dice), dice))
         again = LargeEntity(Warehouse(str(folder / "snapshot")), None, rows)
-        _snapshot(again)
+        again.snapshot_again()
     (folder / "size.json").write_text(json.dumps({"rows": rows, "changes": changes}))
     return folder
-
-
-def _snapshot(of: LargeEntity) -> None:
-    """Every row once more, in pages as they come from the org."""
-    taken = Snapshots.open(of.warehouse, ENTITY)
-    assert taken is not None
-    progress = SnapshotProgress(
-        2, ENTITY, CHANNEL, 0, "job", "next", 0, 0, complete=False, started_at_ms=BEGUN_MS, fields=("Id", *of.names)
-    )
-    taken.begin(progress)
-    schema, root = page_schema(of.columns), of.warehouse.uri(f"current_state/{ENTITY}")
-    for path in sorted(of.files()):
-        file = pq.read_table(f"{root}/{path}", partitioning=None)
-        for start in range(0, file.num_rows, MOST_ROWS_PER_PAGE):
-            rows = file.slice(start, MOST_ROWS_PER_PAGE)
-            known = {"_system_modstamp": rows["_valid_from"], "_master_record_id": pa.nulls(len(rows), pa.string())}
-            arrays = [known.get(field.name, rows[field.name] if field.name in rows.column_names else None)
-                      for field in schema]  # fmt: skip
-            page = pa.table([array.cast(field.type) for array, field in zip(arrays, schema, strict=True)], schema)
-            progress = replace(progress, pages_done=progress.pages_done + 1, rows_done=progress.rows_done + len(rows))
-            is_last = progress.rows_done == of.rows
-            progress = replace(progress, complete=is_last, next_locator=None if is_last else "next")
-            taken.add_page(page, progress, BEGUN_MS)
 
 
 def applied(folders: Sequence[Path]) -> list[Held]:

@@ -33,6 +33,7 @@ from sfcdc_assets.pipeline.applying.entity_tables import EntityTables, evolve_ta
 from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
+from sfcdc_assets.pipeline.applying.two_batches import told_as_one
 from sfcdc_assets.state.apply import Outcome, apply_events
 from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
@@ -42,8 +43,8 @@ __all__ = ["Applier", "ApplyReport", "Applying", "Prepared", "ToApply", "apply_e
 MOST_ENTITIES = 100
 """Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
 LARGE_BYTES = 64_000_000
-"""An entity whose tasks read more (events, pages, and the rows that they touch) has a job of its own, after all others
-are committed, so that none waits for it."""
+"""An entity whose tasks read more (events, pages, and the rows that they touch), or that has more than one batch, has a
+job of its own, after all others are committed, so that none waits for it."""
 
 AT_ONCE = 4
 """Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
@@ -75,19 +76,22 @@ def apply_entity(
     run_id: str,
     up_to: int | None = None,
 ) -> ApplyReport:
-    """Apply what one entity has. Raises `SnapshotMissing`, `OtherChannel`, `PrivacyChanged`, `TableDamaged`,
-    `TableNotWritten` and what else stops it."""
+    """Apply all that one entity has, batch after batch. Raises `SnapshotMissing`, `OtherChannel`, `PrivacyChanged`,
+    `TableDamaged`, `TableNotWritten` and what else stops it."""
     wanted = ToApply(entity, channel, up_to)
-    found = apply_entities(warehouse, spark, privacy, [wanted], run_id)[entity]
-    if isinstance(found, Exception):
-        raise found
-    return found
+    done: ApplyReport | None = None
+    while done is None or done.has_more:
+        found = apply_entities(warehouse, spark, privacy, [wanted], run_id)[entity]
+        if isinstance(found, Exception):
+            raise found
+        done = found if done is None else told_as_one(done, found)
+    return done
 
 
 def apply_entities(
     warehouse: Warehouse, spark: SparkSession, privacy: Privacy, wanted: Sequence[ToApply], run_id: str
 ) -> Mapping[str, Applying]:
-    """Apply the complete events, new snapshots and new read-backs of each entity, if any, to its tables.
+    """Apply the complete events, new snapshots and new read-backs of each entity, if any, to its tables: one batch.
 
     Running it again changes nothing (guarantee 2): how far an entity came is read from, and moved by, the very commit
     that swaps its files. For those of which another writer was first, everything is retried.
@@ -160,16 +164,17 @@ class Applier:
         return found
 
     def commit(self, wanted: ToApply, prepared: Prepared | Exception) -> ApplyReport:
-        """Commit what is prepared; retried from the beginning, alone, when another writer was first. Raises what
-        `apply_entity` raises."""
+        """Commit what is prepared, and what is too much for one batch; retried from the beginning, alone, when another
+        writer was first. Raises what `apply_entity` raises."""
         try:
             if isinstance(prepared, Exception):
                 raise prepared
-            return self._attempt().commit(prepared)
+            done = self._attempt().commit(prepared)
         except Exception as error:
             if isinstance(error, ConcurrentCommit) or self._spark_is_lost():
                 return self.apply(wanted)
             raise
+        return told_as_one(done, self.apply(wanted)) if done.has_more else done
 
     def apply(self, wanted: ToApply) -> ApplyReport:
         """Both halves for one entity."""
@@ -223,9 +228,9 @@ class _Attempt:
             self._open_what_is_shared()
             found = zip(some, _side_by_side(self._plan, some), strict=True)
             planned = [(each.entity, outcome) for each, outcome in found]
-            yield self._written([each for each in planned if _bytes(each[1]) <= LARGE_BYTES])
-            large += [each for each in planned if _bytes(each[1]) > LARGE_BYTES]
-        yield from ([each] for each in sorted(large, key=lambda each: _bytes(each[1])))
+            yield self._written([each for each in planned if _weight(each[1]) <= (False, LARGE_BYTES)])
+            large += [each for each in planned if _weight(each[1]) > (False, LARGE_BYTES)]
+        yield from ([each] for each in sorted(large, key=lambda each: _weight(each[1])))
 
     def commit(self, prepared: Prepared) -> ApplyReport:
         """Raises `ConcurrentCommit`, and what stops the entity."""
@@ -281,8 +286,9 @@ def _side_by_side(work: Callable[..., T], *of_each: Sequence[Any]) -> Iterator[T
         yield from threads.map(outcome, *of_each)
 
 
-def _bytes(planned: Prepared | Exception) -> int:
-    return planned.bytes if isinstance(planned, Prepared) else 0
+def _weight(planned: Prepared | Exception) -> tuple[bool, int]:
+    """How much there is to do: whether it is more than one batch, and bytes."""
+    return (planned.plan.batch.has_more, planned.bytes) if isinstance(planned, Prepared) else (False, 0)
 
 
 def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | None, int]:

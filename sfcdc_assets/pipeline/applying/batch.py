@@ -55,6 +55,8 @@ class Batch:
     """Those that the events name, each once; none where they are not needed any more (`without_ids`)."""
     headers: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
     """`position` and `commit_timestamp` of each."""
+    has_more: bool = False
+    """There are complete transactions after `up_to`, for another batch."""
 
     def without_ids(self) -> Batch:
         """What is kept until the batch is committed: ids are the most of what the driver holds of a large one."""
