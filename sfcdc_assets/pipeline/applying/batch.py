@@ -14,6 +14,7 @@ from datetime import datetime
 import polars as pl
 
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.pipeline.applying.second_copies import COLUMNS, second_copies
 from sfcdc_assets.state.changes import names_one_record
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.key_ranges import SAMPLED
@@ -76,25 +77,15 @@ def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_
     headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
     if headers.num_rows == 0:
         return Batch(after, up_to, read_to, 0, frozenset(), ())
-    frame = _keyed(pl.DataFrame(headers))
+    frame = pl.DataFrame(headers).sort("position")
     times = frame["commit_timestamp"].sort()
-    older = raw_events.headers(
-        entity, channel, ["position", "event_id", "record_ids"], after=0, up_to=after, committed=(times[0], times[-1])
-    )
-    seen = _keyed(pl.DataFrame(older)).select("event_id", "records")
-    fresh = frame.join(seen, on=["event_id", "records"], how="anti").unique(
-        ["event_id", "records"], keep="first", maintain_order=True
-    )
-    duplicates = frozenset(frame.join(fresh, on="position", how="anti")["position"].to_list())
+    older = raw_events.headers(entity, channel, COLUMNS, after=0, up_to=after, committed=(times[0], times[-1]))
+    duplicates = second_copies(frame, pl.DataFrame(older))
+    fresh = frame.filter(~pl.col("position").is_in(duplicates)) if duplicates else frame
     doubts = tuple(_entity_doubts(fresh.filter(pl.col("position") <= up_to)))
     record_ids = fresh["record_ids"].explode().drop_nulls().unique()
     times_of = frame.select("position", "commit_timestamp")
     return Batch(after, up_to, read_to, frame.height, duplicates, doubts, _created(fresh), record_ids, times_of)
-
-
-def _keyed(headers: pl.DataFrame) -> pl.DataFrame:
-    """Copies of an event have its uuid and its record ids; events ungrouped from one may share the uuid alone."""
-    return headers.sort("position").with_columns(pl.col("record_ids").list.join(",").alias("records"))
 
 
 def _created(headers: pl.DataFrame) -> tuple[str, ...]:
@@ -107,4 +98,4 @@ def _entity_doubts(headers: pl.DataFrame) -> Iterator[EntityDoubt]:
         if row["change_type"] == Doubt.GAP_OVERFLOW:
             yield EntityDoubt(Doubt.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
         elif not all(names_one_record(record_id) for record_id in row["record_ids"]):
-            yield EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {row['records']}")
+            yield EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {','.join(row['record_ids'])}")

@@ -1,6 +1,6 @@
 """Where a batch ends when there is very much to apply: behind a transaction, and the rest is a batch after it.
 
-The driver reads the headers of a batch's events, about 500 bytes of memory for each, and a task all changes of its key
+The driver reads the headers of a batch's events, about 250 bytes of memory for each, and a task all changes of its key
 range. Neither may depend on how long nothing was applied, or on how many events a rebuild has before it.
 """
 
