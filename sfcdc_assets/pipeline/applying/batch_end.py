@@ -1,6 +1,6 @@
 """Where a batch ends when there is very much to apply: behind a transaction, and the rest is a batch after it.
 
-The driver reads the headers of a batch's events, about 250 bytes of memory for each, and a task all changes of its key
+The driver reads the headers of a batch's events, about half a kilobyte of memory for each, and a task all changes of its key
 range. Neither may depend on how long nothing was applied, or on how many events a rebuild has before it.
 """
 
@@ -10,9 +10,9 @@ import polars as pl
 
 from sfcdc_assets.lake.raw_events import RawEvents
 
-MOST_EVENTS = 250_000
-"""Events of an entity in one batch, or more if no transaction ends before: over twice the 100,000 changes of the
-largest transaction that is sent as events."""
+MOST_EVENTS = 500_000
+"""Events of an entity in one batch, or more if no transaction ends before. The driver takes 250 MB for them. With
+fewer, a table that changes everywhere would be written again more often than it must be."""
 NEAR = 200_000
 """Positions before and behind the wanted end among which a transaction's end is looked for."""
 
