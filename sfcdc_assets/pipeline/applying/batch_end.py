@@ -1,7 +1,7 @@
 """Where a batch ends when there is very much to apply: behind a transaction, and the rest is a batch after it.
 
-The driver reads the headers of a batch's events, about half a kilobyte of memory for each, and a task all changes of its key
-range. Neither may depend on how long nothing was applied, or on how many events a rebuild has before it.
+The driver reads the headers of a batch's events, half a kilobyte of memory for each, and a task all changes of its
+key range. Neither may depend on how long nothing was applied, or on how many events a rebuild has before it.
 """
 
 from __future__ import annotations
