@@ -16,7 +16,6 @@ from sfcdc_assets.assets.results import materializations, results
 from sfcdc_assets.assets.specs import table_specs
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.catch_up import Applied
 from sfcdc_assets.pipeline.entities import entity_channels
@@ -50,15 +49,12 @@ def tables(
             context, warehouse, connected, landing, spark, settings, entities, known, every_entity=True
         )
         reports.log = context.log
-        states = catch_up.land()
-        prepared = catch_up.prepare(states)
-        for state in states:
-            found = outcome_of(catch_up.bring_up_to_date, state, prepared[state.entity])
+        for entity, found in catch_up.outcomes(catch_up.land()):
             if isinstance(found, Exception):
-                context.log.error(f"{state.entity} failed: {found}", exc_info=found)
-                failed[state.entity] = found
+                context.log.error(f"{entity} failed: {found}", exc_info=found)
+                failed[entity] = found
             else:
-                done[state.entity] = found
+                done[entity] = found
     metadata = {entity: tables_metadata(warehouse, applied) for entity, applied in done.items()}
     versions = {entity: dict.fromkeys(TABLE_KEYS, data_version(applied)) for entity, applied in done.items()}
     yield from evaluations(warehouse, settings)
