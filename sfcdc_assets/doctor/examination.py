@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfcdc_assets.config import DOTENV, Settings, dotenv_settings, load_settings
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.doctor import allowances, connection, machine, organization, rights, setting_sources, streams
 from sfcdc_assets.doctor.checkpoints import checkpoint
 from sfcdc_assets.doctor.finding import Finding, Outcome, not_checked, of_error, warning
@@ -22,6 +22,7 @@ from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.salesforce.login_choice import chosen_grant
+from sfcdc_assets.setting_values import DOTENV, dotenv_settings
 
 RIGHTS = "rights on objects"
 
