@@ -23,10 +23,15 @@ PREFIXES = {
 """Scheme of the warehouse's URI -> how the environment variables of its store begin."""
 
 
+def scheme_of(uri: str) -> str:
+    """Of a warehouse's URI; empty where it is a folder."""
+    return urlsplit(uri).scheme.lower()
+
+
 def storage_options(uri: str) -> dict[str, str]:
     """Those of this process, for the store of a URI, as deltalake takes them. They are secrets: give them to the
     store's client, which shows them nowhere, and to nothing else."""
-    prefix = PREFIXES.get(urlsplit(uri).scheme.lower())
+    prefix = PREFIXES.get(scheme_of(uri))
     return {name: value for name, value in os.environ.items() if prefix and name.startswith(prefix)}
 
 

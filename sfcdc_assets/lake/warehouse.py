@@ -45,9 +45,12 @@ class Warehouse:
     def check_writable(self) -> None:
         """Create the local root if need be and write to it; raises `WarehouseNotWritable`.
 
-        An object store answers at the first commit, so it is not asked here.
+        An object store is asked once a process; raises `StoreRefused` and `StoreUnavailable`.
         """
         if not self.is_local:
+            from sfcdc_assets.lake.store_access import check_store  # noqa: PLC0415 - see filesystem()
+
+            check_store(self.root)
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

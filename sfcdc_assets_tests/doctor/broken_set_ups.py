@@ -17,12 +17,13 @@ import pytest
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.cli.dagster_ui import free_port
-from sfcdc_assets.doctor import examination, machine, storage
+from sfcdc_assets.doctor import examination, machine
 from sfcdc_assets.doctor.examination import Machine, examine
 from sfcdc_assets.doctor.finding import Finding, Outcome
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake import commit_probe
 from sfcdc_assets.lake.organization import OrganizationLog
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -84,7 +85,7 @@ def set_up(org: EmulatedOrg, server: EmulatorServer, folder: Path) -> Iterator[S
         trust_only_the_org(patch)
         patch.setattr(reach, "trusted_roots", _authority)
         for number in ("WRITERS", "ROUNDS"):
-            patch.setattr(storage, number, 1)  # that commits meet is tested by itself, and is the dearest check
+            patch.setattr(commit_probe, number, 1)  # that commits meet is tested by itself, and is the dearest check
         for name, value in server.client_environment().items():
             patch.setenv(name, value)
         patch.setenv("SFCDC_WAREHOUSE", str(folder / "warehouse"))
