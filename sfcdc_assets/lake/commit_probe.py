@@ -19,13 +19,13 @@ from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
 WRITERS, ROUNDS = 8, 4
-_ROW = pa.table({"number": pa.array([1])})
+_SCHEMA = pa.schema([("number", pa.int64())])
 
 
 def commits_accepted(probe: Warehouse) -> int:
     """The most commits of one version that were accepted, in any round: 1 where no commit can be lost. `probe`: a
     warehouse that is removed afterwards."""
-    Table.open_or_create(probe, "commits", _ROW.schema)
+    Table.open_or_create(probe, "commits", _SCHEMA)
     return max(_commits_at_once(probe, number) for number in range(1, ROUNDS + 1))
 
 
@@ -39,13 +39,14 @@ def check_commits(warehouse: Warehouse) -> None:
 
 def _commits_at_once(probe: Warehouse, number: int) -> int:
     """How many were accepted."""
-    tables = [Table.open_or_create(probe, "commits", _ROW.schema) for _ in range(WRITERS)]
+    tables = [Table.open_or_create(probe, "commits", _SCHEMA) for _ in range(WRITERS)]
     together = Barrier(WRITERS)
+    row = pa.Table.from_pylist([{"number": number}], schema=_SCHEMA)
 
     def is_accepted(table: Table) -> bool:
         together.wait()
         try:
-            table.append(_ROW, {"probe": number}, {})
+            table.append(row, {"probe": number}, {})
         except ConcurrentCommit:
             return False
         return True

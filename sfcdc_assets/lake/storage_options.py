@@ -10,22 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from deltalake.fs import DeltaStorageHandler
 
-PREFIXES = {
-    **dict.fromkeys(("s3", "s3a"), "AWS_"),
-    **dict.fromkeys(("az", "azure", "adl", "abfs", "abfss"), "AZURE_"),
-    **dict.fromkeys(("gs", "gcs"), "GOOGLE_"),
-}
-"""Scheme of the warehouse's URI -> how the environment variables of its store begin."""
-
-
-def scheme_of(uri: str) -> str:
-    """Of a warehouse's URI; empty where it is a folder."""
-    return urlsplit(uri).scheme.lower()
+from sfcdc_assets.lake.stores import PREFIXES, scheme_of
 
 
 def storage_options(uri: str) -> dict[str, str]:

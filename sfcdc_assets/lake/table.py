@@ -16,8 +16,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged, WarehouseNotWritable
 from sfcdc_assets.lake.handles import HANDLES, Held
 from sfcdc_assets.lake.seen import note
-from sfcdc_assets.lake.store_access import refusal_of
 from sfcdc_assets.lake.store_errors import reason_of
+from sfcdc_assets.lake.stores import refusal_of
 from sfcdc_assets.lake.table_upkeep import TableUpkeep
 from sfcdc_assets.lake.warehouse import Warehouse
 

@@ -67,7 +67,7 @@ class Warehouse:
         except OSError as error:
             if self.is_local:
                 raise
-            from sfcdc_assets.lake.store_access import refusal_of  # noqa: PLC0415 - see filesystem()
+            from sfcdc_assets.lake.stores import refusal_of  # noqa: PLC0415 - see filesystem()
 
             refusal = refusal_of(self.root, error)
             if refusal is None:

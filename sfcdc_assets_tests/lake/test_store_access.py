@@ -12,8 +12,7 @@ from pyarrow import fs
 from sfcdc_assets.lake import commit_probe
 from sfcdc_assets.lake.errors import CommitsNotAtomic, StoreRefused, StoreUnavailable
 from sfcdc_assets.lake.organization import OrganizationLog, organization_of
-from sfcdc_assets.lake.storage_options import PREFIXES
-from sfcdc_assets.lake.store_access import STORES, refusal_of
+from sfcdc_assets.lake.stores import PREFIXES, STORES, refusal_of
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
