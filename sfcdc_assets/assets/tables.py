@@ -23,6 +23,7 @@ from sfcdc_assets.pipeline.landing.lander import LandedOnly
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
+from sfcdc_assets.setting_values import of_this_org
 
 
 @dg.multi_asset(
@@ -31,7 +32,7 @@ from sfcdc_assets.resources.spark import SparkResource
     partitions_def=ENTITY,
     backfill_policy=dg.BackfillPolicy.single_run(),
     can_subset=False,
-    pool="tables",
+    pool=of_this_org("tables"),
 )
 def tables(
     context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource

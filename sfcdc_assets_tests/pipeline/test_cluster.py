@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.doctor.finding import Outcome
+from sfcdc_assets.doctor.workers import workers
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import ToApply, apply_entities
@@ -70,6 +72,8 @@ def test_workers_whose_python_lacks_the_package_are_refused_with_what_to_install
     monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "warehouse"))
     with pytest.raises(WorkersNotReady, match=r"spark://.* has no module \w+\. Install this release of sfcdc_assets"):
         ready_spark(load_settings())
+    found = workers(load_settings(), ready_spark)
+    assert (found.outcome, "has no module" in found.found) == (Outcome.FAILED, True)
     assert list((tmp_path / "warehouse").iterdir()) == []
 
 
