@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from sfcdc_assets.emulator.sql_functions import SQL_FUNCTIONS, in_order
 
 _PAGE_BYTES = 8192
 """Of a new file. A record of a wide object takes 3 KB: pages of 4 KB, SQLite's own choice, would be a third empty."""
@@ -38,8 +39,9 @@ class Database:
         self._connection.execute("PRAGMA synchronous = OFF")
         # What was deleted is no secret to whoever has the file; some builds of SQLite write zeros over it.
         self._connection.execute("PRAGMA secure_delete = OFF")
-        self._connection.create_function("sf_fold", 1, _fold, deterministic=True)
-        self._connection.create_function("sf_hash", 1, _hash, deterministic=True)
+        for name, (arguments, function) in SQL_FUNCTIONS.items():
+            self._connection.create_function(name, arguments, function, deterministic=True)
+        self._connection.create_collation("sf", in_order)
         self._is_in_memory = path is None
         self._depth = 0
         self.execute("CREATE TABLE IF NOT EXISTS _setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
@@ -170,11 +172,3 @@ class Database:
 def quoted(identifier: str) -> str:
     """An SQL identifier in double quotes. Identifiers come from object definitions, never from a request."""
     return '"' + identifier.replace('"', '""') + '"'
-
-
-def _hash(value: str) -> int:
-    return zlib.crc32(value.encode())
-
-
-def _fold(value: str | int | float | None) -> str | int | float | None:
-    return value.lower() if isinstance(value, str) else value

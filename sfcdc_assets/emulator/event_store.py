@@ -224,11 +224,11 @@ class EventStore:
         start = began // 2
         self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (start - 1, start))
 
-    def change_events_since(self, moment: int) -> int:
-        """Change events stored after a moment, those on custom channels not counted again."""
-        sql = "SELECT COUNT(*) FROM _bus_event WHERE stored_at > ? AND channel IN (?, ?) AND entity NOT LIKE '%!_!_e'"
-        sql += " ESCAPE '!'"
-        row = self._database.row(sql, (moment, EVERYWHERE, OWN_TOPIC))
+    def change_events_between(self, start: int, end: int) -> int:
+        """Change events stored from one moment to another, those on custom channels not counted again."""
+        sql = "SELECT COUNT(*) FROM _bus_event WHERE stored_at >= ? AND stored_at < ? AND channel IN (?, ?) "
+        sql += "AND entity NOT LIKE '%!_!_e' ESCAPE '!'"
+        row = self._database.row(sql, (start, end, EVERYWHERE, OWN_TOPIC))
         return int(row[0]) if row else 0
 
     def keep_schema(self, schema_id: str, schema_json: str) -> None:

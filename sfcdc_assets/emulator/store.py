@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from sfcdc_assets.emulator.database import Database, quoted
@@ -24,6 +25,15 @@ _FIRST_COUNTER = 3_000_000
 _READ_BLOCK = 1000
 
 
+class Link(StrEnum):
+    """In which ways records belong together that no field shows."""
+
+    CHILD_EVENT = "child_event"
+    """From a calendar event to its copies in the calendars of those who are invited."""
+    DELETED_WITH = "deleted_with"
+    """From a record to those that went into the recycle bin because of it."""
+
+
 class RecordStore:
     """Rows as the org holds them now, deleted ones (in the recycle bin) among them. Callers hold the database's
     lock."""
@@ -31,7 +41,7 @@ class RecordStore:
     def __init__(self, database: Database, instance: str) -> None:
         """`instance` is the three characters of the org instance in record ids."""
         self._database = database
-        self._instance = instance
+        self.instance = instance
         self._queries: dict[tuple[str, int], tuple[ObjectDefinition, str]] = {}
         database.execute(
             "CREATE TABLE IF NOT EXISTS _id_counter (key_prefix TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID"
@@ -41,6 +51,24 @@ class RecordStore:
             "(entity, id)) "
             "WITHOUT ROWID"
         )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS _link (link TEXT, from_id TEXT, to_id TEXT, PRIMARY KEY (link, from_id, to_id))"
+        )
+
+    def link(self, link: Link, from_id: str, to_id: str) -> None:
+        """Remember that two records belong together in a way that no field shows."""
+        self._database.execute("INSERT OR IGNORE INTO _link VALUES (?, ?, ?)", (link, from_id, to_id))
+
+    def unlink(self, link: Link, from_id: str) -> None:
+        """Forget it, of all records that belong to one."""
+        self._database.execute("DELETE FROM _link WHERE link = ? AND from_id = ?", (link, from_id))
+
+    def linked(self, link: Link, from_id: str) -> list[str]:
+        """The ids that `link` was given for one, deleted records' too."""
+        rows = self._database.rows(
+            "SELECT to_id FROM _link WHERE link = ? AND from_id = ? ORDER BY rowid", (link, from_id)
+        )
+        return [row[0] for row in rows]
 
     def create_table(self, definition: ObjectDefinition) -> None:
         """Make the object's table if it is not there."""
@@ -49,9 +77,10 @@ class RecordStore:
         table = quoted(definition.name)
         self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
         self._index(definition.name, "SystemModstamp", "BINARY")
-        # Of deleted rows alone, which are few: counting and listing what lives need not read the rows.
-        deleted_index = quoted(f"{definition.name}.deleted")
-        self._database.execute(f'CREATE INDEX IF NOT EXISTS {deleted_index} ON {table} ("Id") WHERE "IsDeleted" = 1')
+        self._database.execute(
+            f'CREATE INDEX IF NOT EXISTS {quoted(definition.name + ".deleted")} ON {table} ("IsDeleted") '
+            'WHERE "IsDeleted" = 1'
+        )
         for field in definition.stored_fields:
             if field.unique:
                 self._index(definition.name, field.name, "NOCASE")
@@ -98,11 +127,11 @@ class RecordStore:
 
     def record_id(self, definition: ObjectDefinition, number: int) -> str:
         """The id of the record with that number."""
-        return new_id(definition.key_prefix, self._instance, number)
+        return new_id(definition.key_prefix, self.instance, number)
 
     def record_ids(self, definition: ObjectDefinition, first: int, count: int) -> list[str]:
         """The ids of the records with so many numbers in a row."""
-        return new_ids(definition.key_prefix, self._instance, first, count)
+        return new_ids(definition.key_prefix, self.instance, first, count)
 
     def insert(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> None:
         """Add a row."""
@@ -258,11 +287,16 @@ class RecordStore:
         return [row[0] for row in rows]
 
     def count(self, definition: ObjectDefinition, *, include_deleted: bool) -> int:
-        """Number of rows."""
-        sql = f"SELECT COUNT(*) FROM {quoted(definition.name)}"
-        row = self._database.row(sql)
-        deleted = None if include_deleted else self._database.row(f'{sql} WHERE "IsDeleted" = 1')
-        return (int(row[0]) if row else 0) - (int(deleted[0]) if deleted else 0)
+        """Number of rows. It comes from indexes: no row is read."""
+        table = quoted(definition.name)
+        row = self._database.row(f"SELECT COUNT(*) FROM {table}")
+        gone = None if include_deleted else self._database.row(f'SELECT COUNT(*) FROM {table} WHERE "IsDeleted" = 1')
+        return (int(row[0]) if row else 0) - (int(gone[0]) if gone else 0)
+
+    def most_rows(self, definition: ObjectDefinition) -> int:
+        """A number that there are not more rows than; it takes no time."""
+        row = self._database.row(f"SELECT MAX(rowid) FROM {quoted(definition.name)}")
+        return int(row[0] or 0) if row else 0
 
     def _read(
         self, definition: ObjectDefinition, fields: Sequence[FieldDefinition], record_id: str

@@ -21,6 +21,7 @@ from sfcdc_assets.emulator.event_bus_errors import (
 )
 from sfcdc_assets.emulator.event_store import StoredEvent
 from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.refusal_codes import refusal_of
 from sfcdc_assets.emulator.rpc_refusal import (
     RpcRefusal,
     bad_credentials,
@@ -41,7 +42,13 @@ MAX_OUTSTANDING = 100
 """Events a client can have outstanding over all requests of the call; asking for more is not an error."""
 MAX_PAYLOAD_BYTES = 3_000_000
 """Payload bytes of one response, unless a single event is larger."""
-_STREAM_FAULTS = (Fault.STREAM_RESET, Fault.SILENT_STREAM, Fault.STREAM_AUTH_ERROR, Fault.STREAM_UNAVAILABLE)
+_STREAM_FAULTS = (
+    Fault.STREAM_RESET,
+    Fault.SILENT_STREAM,
+    Fault.STREAM_AUTH_ERROR,
+    Fault.STREAM_UNAVAILABLE,
+    Fault.STREAM_REFUSED,
+)
 
 
 Word = pb.CommitReplayResponse | RpcRefusal
@@ -118,6 +125,7 @@ class Subscription:
         self._is_closing = False
         self._quiet_since = clock()
         self._paused_until = 0
+        self._held_until = 0
         self._is_silent = False
         self._is_at_work = True
         self._ahead: _Ahead | None = None
@@ -137,6 +145,8 @@ class Subscription:
         with self._bus.changed:
             if self._is_silent:
                 return self._clock() + 86_400_000
+            if self._held_until:
+                return self._held_until
             return 0 if self._is_at_work or self._is_due() else self._due_at()
 
     def put(self, request: pb.FetchRequest) -> None:
@@ -191,6 +201,8 @@ class Subscription:
             batch, response = self._read()
             self._read_through = batch.through
             if batch.events or not in_time:
+                if self._faults.take(Fault.SLOW_NETWORK):
+                    self._hold_back()
                 yield self._completed(batch, response)
                 self._read_ahead(len(batch.events))
             elif self._is_closing and not self._is_paused():
@@ -271,6 +283,8 @@ class Subscription:
             raise bad_credentials()
         if self._faults.take(Fault.STREAM_UNAVAILABLE):
             raise unavailable()
+        if self._faults.take(Fault.STREAM_REFUSED):
+            raise refusal_of(str(self._faults.option(Fault.STREAM_REFUSED, "code", "subscription.internal.error")))
         if self._faults.take(Fault.SILENT_STREAM):
             self._is_silent = True
             with self._bus.changed:
@@ -302,6 +316,17 @@ class Subscription:
         if cut and batch.through < self._bus.last_number and self._faults.take(Fault.STREAM_PAUSE):
             self._pause(Fault.STREAM_PAUSE)
         return batch, _with_events(batch.events)
+
+    def _hold_back(self) -> None:
+        """The network is slow: what is read is on its way. gRPC gives a message to its client whole, so a client sees
+        no more of it than that."""
+        seconds = float(self._faults.option(Fault.SLOW_NETWORK, "seconds", 5))
+        with self._bus.changed:
+            self._held_until = self._clock() + round(seconds * 1000)
+            while not self._ended and (left := self._held_until - self._clock()) > 0:
+                # A clock that is moved wakes everybody who waits on the bus.
+                self._bus.changed.wait(left / 1000)
+            self._held_until = 0
 
     def _read_ahead(self, count: int) -> None:
         """Read as many events as the last response had, if there are more than that."""

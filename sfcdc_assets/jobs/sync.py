@@ -124,7 +124,7 @@ def prepare(
             mark_as_failed(context, TABLE_KEYS, entity)
         raise
     run_scope.hand_on(PreparedEntities(prepared))
-    for entity in landed.states:
+    for entity in prepared:
         yield dg.DynamicOutput(None, mapping_key=entity)
 
 
