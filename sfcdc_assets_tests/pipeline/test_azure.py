@@ -26,8 +26,8 @@ ROOTS = (f"az://{CONTAINER}/warehouse", f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core
 
 
 @pytest.fixture(scope="module")
-def environment() -> Iterator[dict[str, str]]:
-    with azurite() as served:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with azurite(tmp_path_factory.mktemp("azurite") / "run") as served:
         yield served
 
 

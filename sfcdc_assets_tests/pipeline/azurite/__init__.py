@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import http.client
-import shutil
 import socket
 import subprocess
 import time
@@ -15,9 +14,7 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 
-import pytest
-
-from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.peers.npm_packages import npm_packages
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -27,9 +24,10 @@ BOUND_SECONDS = 90.0
 
 
 @contextmanager
-def azurite() -> Iterator[dict[str, str]]:
-    """One with an empty container; what a process needs in its environment to work with it."""
-    server = _installed()
+def azurite(folder: Path) -> Iterator[dict[str, str]]:
+    """One with an empty container, run in a new folder; what a process needs in its environment to work with it. Skips
+    the test where it cannot be installed."""
+    server = npm_packages(Path(__file__).parent, folder)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     main = server / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
@@ -52,25 +50,6 @@ def azurite() -> Iterator[dict[str, str]]:
     finally:
         process.kill()
         process.wait()
-
-
-def _installed() -> Path:
-    """The folder with the package, installed once into one of the checkout that git ignores. Skips the test where it
-    cannot be had."""
-    manifest = Path(__file__).with_name("package.json")
-    folder = ROOT / ".peers" / f"azurite-{hashlib.sha256(manifest.read_bytes()).hexdigest()[:12]}"
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("Node.js and npm are not installed")
-    if not (folder / "installed").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        shutil.copy(manifest, folder)
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
-        if done.returncode:
-            pytest.skip(f"npm cannot install the packages of {manifest}: {done.stderr.strip()[-300:]}")
-        (folder / "installed").touch()
-    return folder
 
 
 def _has_container(port: int) -> bool:
