@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from sfcdc_assets import clock
 from sfcdc_assets.lake.consistent_cuts import Cut
-from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, Prepared, ToApply
@@ -26,13 +25,16 @@ from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport, read_back_doubts
 from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
-from sfcdc_assets.pipeline.schemas.described import follow_describe, is_to_be_described
+from sfcdc_assets.pipeline.schemas.described import follow_describes
 
 ROUNDS = 4
 """The most times a run drains: each round after the first follows a reading of records in doubt."""
 
 IDLE_DESCRIBE_MS = 86_400_000
 """How often an object without changes is described: its fields may change all the same."""
+
+IDLE_DESCRIBES = 50
+"""So many of these at most in one run: of hundreds of objects, copied on one day, all would be due in the same one."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class CatchUp:
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
         self._describing: Counter[str] = Counter()
         """Entity -> API requests that describing it took in this round."""
-        self._not_described: dict[str, Exception] = {}
+        self._not_described: Mapping[str, Exception] = {}
         """Entity -> why describing it failed in this round."""
 
     def run(self) -> None:
@@ -119,7 +121,8 @@ class CatchUp:
             report = self._lander.land(channel)
             self._drained[channel] = (report.complete_position, report.complete_through_ms)
             self._listener.drained(report)
-        self._not_described = self._follow_describes(self._entities, max(self._describe_ms, IDLE_DESCRIBE_MS))
+        every_ms = max(self._describe_ms, IDLE_DESCRIBE_MS)
+        self._not_described = self._follow_describes(self._entities, every_ms, IDLE_DESCRIBES)
         states = entity_states(self._warehouse, self._entities, self._clock_ms(), self._org.privacy)
         return [
             state for state in states if state.has_work or self._every_entity or state.entity in self._not_described
@@ -211,15 +214,13 @@ class CatchUp:
         healed_after = (self._clock_ms() - (read.oldest_opened_at or 0)) / 1000
         return replace(applied, read=read, healed_after=healed_after)
 
-    def _follow_describes(self, entities: Iterable[str], every_ms: int) -> dict[str, Exception]:
+    def _follow_describes(
+        self, entities: Iterable[str], every_ms: int, most: int | None = None
+    ) -> Mapping[str, Exception]:
         """Describe those for which it is time; what some of them failed with."""
-        schemas, now = Schemas(self._warehouse), self._clock_ms()
-        failed: dict[str, Exception] = {}
-        for entity in entities:
-            if is_to_be_described(schemas, entity, now, every_ms):
-                calls = self._org.session.calls
-                found = outcome_of(follow_describe, self._warehouse, self._org, entity, now, every_ms)
-                self._describing[entity] += self._org.session.calls - calls
-                if isinstance(found, Exception):
-                    failed[entity] = found
+        calls = self._org.session.calls
+        described, failed = follow_describes(self._warehouse, self._org, entities, self._clock_ms(), every_ms, most)
+        for number, entity in enumerate(described):
+            shared, rest = divmod(self._org.session.calls - calls, len(described))
+            self._describing[entity] += shared + (number < rest)
         return failed

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, TypeVar
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 
@@ -33,6 +31,7 @@ from sfcdc_assets.pipeline.applying.entity_tables import EntityTables, evolve_ta
 from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
+from sfcdc_assets.side_by_side import side_by_side
 from sfcdc_assets.state.apply import Outcome, apply_events
 from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
@@ -49,8 +48,6 @@ LARGE_BYTES = 64_000_000
 AT_ONCE = 4
 """Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
 delta-rs, which does not keep Python from going on. What is done for one entity keeps its order."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -208,7 +205,7 @@ class _Attempt:
         """Each entity with what became of it, as it is done."""
         for job in self.jobs(wanted):
             ready = [found for _, found in job if isinstance(found, Prepared)]
-            committed = _side_by_side(self.commit, ready)
+            committed = side_by_side(self.commit, ready, AT_ONCE)
             yield from ((entity, found if isinstance(found, Exception) else next(committed)) for entity, found in job)
 
     def _open_what_is_shared(self) -> None:
@@ -220,7 +217,7 @@ class _Attempt:
         for start in range(0, len(wanted), MOST_ENTITIES):
             some = wanted[start : start + MOST_ENTITIES]
             self._open_what_is_shared()
-            found = zip(some, _side_by_side(self._plan, some), strict=True)
+            found = zip(some, side_by_side(self._plan, some, AT_ONCE), strict=True)
             planned = [(each.entity, outcome) for each, outcome in found]
             small = [(entity, found) for entity, found in planned if not _is_large(found)]
             yield self._written(small)
@@ -268,16 +265,6 @@ class _Attempt:
             tables.settle()
             planned = plan(tables, self._spark, wanted.up_to)
             return Prepared(started, tables, planned, *_batch_of(tables, planned))
-
-
-def _side_by_side(work: Callable[..., T], *of_each: Sequence[Any]) -> Iterator[T | Exception]:
-    """The outcome of the work for each entity, in their order."""
-    outcome = partial(outcome_of, work)
-    if len(of_each[0]) == 1 or AT_ONCE == 1:
-        yield from map(outcome, *of_each)
-        return
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        yield from threads.map(outcome, *of_each)
 
 
 def _is_large(planned: Prepared | Exception) -> bool:

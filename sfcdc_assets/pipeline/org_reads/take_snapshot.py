@@ -120,9 +120,8 @@ def _take(
     schemas = Schemas(warehouse)
     newest = org.newest_schema(entity, clock_ms())
     known = schemas.of_entity(entity)
-    if not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json):
-        schemas.add(newest)
-    schemas.note_described(entity, clock_ms())
+    is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
+    schemas.add(*([newest] if is_news else []), described={entity: clock_ms()})
     present = Snapshots.open(warehouse, entity)
     if present:
         check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
