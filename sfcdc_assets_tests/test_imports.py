@@ -29,7 +29,7 @@ STAGES = [
 ]
 """Packages that do the work on values and DataFrames, in the order of the flow."""
 
-ROOT = {"channel_kinds", "clock", "errors", "config", "setting_names", "outcome", "observation"}
+ROOT = {"channel_kinds", "clock", "errors", "config", "setting_names", "outcome", "observation", "side_by_side"}
 
 MAY_IMPORT = {
     "streams": {"streams"},

@@ -55,7 +55,7 @@ class Landed:
 class PreparedEntities:
     """What entities share is done: each one's part, or what it failed with."""
 
-    of: Mapping[str, Prepared | Exception]
+    of: dict[str, Prepared | Exception]
 
 
 @dg.op(out=dg.Out(dg.Nothing))
@@ -140,7 +140,7 @@ def apply(
     try:
         # What was prepared may be what failed, or may be committed by now: a retry begins with the tables as they are.
         ready = landed.catch_up.prepare([state]) if context.retry_number else prepared.of
-        landed.applied[entity] = landed.catch_up.bring_up_to_date(state, ready[entity])
+        landed.applied[entity] = landed.catch_up.bring_up_to_date(state, ready.pop(entity))
     except Exception as error:
         if again := retry_of(context, error, spark):
             raise again from error

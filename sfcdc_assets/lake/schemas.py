@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
@@ -95,6 +95,11 @@ class Schemas:
         return (self._table.transaction_version(_described(entity)) or 0) if self._table else 0
 
     def _remember(self, schema: EventSchema) -> None:
+        """One that was landed before its object was described does not take back what another process had from the
+        org: without it, each of the entity's columns would look retyped."""
+        known = self._known.get(schema.schema_id)
+        if schema.describe_json is None and known is not None:
+            schema = replace(schema, describe_json=known.describe_json)
         self._known[schema.schema_id] = schema
         of_entity = self._of_entity.setdefault(schema.entity_name, {})
         of_entity.pop(schema.schema_id, None)

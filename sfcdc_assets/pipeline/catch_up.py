@@ -128,9 +128,10 @@ class CatchUp:
             state for state in states if state.has_work or self._every_entity or state.entity in self._not_described
         ]
 
-    def prepare(self, states: Sequence[EntityState]) -> Mapping[str, Prepared | Exception]:
+    def prepare(self, states: Sequence[EntityState]) -> dict[str, Prepared | Exception]:
         """Do what entities share, and commit nothing; each entity's part, or what it failed with. Raises what stops all
-        of them: a Spark that does not start, for one."""
+        of them: a Spark that does not start, for one. Whoever commits a part takes it out: as long as somebody holds
+        it, whoever looks at the entity's tables has to open each of them from nothing."""
         failed = {**self._not_described, **self._follow_describes([s.entity for s in states], self._describe_ms)}
         self._not_described = {}
         wanted = [self._wanted(state) for state in states if state.entity not in failed]
@@ -143,6 +144,7 @@ class CatchUp:
         """Commit an entity's part, read back its records in doubt, and apply what was read. Raises what stops it."""
         wanted, calls = self._wanted(state), self._org.session.calls - self._describing.pop(state.entity, 0)
         report = self._applier.commit(wanted, prepared)
+        del prepared
         applied = self._read_back(Applied(report, self._clock_ms()))
         if applied.has_read:
             applied = replace(applied, report=told_as_one(report, self._applier.apply(wanted)))
@@ -190,7 +192,7 @@ class CatchUp:
 
     def _outcomes(self, states: Sequence[EntityState]) -> dict[str, Applied | Exception]:
         prepared = self.prepare(states)
-        return {state.entity: outcome_of(self.bring_up_to_date, state, prepared[state.entity]) for state in states}
+        return {state.entity: outcome_of(self.bring_up_to_date, state, prepared.pop(state.entity)) for state in states}
 
     def _wanted(self, state: EntityState) -> ToApply:
         return ToApply(state.entity, state.channel, self._drained[state.channel][0])

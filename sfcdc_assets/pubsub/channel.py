@@ -5,6 +5,7 @@ Never made at import: a channel does not survive a fork (docs/salesforce-streams
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ class TopicInfo:
 
 
 class PubSubConnection:
-    """One channel to `endpoint` (`host:port`), for use by one thread; a context manager.
+    """One channel to `endpoint` (`host:port`), a context manager. Threads may share it: its
+    unary calls are made one after another.
 
     `credentials(refresh)` returns the current token, or a fresh one when `refresh` is true. It is asked for every
     call, and for a fresh one after an authentication error; a second error with the fresh one is final.
@@ -77,6 +79,7 @@ class PubSubConnection:
         self._ca_file = ca_file
         self._deadline = deadline
         self._channel: Any = None
+        self._lock = threading.RLock()
 
     def __enter__(self) -> PubSubConnection:
         return self
@@ -108,6 +111,10 @@ class PubSubConnection:
     def get_schemas(self, schema_ids: Sequence[str]) -> dict[str, str]:
         """Those of the schemas that there are, by id; `SCHEMAS_AT_ONCE` are asked for at a time. What fails among them
         is asked for again alone. Raises what `get_schema` raises but `SchemaNotFound`."""
+        with self._lock:
+            return self._side_by_side(schema_ids)
+
+    def _side_by_side(self, schema_ids: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
         failed: list[str] = []
         for start in range(0, len(schema_ids), SCHEMAS_AT_ONCE):
@@ -140,6 +147,10 @@ class PubSubConnection:
         return call, credentials.access_token
 
     def _retried(self, rpc: str, request: Any, subject: str) -> Any:
+        with self._lock:
+            return self._tried_again(rpc, request, subject)
+
+    def _tried_again(self, rpc: str, request: Any, subject: str) -> Any:
         refreshed = False
 
         def attempt() -> Any:

@@ -27,13 +27,22 @@ _UNUSED: Limits = {
 
 
 def add_limits(context: RestContext, measured: Callable[[], Limits] | None = None) -> None:
-    """The resource; `measured` brings the values other parts of the org count themselves (event deliveries)."""
+    """The resource, and `recordCount` below it: live records of the objects asked for, or of all, where an object that
+    there is not is left out. Salesforce's own is a snapshot of some time ago; this one counts. `measured` brings the
+    values other parts of the org count themselves (event deliveries)."""
 
     def limits(request: ApiRequest) -> Response:
         values = {**_UNUSED, **counted_limits(context.org, context.usage), **(measured() if measured else {})}
         return JSONResponse({key: {"Max": most, "Remaining": left} for key, (most, left) in sorted(values.items())})
 
+    def record_count(request: ApiRequest) -> Response:
+        asked = request.query.get("sObjects")
+        names = asked.split(",") if asked else list(context.org.definitions)
+        shown = [name for name in names if name in context.org.definitions and name not in context.org.hidden_objects]
+        return JSONResponse({"sObjects": [{"count": context.org.count(name), "name": name} for name in shown]})
+
     context.add("/limits", {"GET": limits})
+    context.add("/limits/recordCount", {"GET": record_count})
 
 
 def counted_limits(org: EmulatedOrg, usage: ApiUsage) -> Limits:

@@ -133,6 +133,8 @@ class ChangeEventLanding(Landing):
         An event that names none has none to be asked for.
         """
         named = list(filter(None, dict.fromkeys(schema_ids)))
+        if any(self._schemas.get(schema_id) is None for schema_id in named):
+            self._schemas = Schemas(self._warehouse)  # a run that copied the entity may know it by now
         unknown = [schema_id for schema_id in named if self._schemas.get(schema_id) is None]
         for start in range(0, len(unknown), SCHEMAS_OF_A_COMMIT):
             texts = self._org.transport.schemas(unknown[start : start + SCHEMAS_OF_A_COMMIT])
