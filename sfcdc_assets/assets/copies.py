@@ -16,7 +16,6 @@ from queue import SimpleQueue
 from types import TracebackType
 
 from sfcdc_assets.assets.reports import Log
-from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport
 
@@ -24,7 +23,7 @@ AT_ONCE = 4
 """Bulk jobs that are open beside each other; each has a page in memory, some tens of MB."""
 
 
-class CopyPaused(SfcdcError):
+class CopyPaused(Exception):
     """A copy was not begun, or stopped before a page; the next run goes on. `rows`: how many are read by then."""
 
     def __init__(self, entity: str, rows: int, reason: str) -> None:
