@@ -16,6 +16,7 @@ STAGES: tuple[str, ...] = (
     "history",
     "text",
     "many_entities",
+    "many_objects",
     "old_warehouse",
     "idle_tick",
     "fresh",
