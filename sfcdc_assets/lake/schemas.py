@@ -40,7 +40,8 @@ SCHEMAS = pa.schema(
 class EventSchema:
     """One schema: its id, Avro JSON, entity (API name), when it was first seen (ms, UTC) and the object's describe.
 
-    `describe_json` is None where the org would not describe the object.
+    `describe_json` is None where the org would not describe the object, or was not asked yet: an object that was never
+    copied is described by its first snapshot.
     """
 
     schema_id: str
