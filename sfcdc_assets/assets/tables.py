@@ -51,9 +51,9 @@ def tables(
         )
         reports.log = context.log
         states = catch_up.land()
-        prepared = catch_up.prepare(states)
+        ready = catch_up.commit(catch_up.prepare(states))
         for state in states:
-            found = outcome_of(catch_up.bring_up_to_date, state, prepared.pop(state.entity))
+            found = outcome_of(catch_up.bring_up_to_date, state, ready.pop(state.entity))
             if isinstance(found, Exception):
                 context.log.error(f"{state.entity} failed: {found}", exc_info=found)
                 failed[state.entity] = found

@@ -14,7 +14,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.outcome import outcome_of
-from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, Prepared, ToApply
+from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, Committed, Prepared, Ready, ToApply
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.applying.two_batches import told_as_one
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
@@ -130,8 +130,8 @@ class CatchUp:
 
     def prepare(self, states: Sequence[EntityState]) -> dict[str, Prepared | Exception]:
         """Do what entities share, and commit nothing; each entity's part, or what it failed with. Raises what stops all
-        of them: a Spark that does not start, for one. Whoever commits a part takes it out: as long as somebody holds
-        it, whoever looks at the entity's tables has to open each of them from nothing."""
+        of them: a Spark that does not start, for one. As long as somebody holds an entity's part, whoever looks at its
+        tables has to open each of them from nothing."""
         failed = {**self._not_described, **self._follow_describes([s.entity for s in states], self._describe_ms)}
         self._not_described = {}
         wanted = [self._wanted(state) for state in states if state.entity not in failed]
@@ -140,12 +140,20 @@ class CatchUp:
             **self._applier.prepare(wanted),
         }
 
-    def bring_up_to_date(self, state: EntityState, prepared: Prepared | Exception) -> Applied:
-        """Commit an entity's part, read back its records in doubt, and apply what was read. Raises what stops it."""
+    def commit(self, prepared: Mapping[str, Prepared | Exception]) -> dict[str, Ready]:
+        """Commit what is written, but that of large entities; `bring_up_to_date` goes on from there."""
+        return self._applier.commit_written(prepared, self._clock_ms)
+
+    def bring_up_to_date(self, state: EntityState, ready: Ready) -> Applied:
+        """Commit an entity's part if it is not, read back its records in doubt, and apply what was read. Raises what
+        stops it."""
         wanted, calls = self._wanted(state), self._org.session.calls - self._describing.pop(state.entity, 0)
-        report = self._applier.commit(wanted, prepared)
-        del prepared
-        applied = self._read_back(Applied(report, self._clock_ms()))
+        if isinstance(ready, Committed):
+            report, at_ms = ready.report, ready.at_ms
+        else:
+            report, at_ms = self._applier.commit(wanted, ready), self._clock_ms()
+        del ready
+        applied = self._read_back(Applied(report, at_ms))
         if applied.has_read:
             applied = replace(applied, report=told_as_one(report, self._applier.apply(wanted)))
         applied = replace(applied, api_requests=self._org.session.calls - calls)
@@ -191,8 +199,8 @@ class CatchUp:
         return [each for each in found if isinstance(each, Applied)]
 
     def _outcomes(self, states: Sequence[EntityState]) -> dict[str, Applied | Exception]:
-        prepared = self.prepare(states)
-        return {state.entity: outcome_of(self.bring_up_to_date, state, prepared.pop(state.entity)) for state in states}
+        ready = self.commit(self.prepare(states))
+        return {state.entity: outcome_of(self.bring_up_to_date, state, ready.pop(state.entity)) for state in states}
 
     def _wanted(self, state: EntityState) -> ToApply:
         return ToApply(state.entity, state.channel, self._drained[state.channel][0])

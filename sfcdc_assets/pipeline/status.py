@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Privacy
 from sfcdc_assets.channel_kinds import carries_changes, table_of
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.audits import last_audits
@@ -126,8 +126,12 @@ def _quarantined(warehouse: Warehouse) -> int:
 def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> PrivacyStatus:
     """What the settings hide of each entity, what its tables still have, and the rules that name no column."""
     schemas = Schemas(warehouse)
-    known = {entity: private_columns(schemas, entity, privacy) for entity in entities if schemas.of_entity(entity)}
-    conflicts = {entity: conflicts_of_entity(warehouse, schemas, entity, privacy) for entity in known}
+    seen = [entity for entity in entities if schemas.of_entity(entity)]
+    # Rules are compared with every column of every schema, so not where there are none.
+    concerned = seen if privacy != NOTHING_PRIVATE else []
+    known = {entity: private_columns(schemas, entity, privacy) for entity in concerned}
+    of_each = _of_each(lambda entity: conflicts_of_entity(warehouse, schemas, entity, privacy), seen)
+    conflicts = dict(zip(seen, of_each, strict=True))
     return PrivacyStatus(
         {entity: columns.left_out for entity, columns in known.items() if columns.left_out},
         {entity: columns.hashed for entity, columns in known.items() if columns.hashed},

@@ -37,7 +37,17 @@ from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
 from sfcdc_assets.state.key_ranges import ranges_of_ids
 
-__all__ = ["Applier", "ApplyReport", "Applying", "Prepared", "ToApply", "apply_entities", "apply_entity"]
+__all__ = [
+    "Applier",
+    "ApplyReport",
+    "Applying",
+    "Committed",
+    "Prepared",
+    "Ready",
+    "ToApply",
+    "apply_entities",
+    "apply_entity",
+]
 
 MOST_ENTITIES = 100
 """Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
@@ -48,6 +58,8 @@ LARGE_BYTES = 64_000_000
 AT_ONCE = 4
 """Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
 delta-rs, which does not keep Python from going on. What is done for one entity keeps its order."""
+AT_ONCE_IN_A_STORE = 16
+"""The same where each request is answered by an object store."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,18 @@ class Prepared:
     outcome: Outcome | None = None
 
 
+@dataclass(frozen=True)
+class Committed:
+    """An entity whose batch is in its tables since a time (epoch ms)."""
+
+    report: ApplyReport
+    at_ms: int
+
+
+Ready = Committed | Prepared | Exception
+"""How far an entity is when what it shares with others is done."""
+
+
 class Applier:
     """Applies events in two halves: `prepare` what entities share, then `commit` each of them.
 
@@ -155,6 +179,25 @@ class Applier:
         if isinstance(found, Exception):
             raise found
         return found
+
+    def commit_written(
+        self, prepared: Mapping[str, Prepared | Exception], now_ms: Callable[[], int] = clock.now_ms
+    ) -> dict[str, Ready]:
+        """Commit those whose files are written, some at a time: in an object store most of that is waiting. The large
+        ones stay prepared; one that fails has its error instead."""
+        attempt = self._attempt()
+        ready = {
+            entity: found
+            for entity, found in prepared.items()
+            if isinstance(found, Prepared) and found.outcome is not None
+        }
+
+        def committed(each: Prepared) -> Committed:
+            report = attempt.commit(each)
+            return Committed(report, now_ms())
+
+        done = side_by_side(committed, list(ready.values()), _at_once(self._warehouse))
+        return {**prepared, **dict(zip(ready, done, strict=True))}
 
     def commit(self, wanted: ToApply, prepared: Prepared | Exception) -> ApplyReport:
         """Commit what is prepared; retried from the beginning, alone, when another writer was first. Raises what
@@ -205,7 +248,7 @@ class _Attempt:
         """Each entity with what became of it, as it is done."""
         for job in self.jobs(wanted):
             ready = [found for _, found in job if isinstance(found, Prepared)]
-            committed = side_by_side(self.commit, ready, AT_ONCE)
+            committed = side_by_side(self.commit, ready, _at_once(self._warehouse))
             yield from ((entity, found if isinstance(found, Exception) else next(committed)) for entity, found in job)
 
     def _open_what_is_shared(self) -> None:
@@ -217,7 +260,7 @@ class _Attempt:
         for start in range(0, len(wanted), MOST_ENTITIES):
             some = wanted[start : start + MOST_ENTITIES]
             self._open_what_is_shared()
-            found = zip(some, side_by_side(self._plan, some, AT_ONCE), strict=True)
+            found = zip(some, side_by_side(self._plan, some, _at_once(self._warehouse)), strict=True)
             planned = [(each.entity, outcome) for each, outcome in found]
             small = [(entity, found) for entity, found in planned if not _is_large(found)]
             yield self._written(small)
@@ -265,6 +308,10 @@ class _Attempt:
             tables.settle()
             planned = plan(tables, self._spark, wanted.up_to)
             return Prepared(started, tables, planned, *_batch_of(tables, planned))
+
+
+def _at_once(warehouse: Warehouse) -> int:
+    return AT_ONCE if warehouse.is_local else AT_ONCE_IN_A_STORE
 
 
 def _is_large(planned: Prepared | Exception) -> bool:
