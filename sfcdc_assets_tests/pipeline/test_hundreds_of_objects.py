@@ -13,6 +13,7 @@ import pytest
 
 from sfcdc_assets import clock
 from sfcdc_assets.assets import copies
+from sfcdc_assets.cli.status import show
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import OrgSettings
@@ -177,7 +178,7 @@ def test_small_objects_are_copied_first_and_several_at_a_time(org_of: Pipelines,
 
 
 def test_a_run_copies_the_smallest_and_leaves_the_rest_to_the_next_one(
-    org_of: Pipelines, monkeypatch: pytest.MonkeyPatch
+    org_of: Pipelines, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(snapshot, "MOST_ENTITIES", 2)
     pipeline = org_of(5)
@@ -185,8 +186,11 @@ def test_a_run_copies_the_smallest_and_leaves_the_rest_to_the_next_one(
     pipeline.org.populate({name: 10 - number for number, name in enumerate(names)})
     run = pipeline.launch(SNAPSHOT.name, **as_the_sensor(for_seconds=COPY_SECONDS))
     assert sorted(steps(run)) == names[3:]
-    waiting = status_of(Warehouse(str(pipeline.warehouse)), load_settings()).waiting
-    assert list(waiting.items()) == [(names[2], 8), (names[1], 9), (names[0], 10)]
+    status = status_of(Warehouse(str(pipeline.warehouse)), load_settings())
+    assert list(status.waiting.items()) == [(names[2], 8), (names[1], 9), (names[0], 10)]
+    show(status)
+    next_ones = f"next: {names[2]}, {names[1]}, {names[0]}."
+    assert f"3 entities wait for a snapshot, about 27 records; {next_ones}" in capsys.readouterr().out
     pipeline.sync()
     assert status_of(Warehouse(str(pipeline.warehouse)), load_settings()).waiting == {}
     pipeline.assert_equal_to_the_org()
