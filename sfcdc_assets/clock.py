@@ -13,7 +13,7 @@ from threading import Condition
 
 
 class Clock:
-    """The machine's time. A subclass may tell another one, as long as it never goes back."""
+    """The machine's time. A subclass may keep another one, as long as it never goes back."""
 
     def now_ms(self) -> int:
         """Epoch milliseconds, UTC."""

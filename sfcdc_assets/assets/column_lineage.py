@@ -38,7 +38,7 @@ _OF_EVENT = {
     "_superseded_at": "position",
     "_certain_fields": "payload",
 }
-"""Our own columns -> the column of `raw_events` that tells them."""
+"""Our own columns -> the column of `raw_events` that they come from."""
 _OF_VALUE = {"record_id": "record_ids", "field": "payload", "position": "position", "value": "payload"}
 _OF_DOUBT = {"record_id": "record_ids", "reason": "change_type", "opened_position": "position", "detail": "payload"}
 

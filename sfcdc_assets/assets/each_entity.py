@@ -1,4 +1,4 @@
-"""Entities that fail: what is told of them, and where it shows."""
+"""Entities that fail: what is reported of them, and where it shows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def mark_as_failed(context: dg.OpExecutionContext, keys: Iterable[dg.AssetKey], 
     """Show the entity's partitions as failed, and no other's, until they are materialized again.
 
     Dagster shows a partition as failed when a run that planned to materialize it fails without having done so. A job's
-    run plans nothing beforehand, so what was to be done is told here, when it is known that it was not.
+    run plans nothing beforehand, so what was to be done is reported here, when it is known that it was not.
     """
     step_key = context.get_step_execution_context().step.key
     for key in keys:
@@ -62,7 +62,7 @@ def mark_as_failed(context: dg.OpExecutionContext, keys: Iterable[dg.AssetKey], 
 
 
 def first_line(error: BaseException) -> str:
-    """The line of an error that tells its reason; Spark's carry whole stacks. The log has the rest.
+    """The line of an error that names its reason; Spark's carry whole stacks. The log has the rest.
 
     An error in a task of ours comes back as text: a headline, then the worker's traceback with the reason at its end.
     """

@@ -1,4 +1,4 @@
-"""What Dagster is told of a channel that carries no change events: a materialization of its partition."""
+"""What is reported to Dagster of a channel that carries no change events: a materialization of its partition."""
 
 from __future__ import annotations
 

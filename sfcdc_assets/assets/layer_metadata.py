@@ -1,4 +1,4 @@
-"""What the materializations tell: what a batch did in figures that can be plotted, then the table.
+"""What the materializations show: what a batch did in figures that can be plotted, then the table.
 
 A figure has one name in every layer: `rows`, `rows_changed`, `lag_seconds`, `suspect_records`, `events`, `deliveries`,
 `api_requests`, `seconds`. `lag_seconds` is what the change that waited longest took from its commit in the org until it

@@ -29,7 +29,7 @@ _KEYS = (
 
 
 def by_asset(done: Sequence[TableDone]) -> Mapping[dg.AssetKey, Sequence[TableDone]]:
-    """The assets something was done to, with their tables; what no asset stands for is told with `raw_events`."""
+    """The assets something was done to, with their tables; what no asset stands for is reported with `raw_events`."""
     known = {key.path[-1]: key for key in _KEYS}
     found: dict[dg.AssetKey, list[TableDone]] = defaultdict(list)
     for each in done:

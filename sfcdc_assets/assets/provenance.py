@@ -56,8 +56,8 @@ def _input(instance: dg.DagsterInstance, key: dg.AssetKey, entity: str, at_most:
     wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[entity])
     for limit in (1, LOOKED_BACK):
         for record in instance.fetch_materializations(wanted, limit=limit).records:
-            told = record.asset_materialization
-            found = (told.tags or {}).get(DATA_VERSION_TAG) if told else None
+            newest = record.asset_materialization
+            found = (newest.tags or {}).get(DATA_VERSION_TAG) if newest else None
             if found is not None and found.isdigit() and int(found) <= at_most:
                 return found, str(record.storage_id)
     return DEFAULT_DATA_VERSION.value, NULL_EVENT_POINTER

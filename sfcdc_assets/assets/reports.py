@@ -1,4 +1,4 @@
-"""What Dagster is told of a run's steps: a log line and a materialization for each partition that was worked on."""
+"""What is reported to Dagster of a run's steps: a log line and a materialization of each partition worked on."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class _Silent:
 
 
 def tables_metadata(warehouse: Warehouse, applied: Applied) -> dict[dg.AssetKey, Metadata]:
-    """What is told of each of an entity's tables."""
+    """What is reported of each of an entity's tables."""
     report = applied.report
     described = description_of(warehouse, report.entity)
     return {
@@ -129,14 +129,14 @@ def tables_metadata(warehouse: Warehouse, applied: Applied) -> dict[dg.AssetKey,
 
 
 def data_version(applied: Applied) -> str:
-    """The version of the batch's commit point tells the content of all tables that are committed with it."""
+    """The version of the batch's commit point identifies the content of all tables that are committed with it."""
     return str(applied.report.version)
 
 
 def raw_events_materializations(
     warehouse: Warehouse, report: LandingReport, mine: Collection[str]
 ) -> list[dg.AssetMaterialization]:
-    """Of the entities that the channel feeds: an event that landed from two channels is told of once."""
+    """Of the entities that the channel feeds: an event that landed from two channels is reported once."""
     touched = [entity for entity in report.events if entity in mine]
     return [
         dg.AssetMaterialization(

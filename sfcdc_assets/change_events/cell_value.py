@@ -1,8 +1,8 @@
 """From a value as an event carries it to a value as a table's column holds it.
 
-Avro alone does not tell a date from a time (both are longs); the field's doc does (docs/salesforce-streams.md, "Field
-types"). A table's column may also differ from an older event's field, when the field's type was changed in the org: a
-value is converted where that loses nothing, else it is refused with a `ValueError`.
+Avro alone does not distinguish a date from a time (both are longs); the field's doc does (docs/salesforce-streams.md,
+"Field types"). A table's column may also differ from an older event's field, when the field's type was changed in the
+org: a value is converted where that loses nothing, else it is refused with a `ValueError`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ LARGE_TEXT_LENGTH = 1000
 SALESFORCE_TYPE_METADATA = b"salesforce.type"
 LARGE_TEXT_METADATA = b"salesforce.large_text"
 SHAPE_METADATA = b"salesforce.shape"
-"""Length, precision and scale of the field, as describe tells them."""
+"""Length, precision and scale of the field, as describe has them."""
 KEPT_FROM_METADATA = b"salesforce.kept_from"
 KEPT_UNTIL_METADATA = b"salesforce.kept_until"
 KEPT_FOR_METADATA = b"salesforce.kept_for"

@@ -36,7 +36,7 @@ class BitmapError(ChangeEventError):
     def __init__(self, element: str, problem: str) -> None:
         self.element = element
         self.problem = problem
-        # Broken bytes may bring a piece of a text in a bitmap's place; that is the org's data and not told.
+        # Broken bytes may bring a piece of a text in a bitmap's place; that is the org's data and not shown.
         shown = repr(element) if _BITMAP_CHARACTERS.fullmatch(element) else f"of {len(element)} characters"
         super().__init__(
             f"The field bitmap element {shown} {problem}. "

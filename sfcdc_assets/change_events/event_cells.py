@@ -1,8 +1,8 @@
 """From a decoded body to cells: which columns an event sets, and to what, whatever it was written in.
 
 What is *not* a cell is as important as what is: in an update the schema's other fields are null although the record has
-values (docs/salesforce-streams.md, "Values by operation"). Only what the header names tells a nulled field from an
-unchanged one.
+values (docs/salesforce-streams.md, "Values by operation"). Only what the header names distinguishes a nulled field from
+an unchanged one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Update:
     whole: tuple[WantedField, ...]
     diffs: frozenset[int]
     missing: frozenset[str]
-    """Switchable fields of which parts changed: what they are together is not told."""
+    """Switchable fields of which parts changed: what they are together is not known."""
     named: Named
 
 

@@ -22,7 +22,7 @@ class HashKeyMissing(SfcdcError):
 
 @dataclass(frozen=True, slots=True)
 class HashKey:
-    """Hashes texts by HMAC-SHA-256. Two keys are equal when their ids are; neither repr nor pickled tables tell more.
+    """Hashes texts by HMAC-SHA-256. Two keys are equal when their ids are; neither repr nor pickled tables say more.
 
     `id` is the first 8 hex digits of the hash of a fixed text, so that a table says whether it was made with the key.
     """

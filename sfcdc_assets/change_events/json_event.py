@@ -43,7 +43,7 @@ def read_json_header(payload: bytes, _: Mapping[str, Any] | None = None) -> Chan
 class JsonEventDecoder:
     """Decodes the JSON payloads of one schema id to the cells of one entity's columns, as `EventDecoder` does Avro's.
 
-    The schema is the same one: it tells the types, and which fields there are.
+    The schema is the same one: it has the types, and which fields there are.
     """
 
     def __init__(self, schema_json: str, columns: Sequence[Column]) -> None:

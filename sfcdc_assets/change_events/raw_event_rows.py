@@ -50,8 +50,8 @@ QUARANTINE = pa.schema(
         ("delivery", pa.string()),
     ]
 )
-"""One event that could not be decoded a row. `delivery` tells an event without a readable header from any other, by its
-replay id and contents; it is null for an event that `raw_events` has too, whose body could not be decoded."""
+"""One event that could not be decoded a row. `delivery` distinguishes an event without a readable header from any
+other, by its replay id and contents; it is null for an event that `raw_events` has too without a readable body."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Record ids in their 18-character form (docs/salesforce-streams.md, "Record ids").
 
-The 15 characters of an id are case-sensitive; three more tell their case, so that the 18 are unique in any case.
+The 15 characters of an id are case-sensitive; three more encode their case, so that the 18 are unique in any case.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`sfcdc rebuild`: an entity's tables, built again from what was landed or from the org."""
+"""`sfcdc rebuild`: an entity's tables or a PushTopic's state, built again from what was landed or from the org."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.cli.verify_topics import compare_topics, topic_channels
 from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -23,9 +24,11 @@ from sfcdc_assets.pipeline.landing.same_organization import (
 )
 from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
+from sfcdc_assets.pipeline.push_topics.filter_check import check_topic
 from sfcdc_assets.pipeline.ready_spark import ready_spark
 from sfcdc_assets.pipeline.rebuilding.rebuild import applying, channel_of, rebuild_entity
 from sfcdc_assets.pipeline.rebuilding.rebuild_from_org import rebuild_from_org
+from sfcdc_assets.pipeline.rebuilding.rebuild_topic import rebuild_topic
 from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
 
 
@@ -47,20 +50,26 @@ def rebuild(
             "entity is read again, and rows that it does not have end as deleted.",
         ),
     ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="Rebuild the state of this PushTopic; may be given several times."),
+    ] = None,
 ) -> None:
     """Build an entity's tables again from raw_events and all that was read of the org: the same rows.
 
     They are built beside the present ones and take their place at the end: until then nothing changes, and a rebuild
     that fails or is stopped costs nothing. Asks the org for nothing but what is new in its stream, or, with
-    --from-org, for a new snapshot, with which history begins again.
+    --from-org, for a new snapshot, with which history begins again. A PushTopic's state is built from its
+    notifications, then compared with the topic's query.
     """
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     entities = entity or []
-    if not entities and accept is None:
-        raise SettingsError("--entity", "is not given", "Name the entities to rebuild")
+    channels = topic_channels(settings, topic) if topic else []
+    if not entities and accept is None and not channels:
+        raise SettingsError("--entity", "is not given", "Name the entities to rebuild, or PushTopics with --topic")
     if accept is not None and not from_org:
         raise SettingsError("--accept-organization", "goes with --from-org only", "Add it: every entity is read again")
     known = warehouse.entities("snapshot")
@@ -74,6 +83,11 @@ def rebuild(
     warehouse.check_writable()
     _claim(warehouse, settings, accept)
     _rebuild(warehouse, settings, entities, from_org=from_org)
+    for channel in channels:
+        report = rebuild_topic(warehouse, channel)
+        typer.echo(f"{channel}: rebuilt, {report.rows:,} rows as of position {report.position}.", err=True)
+    if topic:
+        compare_topics(topic, check_topic)
     with dagster_instance() as instance:
         sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sfcdc_assets.channel_kinds import folder_of
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.connect_for import connect_for
@@ -30,15 +30,21 @@ class Compares(Protocol):
     ) -> TopicReport: ...
 
 
-def compare_topics(wanted: Sequence[str], compare: Compares = verify_topic) -> list[TopicReport]:
-    """A report for each wanted topic, or for all that are configured. Connects only where there is one."""
-    settings = load_settings()
+def topic_channels(settings: Settings, wanted: Sequence[str]) -> list[str]:
+    """The configured channels of these PushTopics, of all where none is named. Raises `SettingsError` for a name that
+    no channel has."""
     known = {folder_of(channel): channel for channel in settings.channels if has_state(channel)}
     unknown = [name for name in wanted if name not in known]
     if unknown:
         names = ", ".join(known) or "none"
         raise SettingsError("--topic", f"no configured channel is /topic/{unknown[0]}", f"Known are: {names}")
-    chosen = [channel for name, channel in known.items() if not wanted or name in wanted]
+    return [channel for name, channel in known.items() if not wanted or name in wanted]
+
+
+def compare_topics(wanted: Sequence[str], compare: Compares = verify_topic) -> list[TopicReport]:
+    """A report for each wanted topic, or for all that are configured. Connects only where there is one."""
+    settings = load_settings()
+    chosen = topic_channels(settings, wanted)
     if not chosen:
         return []
     warehouse = Warehouse(settings.warehouse)

@@ -1,6 +1,6 @@
 """A Bayeux client: one session, from its handshake to its end (docs.cometd.org, "The Bayeux Protocol").
 
-It sends what it is told and never begins again by itself: whoever reads knows where to go on.
+It sends what it is given and never begins again by itself: whoever reads knows where to go on.
 """
 
 from __future__ import annotations

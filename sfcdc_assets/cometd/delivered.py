@@ -27,7 +27,7 @@ def delivered_event(message: Mapping[str, Any], at_ms: int) -> DeliveredEvent:
     replay_id = about.get("replayId") if isinstance(about, Mapping) else None
     if isinstance(replay_id, bool) or not isinstance(replay_id, int | str) or replay_id == "":
         raise EventWithoutReplayId(Refusal("message", str(message["channel"]), 0, "its event has no replayId"))
-    told = about.get("EventUuid") if isinstance(about, Mapping) else None
+    uuid = about.get("EventUuid") if isinstance(about, Mapping) else None
     body = fields.get("payload")
     if not isinstance(body, Mapping) or "sobject" in fields:
         # A PushTopic's notification, or a text that was pushed: what there is of an event is around it.
@@ -35,7 +35,7 @@ def delivered_event(message: Mapping[str, Any], at_ms: int) -> DeliveredEvent:
     payload = _in_order(body)
     is_change = isinstance(body, Mapping) and _CHANGE_HEADER in body
     return DeliveredEvent(
-        told if isinstance(told, str) and told else _derived_id(payload if is_change else _in_order([replay_id, body])),
+        uuid if isinstance(uuid, str) and uuid else _derived_id(payload if is_change else _in_order([replay_id, body])),
         str(fields.get("schema") or ""),
         payload,
         str(replay_id).encode(),
@@ -50,5 +50,5 @@ def _in_order(payload: object) -> bytes:
 def _derived_id(payload: bytes) -> str:
     """An id for an event whose service gives none. A change event's header has the transaction, the place in it and the
     records, so that no two have the same contents unless one is a copy of the other; what else is sent may be sent
-    again in the same words, and its replay id tells it apart."""
+    again in the same words, and its replay id distinguishes it."""
     return str(uuid.UUID(bytes=blake2b(payload, digest_size=16).digest()))

@@ -29,8 +29,8 @@ class Refusal:
 def refusal_of(reply: Mapping[str, Any], message: str, subject: str = "", replay_id: str = "") -> Refusal:
     """The reason in a reply. `ext.sfdc.failureReason` says more than `error`, where it is given."""
     ext = reply.get("ext")
-    told = ext.get("sfdc") if isinstance(ext, Mapping) else None
-    reason = told.get("failureReason") if isinstance(told, Mapping) else None
+    of_salesforce = ext.get("sfdc") if isinstance(ext, Mapping) else None
+    reason = of_salesforce.get("failureReason") if isinstance(of_salesforce, Mapping) else None
     code, text = code_and_text(str(reason or reply.get("error") or "no reason is given"))
     return Refusal(message, subject, code, text, replay_id)
 

@@ -29,7 +29,7 @@ def hosts(settings: Settings, grant: Grant) -> dict[str, str]:
 
 
 def way_in(settings: Settings, grant: Grant, now_ms: Callable[[], int]) -> Iterator[Finding]:
-    """Each host over TLS, then the clock, by the first that tells the time."""
+    """Each host over TLS, then the clock, by the first that gives the time."""
     skew: int | None = None
     for url, setting in hosts(settings, grant).items():
         asked_at = now_ms()
@@ -64,15 +64,16 @@ def login(org: OrgConnection, grant: Grant) -> Finding:
     return ok(LOGIN, f"by {grant.name}")
 
 
-def my_domain(configured: str | None, told: str | None) -> Finding:
-    """`configured`: SFCDC_INSTANCE_URL; `told`: what the login says. An address that names an instance ends with it."""
-    url = configured or told or ""
+def my_domain(configured: str | None, login_says: str | None) -> Finding:
+    """`configured`: SFCDC_INSTANCE_URL; `login_says`: the address that the login gives. An address that names an
+    instance ends with it."""
+    url = configured or login_says or ""
     host = urlsplit(url).hostname or ""
-    if configured and told and urlsplit(told).hostname != host:
+    if configured and login_says and urlsplit(login_says).hostname != host:
         return warning(
             MY_DOMAIN,
-            f"SFCDC_INSTANCE_URL is {configured}, and the login says that the org is at {told}.",
-            f"Set SFCDC_INSTANCE_URL={told}, or leave it out.",
+            f"SFCDC_INSTANCE_URL is {configured}, and the login says that the org is at {login_says}.",
+            f"Set SFCDC_INSTANCE_URL={login_says}, or leave it out.",
         )
     if is_this_machine(url):
         return ok(MY_DOMAIN, f"{host} is on this machine")

@@ -93,7 +93,7 @@ class CommitProtocol(TableReads):
 
     def _check_room(self, size: int) -> None:
         """Refuse on a disk that has no room for so many bytes, before a file is begun: of a file that cannot be ended
-        delta-rs tells by a panic of one of its threads too, in many lines on standard error."""
+        delta-rs reports by a panic of one of its threads too, in many lines on standard error."""
         uri = urlsplit(self._delta.table_uri)
         if uri.scheme == "file" and shutil.disk_usage(unquote(uri.path)).free < size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -38,7 +38,7 @@ below the warehouse -> Delta version. `applied_at`: when the cut was reached, by
 class Cut:
     """One row: every table's version at a position between two transactions of a channel.
 
-    When it was reached tells no two cuts apart.
+    The time at which it was reached identifies no cut.
     """
 
     channel: str
@@ -49,7 +49,7 @@ class Cut:
 
 
 def cuts(warehouse: Warehouse, channel: str | None = None) -> list[Cut]:
-    """All cuts of one channel or of all; of a channel newest first: positions tell, and where a table was rebuilt
+    """All cuts of one channel or of all; of a channel newest first: positions decide, and where a table was rebuilt
     the time. Reads them all, with every version of every table."""
     table = Table.open(warehouse, NAME)
     if table is None:

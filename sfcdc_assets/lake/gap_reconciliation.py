@@ -297,7 +297,7 @@ def _key(doubt: NewDoubt) -> tuple[str, int, str]:
 
 
 def _which(reason: str, detail: str | None) -> str | None:
-    """What tells doubts of one reason about one record at one position apart."""
+    """What distinguishes doubts of one reason about one record at one position."""
     return detail if reason in OF_A_SNAPSHOT else None
 
 

@@ -27,8 +27,8 @@ class LandedTable:
         return StoredCheckpoint.of(self.table, channel)
 
     def checkpoint(self, channel: str) -> StreamCheckpoint:
-        """The same with the events that a stream which is resumed brings again, which rows tell: what a reader of the
-        channel goes on from. Where these rows cannot be read the events are landed a second time, which changes
+        """The same with the events that a stream which is resumed brings again, which the rows show: what a reader of
+        the channel goes on from. Where these rows cannot be read the events are landed a second time, which changes
         nothing: a damaged file of one entity keeps from none of the others."""
         found = self.stored_checkpoint(channel)
         checkpoint = StreamCheckpoint(

@@ -2,7 +2,7 @@
 
 Delta-rs goes through the log again for each question about one application, and a plan asks some twenty of each entity.
 Here the log is gone through once, from its last checkpoint on, and from then on only what was committed since. Of forms
-of the log that delta-rs does not write nothing is told; it is asked then.
+of the log that delta-rs does not write nothing is derived; delta-rs is asked then.
 """
 
 from __future__ import annotations

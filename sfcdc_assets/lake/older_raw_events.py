@@ -14,7 +14,7 @@ from sfcdc_assets.streams.resume import ResumePoint
 
 
 def checkpoint_of_format_1(table: Table, checkpoint: StreamCheckpoint) -> StreamCheckpoint:
-    """The checkpoint with its resume point: what the newest commit tells, or where the log was cleaned up, the last
+    """The checkpoint with its resume point: what the newest commit says, or where the log was cleaned up, the last
     replay id but one that was landed. Events after it may be delivered once more, which changes nothing."""
     key = f"replay_id:{checkpoint.channel}"
     commit = next((each for each in table.told_by_commits() if key in each), None)

@@ -72,7 +72,7 @@ class OrganizationLog:
         return names[-1]["instance"] if names and names[-1]["organization_id"] == self.organization_id else None
 
     def accepted_at(self, channel: str) -> int:
-        """The channel's position at which another organization was accepted, 0 when none was. Events up to it tell
+        """The channel's position at which another organization was accepted, 0 when none was. Events up to it say
         nothing of this organization, and rows that were read before it may vanish, all of them, without a question."""
         return max(
             (row["position"] for row in self._rows if row["what"] == What.ACCEPTED and row["channel"] == channel),

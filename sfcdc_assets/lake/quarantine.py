@@ -21,7 +21,7 @@ NAME = "quarantine"
 
 @dataclass(frozen=True)
 class Delivery:
-    """An event as it was delivered: its position, its replay id, and what tells it from the others of that id."""
+    """An event as it was delivered: its position, its replay id, and what distinguishes it from others of that id."""
 
     position: int
     replay_id: bytes

@@ -64,7 +64,7 @@ class RawEventReads:
         try:
             rows = self.table.scan(["position", "received_at"], f"channel = '{quoted}' and position >= {first}")
         except TableDamaged:
-            return first  # of a file that cannot be read only the log tells: all of it may be as late as its last event
+            return first  # of a file that cannot be read only the log is left: all may be as late as its last event
         return pc.min(rows.filter(pc.field("received_at") > since)["position"]).as_py()
 
     def kept_payloads(self) -> dict[tuple[str, str], list[DataFile]]:
@@ -190,7 +190,7 @@ class RawEventReads:
 
     def origins(self, entity: str, positions: Sequence[int]) -> pa.Table:
         """`position`, `transaction_key`, `change_origin` of the entity's events at these positions (few), on any
-        channel: the key tells those of different channels apart."""
+        channel: the key distinguishes those of different channels."""
         listed = ", ".join(str(position) for position in positions) or "-1"
         name = entity.replace("'", "''")
         reported = ["position", "transaction_key", "change_origin"]

@@ -92,14 +92,14 @@ class RollingAudits:
         return sum(row["requests"] for row in self._rows if row["at"] > since)
 
     def allowance(self) -> Allowance | None:
-        """What the org told last."""
-        told = [row for row in self._rows if row["allowance"] is not None]
-        return Allowance(told[-1]["allowance"], told[-1]["remaining"], _ms(told[-1]["at"])) if told else None
+        """What the org said last."""
+        known = [row for row in self._rows if row["allowance"] is not None]
+        return Allowance(known[-1]["allowance"], known[-1]["remaining"], _ms(known[-1]["at"])) if known else None
 
     def count_requests(self, requests: int, at_ms: int, allowance: Allowance | None = None) -> None:
         """Note requests that are about to be made."""
-        told = (allowance.maximum, allowance.remaining) if allowance else (None, None)
-        self._append([_row(Look("", at_ms), requests, *told)])
+        known = (allowance.maximum, allowance.remaining) if allowance else (None, None)
+        self._append([_row(Look("", at_ms), requests, *known)])
 
     def note(self, looks: Sequence[Look], requests: int, at_ms: int) -> None:
         """Note what came of them; `requests`: beyond those that were counted before, or less than none."""

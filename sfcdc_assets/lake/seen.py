@@ -93,13 +93,13 @@ def seen(warehouse: Warehouse) -> Iterator[Seen]:
 
 
 def note(warehouse: Warehouse, name: str, version: int | None) -> None:
-    """A table was opened at a version, or found missing: whoever watches is told."""
+    """A table was opened at a version, or found missing: watchers are notified."""
     for each in _WATCHING.get():
         each.note(warehouse, name, version)
 
 
 def note_all(of: Seen) -> None:
-    """Tables of which something is known already are as they were seen: whoever watches is told."""
+    """Tables of which something is known already are as they were seen: watchers are notified."""
     for each in _WATCHING.get():
         each.add(of)
 

@@ -1,4 +1,4 @@
-"""What the store and the Parquet readers raise, told as the damage or the refusal that it is.
+"""What the store and the Parquet readers raise, reported as the damage or the refusal that it is.
 
 delta-rs raises `DeltaError`, `OSError` and, where its rows come through Arrow, `ArrowException`; their text is what
 distinguishes a file that is gone from a disk that is full.

@@ -41,7 +41,7 @@ class StoredCheckpoint:
     replay_id: bytes = b""
     """Everything up to it was taken; empty while no id is known to be complete."""
     known_at: int = 0
-    """When it was taken, or told."""
+    """When it was taken, or given."""
     open_from: int = 0
     """Position of the first event of the last replay id, of which more may come; 0 when that is known to be whole."""
     transaction_key: str = ""

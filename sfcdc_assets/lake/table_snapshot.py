@@ -74,7 +74,7 @@ class TableSnapshot:
         self._answers.carry(self.version, transactions, changes_files=changes_files)
 
     def told_by_commits(self) -> Iterator[Mapping[str, Any]]:
-        """What the commits whose log is kept tell of themselves, the newest first: for display, and for what older
+        """What the commits whose log is kept say of themselves, the newest first: for display, and for what older
         releases kept there. Lists the whole log."""
         yield from self._delta.history()
 

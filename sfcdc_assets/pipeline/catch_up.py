@@ -56,7 +56,7 @@ class Applied:
 
 
 class ApplyListener:
-    """Who is told of each step. The default does nothing."""
+    """Who hears of each step. The default does nothing."""
 
     def drained(self, report: LandingReport) -> None:
         """A channel was drained."""

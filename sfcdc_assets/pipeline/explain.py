@@ -27,7 +27,7 @@ _FILES = pa.schema([("table", pa.string()), ("path", pa.string())])
 
 
 class NotExplained(SfcdcError):
-    """The tables have nothing to tell about what was asked for."""
+    """The tables have nothing about what was asked for."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(f"{problem}. {remedy}")

@@ -38,8 +38,8 @@ def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> CsvPage:
     """All rows, the columns as in the page's header line; types by name from `schema`, text for other columns.
 
     An empty body is a table without rows and with the schema's columns. `url` names the page in errors.
-    A value that does not convert costs its row alone, if the page has an Id. What is told of it names column and type
-    but quotes no value, because values are the org's data. Raises `UnexpectedAnswer` for a page that is no such CSV.
+    A value that does not convert costs its row alone, if the page has an Id. What is reported of it names column and
+    type but quotes no value, because values are the org's data. Raises `UnexpectedAnswer` for another page.
     """
     header, has_rows = _header(source)
     if not header:

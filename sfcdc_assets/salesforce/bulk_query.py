@@ -39,7 +39,7 @@ _ENTITY_REFUSALS = frozenset(
 
 @dataclass(frozen=True)
 class BulkJob:
-    """A query job as the org tells it. `api_version` is the one it was created with: results must be asked with it."""
+    """A query job as the org describes it. `api_version` is the one it was created with: results need the same."""
 
     id: str
     entity: str

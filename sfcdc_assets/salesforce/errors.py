@@ -1,6 +1,6 @@
 """What can go wrong between this client and the org's REST side, each with the facts and the remedy.
 
-Texts of the org (`message`, `error_description`) are quoted because they tell most; secrets never are, and whoever
+Texts of the org (`message`, `error_description`) are quoted because they say most; secrets never are, and whoever
 quotes a login answer redacts first.
 """
 

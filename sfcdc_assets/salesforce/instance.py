@@ -1,6 +1,6 @@
 """On which instance of Salesforce an org lives.
 
-An org that is moved keeps its organization id and its My Domain; only `Organization.InstanceName` tells:
+An org that is moved keeps its organization id and its My Domain; only `Organization.InstanceName` changes:
 https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/object_reference/sforce_api_objects_organization.htm
 """
 

@@ -158,7 +158,7 @@ def _json_object(response: requests.Response, url: str) -> dict[str, Any]:
     try:
         answer = response.json()
     except requests.exceptions.JSONDecodeError:
-        answer = None  # told below, without the text: a login answer may hold a token
+        answer = None  # reported below, without the text: a login answer may hold a token
     if not isinstance(answer, dict):
         problem = f"the login answer (HTTP {response.status_code}) is not a JSON object"
         raise UnexpectedAnswer(url, problem, "SFCDC_LOGIN_URL")

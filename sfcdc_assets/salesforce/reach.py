@@ -19,7 +19,7 @@ _PATH = "/services/data"
 
 @dataclass(frozen=True)
 class Answered:
-    """A host answered. `date_ms`: its own time (epoch ms; it tells whole seconds); None when it does not say."""
+    """A host answered. `date_ms`: its own time (epoch ms; in whole seconds); None when it does not say."""
 
     host: str
     date_ms: int | None
@@ -30,9 +30,9 @@ def reach(url: str, setting: str, ca_file: Path | None) -> Answered:
     `SettingsError` for a CA file without a certificate."""
     with Transport(TrustedRootsAdapter(trusted_roots(ca_file)), timeout_s=_TIMEOUT_S) as transport:
         response = transport.call("GET", url + _PATH, setting=setting, repeatable=True, tries=_TRIES)
-    told = response.headers.get("Date")
+    date = response.headers.get("Date")
     try:
-        date_ms = int(email.utils.parsedate_to_datetime(told).timestamp() * 1000) if told else None
+        date_ms = int(email.utils.parsedate_to_datetime(date).timestamp() * 1000) if date else None
     except ValueError:
         date_ms = None
     return Answered(url, date_ms)

@@ -84,7 +84,7 @@ def _add(found: ReadApart, part: ReadApart, entity: str, there: Sequence[str]) -
 def _parts(
     session: OrgSession, entity: str, telling: Sequence[str], fields: Sequence[str], ids: int
 ) -> Iterator[list[str]]:
-    """The fields in parts that go into an address beside so many ids; each has what tells one state of a record."""
+    """The fields in parts that go into an address beside so many ids; each has what distinguishes a record's states."""
     always = [name for name in telling if name in ("Id", MODIFIED)]
     part = list(always)
     for name in fields:

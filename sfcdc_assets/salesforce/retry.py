@@ -81,7 +81,7 @@ def transient_of(error: requests.exceptions.RequestException) -> Transient | Non
     if one_of(urllib3.exceptions.NewConnectionError):
         return Transient("no connection could be made", connected=False)
     if one_of(urllib3.exceptions.ReadTimeoutError):
-        # requests tells a read timeout in the middle of a streamed body as a ConnectionError.
+        # requests reports a read timeout in the middle of a streamed body as a ConnectionError.
         return Transient("no answer within the time limit", connected=True, timed_out=True)
     if isinstance(error, requests.exceptions.SSLError):
         # Shown by the class: in the handshake, so nothing of the request was sent.

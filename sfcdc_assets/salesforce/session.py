@@ -181,7 +181,7 @@ class OrgSession:
         return response
 
     def send(self, method: str, url: str, *, repeatable: bool, tries: int = TRIES, **options: Any) -> requests.Response:
-        """One request with the token; an answer of 2xx or a refusal (4xx) that the caller must tell.
+        """One request with the token; an answer of 2xx or a refusal (4xx) that the caller must report.
 
         Raises SessionExpired when a fresh token is refused too, ApiLimitReached (never tried again here),
         OrgUnavailable, OrgUnreachable, CertificateNotTrusted, UnexpectedAnswer, LoginRefused.

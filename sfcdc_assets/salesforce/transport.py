@@ -40,7 +40,7 @@ class NoAuthorization(requests.auth.AuthBase):
 
 
 class Transport(requests.Session):
-    """A `requests.Session` that tries again where that is safe and tells failures as `SfcdcError`s.
+    """A `requests.Session` that tries again where that is safe and reports failures as `SfcdcError`s.
 
     One object serves several threads: the connection pool is thread-safe, and cookies, the one thing requests would
     change on each answer, are refused (the REST side needs none).

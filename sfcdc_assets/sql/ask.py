@@ -55,7 +55,7 @@ def ask(
 
 
 def _has_rows(statement: duckdb.Statement, result: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the statement answers something: one that changes tables of the session tells only how many rows."""
+    """Whether the statement answers something: one that changes tables of the session reports only how many rows."""
     if statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]:
         return True
     return [column[0] for column in result.description or ()] not in ([], ["Count"], ["Success"])

@@ -6,5 +6,5 @@ values that are there are ever looked at. So an event costs what it carries, how
 
 `EventDecoder`, which reads one event with fastavro, stays the reference. Whatever is not plain (an event that is
 damaged, a list of checkboxes, the name of a person's account) is left to it, event by event; so an error is found and
-told in one place, and a batch never fails for one of its events.
+worded in one place, and a batch never fails for one of its events.
 """

@@ -96,7 +96,7 @@ class Slots:
         self.order[self.fields :] = self.order[self.parent[self.fields :]] + 1 + place_in_field
         self.of_order = np.argsort(self.order)
         self.kinds = np.zeros((self.count, 256), np.uint8)
-        """By the byte that tells a value's branch; 0 where it tells none that is read here."""
+        """By the byte that names a value's branch; 0 where it names none that is read here."""
         every = [each for each, _ in branches] + [child for _, of_field in branches for child in of_field]
         for slot, known in enumerate(every):
             for number, kind in enumerate(known, 1):

@@ -1,4 +1,4 @@
-"""What fails in a Spark task comes back as text, with a worker's traceback. What it says of files is told as it is."""
+"""What fails in a Spark task comes back as text, with a worker's traceback. What it says of files is quoted."""
 
 from __future__ import annotations
 

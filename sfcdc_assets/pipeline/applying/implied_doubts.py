@@ -1,4 +1,4 @@
-"""Open doubts about contacts that their accounts' rows told to have changed, or that are not in step with them."""
+"""Open doubts about contacts that their accounts' rows show to have changed, or that are not in step with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two batches of an entity in one run, told as one: what the stream brought, and what was read back on top of it."""
+"""Two batches of an entity in one run, reported as one: what the stream brought, and what was read back on top."""
 
 from __future__ import annotations
 

@@ -94,9 +94,9 @@ class ChangeEventLanding(Landing):
     def _quarantine(self, rows: pa.Table) -> int:
         """Keep events without a readable header, and doubt what they may have spoken of.
 
-        Their schema tells the entity, nothing tells the record; without a known schema it may be any entity of the
+        Their schema names the entity, nothing names the record; without a known schema it may be any entity of the
         channel. An entity whose rows rest on another channel is not concerned. One that was never copied is, where the
-        schema tells it: its first snapshot may have its watermark before this event, which was received just now. The
+        schema names it: its first snapshot may have its watermark before this event, which was received just now. The
         doubts are opened before the channel's checkpoint moves on. The payload is not kept where columns of the entity
         are private: no table but `raw_events` may have them, and that one needs a header.
         """

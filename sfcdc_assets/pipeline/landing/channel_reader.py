@@ -40,7 +40,7 @@ OLD_MS = 12 * 3_600_000
 """A reading that will be closed waits for an empty response, and so for a new resume point, when its own is older."""
 
 MARGIN_MS = 2 * 3_600_000
-"""Of the time for which events are kept: a channel that was begun longer ago and never told a replay id may have lost
+"""Of the time for which events are kept: a channel that was begun longer ago and never gave a replay id may have lost
 some."""
 
 LOOK_SECONDS = 3_600.0
@@ -68,9 +68,9 @@ class ChannelReader:
         self._complete_through_ms = 0
         self._looked_at = 0.0
         self._deliveries = 0
-        """Events that were sent and no report has told of yet."""
+        """Events that were sent and no report has named yet."""
         self._lost_checkpoint: str | None = None
-        """Why the checkpoint was lost, until a report has told it: what follows a loss may fail and be tried again."""
+        """Why the checkpoint was lost, until a report has named it: what follows a loss may fail and be tried again."""
         self._lock = threading.Lock()
         self.on_events: Callable[[], object] = _nothing
         """Called when events have come, before they are landed."""

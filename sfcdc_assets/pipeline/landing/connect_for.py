@@ -1,6 +1,6 @@
 """The org of the settings, opened for work on a warehouse.
 
-Apart from what tells whose copy a warehouse is: who only looks at tables needs neither REST nor gRPC, which take longer
+Apart from what says whose copy a warehouse is: who only looks at tables needs neither REST nor gRPC, which take longer
 to import than all else.
 """
 

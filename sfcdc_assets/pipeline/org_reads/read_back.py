@@ -165,7 +165,7 @@ def _believed(
 ) -> tuple[pa.Table, str | None]:
     """The rows that may be applied, and why others may not: too many living rows would be gone by them.
 
-    What an event told to be deleted, or a person has accepted, is believed. `of_all`: how many times more records are
+    What an event says is deleted, or a person has accepted, is believed. `of_all`: how many times more records are
     in doubt than were read now.
     """
     gone = set(rows.filter(pc.is_null(rows["_system_modstamp"]))["Id"].to_pylist())

@@ -51,7 +51,7 @@ def older_than_events(rows: pl.DataFrame, events: pl.DataFrame) -> set[str]:
     which they should contain: the org modified them, as it says, before that event, or at a time that an earlier
     transaction of the record explains as well.
 
-    SystemModstamp is in seconds: of two transactions in one second it cannot tell, and the row is taken to be after
+    SystemModstamp is in seconds: of two transactions in one second it cannot decide, and the row is taken to be after
     both.
     """
     by_commit = events.group_by("record_id", "transaction_key").agg(
@@ -93,10 +93,10 @@ def stale_records(
     lag_ms: int,
     of_another_org: int,
 ) -> list[Distrusted]:
-    """Records that recent events tell otherwise than a snapshot of which all pages but the last one are in the table.
+    """Records of which recent events say other than a snapshot of which all pages but the last one are in the table.
 
     Recent are those received in the `lag_ms` before the snapshot began. Only those up to its watermark count: later
-    ones are applied on top of it. Events up to the position `of_another_org` tell nothing of what this one shows.
+    ones are applied on top of it. Events up to the position `of_another_org` say nothing of what this one shows.
     """
     first = raw_events.first_position_received_after(progress.channel, progress.started_at_ms - lag_ms)
     after = max(of_another_org, first - 1) if first is not None else progress.position

@@ -69,8 +69,8 @@ def _fold_some(warehouse: Warehouse, channel: str) -> Folded:
         state.commit({}, channel, up_to)
         return Folded(channel, after, up_to, up_to - after)
     rows = events.table.scan([*_ABOUT, *names], f"position > {after} and position <= {up_to}").to_pylist()
-    told = known_of_events(rows, names)
-    known = state.known(list(told))
-    joined = {each: known[each].joined(new) if each in known else new for each, new in told.items()}
+    notified = known_of_events(rows, names)
+    known = state.known(list(notified))
+    joined = {each: known[each].joined(new) if each in known else new for each, new in notified.items()}
     state.commit(joined, channel, up_to)
     return Folded(channel, after, up_to, len(rows), len(joined))

@@ -1,4 +1,4 @@
-"""Do the columns of an entity's table follow its fields in the org, as the schemas of its events tell them?"""
+"""Do the columns of an entity's table follow its fields in the org, as the schemas of its events have them?"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ NOT_RETIRED = dict.fromkeys(RETIRED, "false")
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """One column's change; `detail` tells the type, or both types."""
+    """One column's change; `detail` is the type, or both types."""
 
     column: str
     change: ChangeOfColumn

@@ -64,7 +64,7 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
     """The readable fields that any known schema carries, in describe's order, then the table's retired columns; without
     those that are left out for privacy, and hashed ones with their key.
 
-    Several schemas are in use at a time (events wait for up to three days), so none of them alone tells the columns;
+    Several schemas are in use at a time (events wait for up to three days), so none of them alone has all columns;
     the freshest describe says which fields there are now. Raises `SchemaMissing`.
     """
     known = schemas.of_entity(entity)
