@@ -14,7 +14,7 @@ from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.reconciliation.vanish import VanishLimits
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
 from sfcdc_assets.salesforce.describe import describe, object_names
-from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
+from sfcdc_assets.salesforce.errors import ApiLimitReached, EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.record_counts import record_counts
@@ -88,7 +88,7 @@ class OrgConnection:
         """About how many records each has; none when the org does not tell this user."""
         try:
             return record_counts(self.session, entities)
-        except RequestRefused:
+        except (RequestRefused, ApiLimitReached):
             return {}
 
     def newest_schema(self, entity: str, now_ms: int) -> EventSchema:

@@ -5,7 +5,14 @@ from typing import cast
 
 from sfcdc_assets import clock
 from sfcdc_assets.pipeline.org_connection import OrgConnection
-from sfcdc_assets.pipeline.org_reads.snapshot_budget import ASKED_EVERY_SECONDS, JOBS, REQUESTS, SnapshotBudget
+from sfcdc_assets.pipeline.org_reads.snapshot_budget import (
+    ASKED_EVERY_SECONDS,
+    JOBS,
+    REQUESTS,
+    UNREACHABLE_SECONDS,
+    SnapshotBudget,
+)
+from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -17,10 +24,13 @@ class Org:
         self.limits = {name: Limit(1_000, left) for name, left in remaining.items()}
         self.session = SimpleNamespace(calls=0)
         self.asked = 0
+        self.failure: Exception | None = None
 
     def allowances(self) -> dict[str, Limit]:
         self.session.calls += 1
         self.asked += 1
+        if self.failure is not None:
+            raise self.failure
         return self.limits
 
     def budget(self, percent: float = 20.0) -> SnapshotBudget:
@@ -80,3 +90,15 @@ def test_a_process_that_copies_nothing_asks_each_time_as_long_as_there_is_room()
 
 def test_an_org_that_does_not_say_what_is_left_holds_nothing_up() -> None:
     assert Org().budget(100.0).why_not() is None
+
+
+def test_an_org_that_takes_no_more_requests_has_no_room_and_fails_nobody() -> None:
+    with clock.using(SimulatedClock(0)):
+        org = Org(**{REQUESTS: 900})
+        org.failure = ApiLimitReached("https://org.example", "TotalRequests Limit exceeded.")
+        budget = org.budget()
+        assert "Limit exceeded" in str(budget.why_not())
+        org.failure = None
+        assert budget.why_not(), "it is not asked again at once"
+        clock.sleep(UNREACHABLE_SECONDS)
+        assert budget.why_not() is None

@@ -14,12 +14,15 @@ from types import MappingProxyType
 
 from sfcdc_assets import clock
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
 from sfcdc_assets.salesforce.limits import Limit
 
 REQUESTS, JOBS = "DailyApiRequests", "DailyBulkV2QueryJobs"
 ALLOWANCES: Mapping[str, str] = MappingProxyType({REQUESTS: "API requests", JOBS: "Bulk query jobs"})
 ASKED_EVERY_SECONDS = 600.0
 """How long an answer counts, our own requests since then taken off."""
+UNREACHABLE_SECONDS = 60.0
+"""After which an org that did not answer is asked again."""
 
 
 class SnapshotBudget:
@@ -32,6 +35,7 @@ class SnapshotBudget:
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
         self._limits: Mapping[str, Limit] = {}
+        self._trouble: str | None = None
         self._calls = 0
         self._begun: Counter[str] = Counter()
 
@@ -48,13 +52,25 @@ class SnapshotBudget:
             found = self._of_limits()
             is_old = clock.current().monotonic() - self._asked_at >= ASKED_EVERY_SECONDS
             if is_old or (found is None and not is_sure):
-                self._limits = self._org.allowances()
-                self._asked_at, self._calls = clock.current().monotonic(), self._org.session.calls
-                self._begun.clear()
+                self._ask()
                 found = self._of_limits()
             return found
 
+    def _ask(self) -> None:
+        """An org that takes no more requests, or is away, has no room either, and is asked again in a minute: whoever
+        asks has a stream to land and changes to apply."""
+        self._asked_at = clock.current().monotonic()
+        try:
+            self._limits, self._trouble = self._org.allowances(), None
+        except (ApiLimitReached, OrgUnavailable, OrgUnreachable) as error:
+            self._limits, self._trouble = {}, str(error).rstrip(".")
+            self._asked_at += UNREACHABLE_SECONDS - ASKED_EVERY_SECONDS
+        self._calls = self._org.session.calls
+        self._begun.clear()
+
     def _of_limits(self) -> str | None:
+        if self._trouble is not None:
+            return self._trouble
         spent = {REQUESTS: self._org.session.calls - self._calls, JOBS: self._begun[JOBS]}
         for name, words in ALLOWANCES.items():
             limit = self._limits.get(name)
