@@ -46,7 +46,7 @@ java:
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs,emulator,sql,bench,peers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,deploy,docs,emulator,sql,bench,peers]'
 	touch $@
 
 # What Spark's Java process loads, recorded once: each later start takes half as long.

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from dotenv import dotenv_values
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from sfcdc_assets.channel_kinds import (
     COMETD,
@@ -26,15 +34,42 @@ from sfcdc_assets.channel_kinds import (
 )
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.setting_names import PREFIX, check_names
+from sfcdc_assets.setting_values import (
+    DOTENV,
+    OF_ONE_ORG,
+    ORG,
+    ORGS,
+    check_apart,
+    dotenv_settings,
+    environment,
+    names_of_orgs,
+    prefix_of,
+    values_of,
+)
 
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
-DOTENV = ".env"
 _OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 SPARK_CONF = "SFCDC_SPARK_CONF_"
 """Settings that begin so are options of Spark."""
 VISIBILITY_SECONDS = 5.0
 KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 """Fields that the copy itself is kept with: the key of every table, and what became of a record."""
+
+
+class _Variables(PydanticBaseSettingsSource):
+    """The variables that count for the org: of the environment, then of a file."""
+
+    def __init__(self, of: type[BaseSettings], org: str | None, given: Mapping[str, str]) -> None:
+        super().__init__(of)
+        self._values = values_of(org, given, of.model_fields)
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Of one field."""
+        return self._values.get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Of all."""
+        return dict(self._values)
 
 
 class Settings(BaseSettings):
@@ -45,6 +80,12 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=DOTENV, extra="ignore", env_ignore_empty=True)
+
+    orgs: Annotated[tuple[str, ...], NoDecode] = ()
+    """Names of several orgs that this machine copies, comma-separated: `emea,apac`. Their settings begin with the name:
+    `SFCDC_EMEA_WAREHOUSE`."""
+    org: str | None = None
+    """Which of `SFCDC_ORGS` a process serves. `sfcdc --org` and the workspace set it."""
 
     warehouse: str = "./warehouse"
     """Root of one org's tables: a folder, or a URI such as `s3://bucket/prefix`."""
@@ -148,12 +189,33 @@ class Settings(BaseSettings):
     """The file in which `sfcdc spark` notes how its Spark is reached. Commands and runs use that Spark while it is
     there."""
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What the caller gives, then the variables that count for the org."""
+        assert isinstance(init_settings, InitSettingsSource)
+        assert isinstance(dotenv_settings, DotEnvSettingsSource)
+        given = environment(dotenv_settings.env_file)
+        org = init_settings.init_kwargs.get("org") or given.get(ORG)
+        return init_settings, _Variables(settings_cls, org.lower() if org else None, given)
+
+    @field_validator("org", mode="before")
+    @classmethod
+    def _lower(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
     @field_validator("channels", mode="before")
     @classmethod
     def _channels_apart(cls, value: object) -> object:
         return split_channels(value) if isinstance(value, str) else value
 
-    @field_validator("entities", "exclude", "hash", "owners", mode="before")
+    @field_validator("orgs", "entities", "exclude", "hash", "owners", mode="before")
     @classmethod
     def _comma_separated(cls, value: object) -> object:
         if isinstance(value, str):
@@ -271,11 +333,13 @@ class Settings(BaseSettings):
 
         A shell cannot export a name with a dot, so a double underscore stands for one and the name is lowered.
         """
+        given = environment()
         options = {}
-        for name, value in {**dotenv_settings(), **os.environ}.items():
-            if name.startswith(SPARK_CONF) and value:
-                option = name[len(SPARK_CONF) :]
-                options[option if "." in option else option.lower().replace("__", ".")] = value
+        for start in dict.fromkeys((SPARK_CONF, f"{prefix_of(self.org)}SPARK_CONF_")):  # the org's own win
+            for name, value in given.items():
+                if name.startswith(start):
+                    option = name[len(start) :]
+                    options[option if "." in option else option.lower().replace("__", ".")] = value
         return options
 
 
@@ -285,22 +349,39 @@ SECRETS = frozenset(
 """Settings whose values are shown nowhere."""
 
 
-def dotenv_settings() -> dict[str, str]:
-    """What `.env` in the working folder says; nothing when there is none."""
-    return {name: value or "" for name, value in dotenv_values(DOTENV).items()}
+def is_secret(name: str, orgs: Iterable[str]) -> bool:
+    """Whether a variable is one of them, for all orgs or for one."""
+    given = name.upper()
+    return any(given.startswith(each) and PREFIX + given.removeprefix(each) in SECRETS for each in _prefixes(orgs))
 
 
-def load_settings() -> Settings:
-    """Read and check the settings.
+def load_settings(org: str | None = None) -> Settings:
+    """Read and check the settings; `org`: of this one of `SFCDC_ORGS`, and not of the one that the process serves.
 
     Raises `SettingsError` naming the first wrong setting, or name; values of secrets never appear in it.
     """
-    known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
-    check_names([*os.environ, *dotenv_settings()], known, families=[SPARK_CONF])
+    given = environment()
+    orgs = names_of_orgs(given.get(ORGS), Settings.model_fields)
+    known = [f"{each}{name.upper()}" for each in _prefixes(orgs) for name in Settings.model_fields]
+    families = [f"{each}SPARK_CONF_" for each in _prefixes(orgs)]
+    check_names([*os.environ, *dotenv_settings()], known, families=families)
     try:
-        return Settings()
+        settings = Settings() if org is None else Settings(org=org)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        setting = "SFCDC_" + str(first["loc"][0]).upper() if first["loc"] else "SFCDC_*"
         problem = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+        field = str(first["loc"][0]) if first["loc"] else "*"
+        of_org = org or given.get(ORG)
+        own = f"{prefix_of(of_org)}{field.upper()}"
+        setting = own if field in OF_ONE_ORG or own in given else f"{PREFIX}{field.upper()}"
         raise SettingsError(setting, problem, "Correct it in the environment or in .env") from None
+    if settings.org is not None:
+        if settings.org not in orgs:
+            listed = ", ".join(orgs) or "which is not set"
+            raise SettingsError(ORG, f"{settings.org!r} is not one of {ORGS} ({listed})", f"Correct it, or {ORGS}")
+        check_apart(settings.org, orgs, given)
+    return settings
+
+
+def _prefixes(orgs: Iterable[str]) -> list[str]:
+    return [prefix_of(each) for each in (None, *orgs)]

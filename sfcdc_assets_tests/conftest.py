@@ -63,6 +63,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lives", type=int, default=LIVES, help=f"random lives of an org to replay (default: {LIVES})")
     parser.addoption("--crashes", type=int, default=CRASHES, help=f"random crashes (default: {CRASHES})")
     parser.addoption("--life-seed", type=int, default=None, help="the seed of the one life to replay")
+    parser.addoption("--requests", type=int, default=10_000, help="malformed requests to send (default: 10,000)")
+    parser.addoption("--queries", type=int, default=10_000, help="random queries to ask (default: 10,000)")
     parser.addoption("--with-spark", action="store_true", help="apply every batch of the pipeline's tests in Spark")
 
 

@@ -15,6 +15,7 @@ from sfcdc_assets.pipeline.entities import entity_channels
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.setting_values import of_this_org
 
 
 def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
@@ -25,7 +26,7 @@ def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         specs=[raw_events_spec(channels)],
         partitions_def=ENTITY,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        pool="raw_events",
+        pool=of_this_org("raw_events"),
     )
     def raw_events(
         context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource

@@ -20,6 +20,7 @@ from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
+from sfcdc_assets.setting_values import of_this_org
 
 
 @dg.multi_asset(
@@ -27,7 +28,7 @@ from sfcdc_assets.resources.spark import SparkResource
     specs=[snapshot_spec()],
     partitions_def=ENTITY,
     backfill_policy=dg.BackfillPolicy.single_run(),
-    pool="snapshot",
+    pool=of_this_org("snapshot"),
 )
 def snapshot(
     context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource

@@ -16,7 +16,6 @@ from sfcdc_assets.assets.results import materializations, results
 from sfcdc_assets.assets.specs import table_specs
 from sfcdc_assets.checks.evaluations import evaluations
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.catch_up import Applied
 from sfcdc_assets.pipeline.entities import entity_channels
@@ -24,6 +23,7 @@ from sfcdc_assets.pipeline.landing.lander import LandedOnly
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.resources.spark import SparkResource
+from sfcdc_assets.setting_values import of_this_org
 
 
 @dg.multi_asset(
@@ -32,7 +32,7 @@ from sfcdc_assets.resources.spark import SparkResource
     partitions_def=ENTITY,
     backfill_policy=dg.BackfillPolicy.single_run(),
     can_subset=False,
-    pool="tables",
+    pool=of_this_org("tables"),
 )
 def tables(
     context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource
@@ -50,15 +50,12 @@ def tables(
             context, warehouse, connected, landing, spark, settings, entities, known, every_entity=True
         )
         reports.log = context.log
-        states = catch_up.land()
-        ready = catch_up.commit(catch_up.prepare(states))
-        for state in states:
-            found = outcome_of(catch_up.bring_up_to_date, state, ready.pop(state.entity))
+        for entity, found in catch_up.outcomes(catch_up.land()):
             if isinstance(found, Exception):
-                context.log.error(f"{state.entity} failed: {found}", exc_info=found)
-                failed[state.entity] = found
+                context.log.error(f"{entity} failed: {found}", exc_info=found)
+                failed[entity] = found
             else:
-                done[state.entity] = found
+                done[entity] = found
     metadata = {entity: tables_metadata(warehouse, applied) for entity, applied in done.items()}
     versions = {entity: dict.fromkeys(TABLE_KEYS, data_version(applied)) for entity, applied in done.items()}
     yield from evaluations(warehouse, settings)

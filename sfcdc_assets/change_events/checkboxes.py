@@ -1,10 +1,11 @@
 """Preferences: one field of an event lists the true ones of a group of checkboxes (docs/salesforce-streams.md, "User
 preferences").
 
-REST and the tables have the checkboxes (`UserPreferencesReminderSoundOff`), an event has a list for each group of at
-most 32 of them that a change touched (`UserPreferences`, `UserPreferences2`). Whoever is not in a list of its group is
-false. Which group a checkbox belongs to is nowhere said, but a list's name begins the names of its checkboxes: where
-one list has a beginning for itself, or all lists of a beginning came, nothing is left open.
+REST and the tables have the checkboxes (`UserPreferencesReminderSoundOff`), an event has lists (`UserPreferences`) of
+the true ones of each group of at most 32 that a change touched; a list may hold those of several groups. Whoever is not
+named in its group is false. Which group a checkbox belongs to is nowhere said, but a list's name begins the names of
+its checkboxes: where one group has a beginning for itself, or all groups of a beginning came, as in the event of a new
+record, nothing is left open.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ class Checkboxes:
     columns: Mapping[str, int]
 
     def read(
-        self, body: Mapping[str, Sequence[str] | None], touched: Collection[str]
+        self, body: Mapping[str, Sequence[str] | None], touched: Collection[str], *, has_all_groups: bool = False
     ) -> tuple[list[tuple[int, bool]], str | None]:
-        """The cells that the touched lists set, and what they leave open, in words (None: nothing).
+        """The cells that the touched lists set, and what they leave open, in words (None: nothing). `has_all_groups`:
+        the event is of a whole record.
 
         A name may stand in a list with or without the beginning.
         """
@@ -55,7 +57,9 @@ class Checkboxes:
         unknown = sorted(named - self.columns.keys())
         if unknown:
             problem: str | None = f"{', '.join(unknown)} is no checkbox of the object"
-        elif set(touched) < set(self.lists) or len(self.columns) > MOST_IN_A_LIST * len(self.lists):
+        elif not has_all_groups and (
+            set(touched) < set(self.lists) or len(self.columns) > MOST_IN_A_LIST * len(self.lists)
+        ):
             problem = "which of the checkboxes that it does not name belong to it is not known"
         else:
             return [(column, name in named) for name, column in self.columns.items()], None

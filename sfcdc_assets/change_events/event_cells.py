@@ -110,7 +110,7 @@ class EventCells:
 
     def _all(self, body: dict[str, Any], missing: dict[str, None]) -> list[Cell]:
         cells: list[Cell] = []
-        self._checkboxes(self._lists, body, cells, missing)
+        self._checkboxes(self._lists, body, cells, missing, has_all_groups=True)
         for field in self._fields.values():
             if field.compound:
                 self._whole(field, body[field.name], cells, missing)
@@ -131,7 +131,13 @@ class EventCells:
         return cells
 
     def _checkboxes(
-        self, fields: Iterable[WantedField], body: dict[str, Any], cells: list[Cell], missing: dict[str, None]
+        self,
+        fields: Iterable[WantedField],
+        body: dict[str, Any],
+        cells: list[Cell],
+        missing: dict[str, None],
+        *,
+        has_all_groups: bool = False,
     ) -> None:
         """The checkboxes of the lists among the fields."""
         touched: dict[str, tuple[Checkboxes, list[str]]] = {}
@@ -139,7 +145,7 @@ class EventCells:
             if field.checkboxes is not None:
                 touched.setdefault(field.checkboxes.stem, (field.checkboxes, []))[1].append(field.name)
         for checkboxes, lists in touched.values():
-            reported, problem = checkboxes.read(body, lists)
+            reported, problem = checkboxes.read(body, lists, has_all_groups=has_all_groups)
             cells.extend(reported)
             if problem is not None:
                 missing[problem] = None

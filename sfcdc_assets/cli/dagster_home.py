@@ -7,32 +7,38 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import sfcdc_assets
-from sfcdc_assets.config import SECRETS
+from sfcdc_assets.config import Settings, is_secret
 from sfcdc_assets.setting_names import PREFIX
+from sfcdc_assets.setting_values import ORGS, names_of_orgs
 
 _PACKAGE = Path(sfcdc_assets.__file__).parent
 INSTANCE = _PACKAGE / "dagster.yaml"
 """Settings of the instance, for `DAGSTER_HOME`."""
-_WORKSPACE = """\
-load_from:
+_LOCATION = """\
   - python_module:
-      module_name: sfcdc_assets.definitions
+      module_name: {module}
+      attribute: {attribute}
       working_directory: {folder}
-      location_name: sfcdc_assets
+      location_name: {name}
 """
 
 
-def prepare(home: Path) -> Path:
-    """Make the folder with the settings of its instance; returns the workspace file that names our code."""
+def prepare(home: Path, orgs: Sequence[str] = ()) -> Path:
+    """Make the folder with the settings of its instance; returns the workspace file that names our code: once for each
+    of several orgs, by its name."""
     home.mkdir(exist_ok=True)
     shutil.copy(INSTANCE, home / "dagster.yaml")
     workspace = home / "workspace.yaml"
     # The folder of the package: a clone need not be installed. JSON strings are YAML's too.
-    workspace.write_text(_WORKSPACE.format(folder=json.dumps(str(_PACKAGE.parent))))
+    folder = json.dumps(str(_PACKAGE.parent))
+    locations = [
+        _LOCATION.format(module="sfcdc_assets.orgs", attribute=org, folder=folder, name=org) for org in orgs
+    ] or [_LOCATION.format(module="sfcdc_assets.definitions", attribute="defs", folder=folder, name="sfcdc_assets")]
+    workspace.write_text("load_from:\n" + "".join(locations))
     return workspace
 
 
@@ -42,10 +48,13 @@ def write_environment(file: Path, environment: Mapping[str, str], emulated: Mapp
     Of secrets it has those of the `emulated` org alone, which mean nothing elsewhere; yours are where you keep them.
     Options of Spark whose names no shell can export are not there either.
     """
+    orgs = names_of_orgs(environment.get(ORGS), Settings.model_fields)
     shared = {
         name: value
         for name, value in sorted(environment.items())
-        if name.startswith(PREFIX) and name.isidentifier() and (name not in SECRETS or emulated.get(name) == value)
+        if name.startswith(PREFIX)
+        and name.isidentifier()
+        and (not is_secret(name, orgs) or emulated.get(name) == value)
     }
     lines = [f"export {name}={shlex.quote(value)}" for name, value in (*shared.items(), ("DAGSTER_HOME", str(home)))]
     command = Path(sys.executable).with_name("sfcdc")

@@ -26,9 +26,11 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.connect_for import connect_for
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
+from sfcdc_assets.setting_values import prefix_of
 from sfcdc_assets.spark.java import check_java
 
-_PATHS = ("SFCDC_WAREHOUSE", "SFCDC_CA_FILE", "SFCDC_PRIVATE_KEY_FILE", "SFCDC_SPARK_STANDING")
+_PATHS = ("WAREHOUSE", "CA_FILE", "PRIVATE_KEY_FILE", "SPARK_STANDING")
+"""Settings that are paths, without their prefix."""
 
 
 class DagsterEnded(SfcdcError):
@@ -58,9 +60,11 @@ def dev(
 
     When the settings name no org, an emulated one with steady traffic is started first. The folder keeps everything:
     the next start goes on from there. Each real org has a Dagster home of its own in it, beside the emulated one's.
+    Several orgs (SFCDC_ORGS) share one, with a code location each; `sfcdc --org NAME dev` serves one of them.
     """
     settings = load_settings()
-    emulated = not names_an_org(settings)
+    several = [load_settings(org) for org in settings.orgs] if settings.org is None else []
+    emulated = not several and not names_an_org(settings)
     if emulated:
         require_emulator("No setting names an org to follow, and an emulated one")
     if not settings.spark_remote:
@@ -70,24 +74,28 @@ def dev(
         stack.enter_context(only_user_of(directory))
         environment = _environment(settings)
         org = None
+        followed_orgs = {}
         if not emulated:
-            agree_to_first_start(settings, yes=yes)
-            organization_id = _enriched(settings)
-            home = (directory / f"dagster_home_{organization_id}").absolute()
+            for each in several or [settings]:
+                agree_to_first_start(each, yes=yes)
+                followed_orgs[each.org] = _enriched(each)
+            named = "_".join(settings.orgs) if several else followed_orgs[settings.org]
+            home = (directory / f"dagster_home_{named}").absolute()
         else:
             from sfcdc_assets.cli.emulated_org import busy_org  # noqa: PLC0415 - only with the extra
 
             org = stack.enter_context(busy_org(directory, records, traffic, seed))
             environment = {**org.environment, **environment}
-            organization_id = org.organization_id
-            claim_warehouse(Warehouse(environment["SFCDC_WAREHOUSE"]), organization_id, clock.now_ms())
+            followed_orgs[settings.org] = org.organization_id
+            claim_warehouse(Warehouse(environment["SFCDC_WAREHOUSE"]), org.organization_id, clock.now_ms())
             home = (directory / "dagster_home").absolute()
         has_spark = bool(environment.get("SFCDC_SPARK_REMOTE") or environment.get("SFCDC_SPARK_STANDING"))
         if not has_spark:
             environment = {**environment, "SFCDC_SPARK_STANDING": str((directory / "spark.json").absolute())}
-        workspace, shared = prepare(home), (directory / "dev.env").absolute()
+        workspace, shared = prepare(home, [each.org or "" for each in several]), (directory / "dev.env").absolute()
         write_environment(shared, environment, org.environment if org is not None else {}, home)
-        typer.echo(followed(organization_id, environment, home), err=True)
+        for name, organization_id in followed_orgs.items():
+            typer.echo(followed(organization_id, environment, home, name), err=True)
         typer.echo(f"For `sfcdc status` in another terminal:  . {shlex.quote(str(shared))}", err=True)
         fail_lost_runs(home)
         spark = None if has_spark else stack.enter_context(StandingSparkProcess(environment, home))
@@ -101,10 +109,11 @@ def names_an_org(settings: Settings) -> bool:
     return any((settings.instance_url, settings.access_token, settings.client_id, settings.username))
 
 
-def followed(organization_id: str, environment: Mapping[str, str], home: Path) -> str:
-    """Which org goes into which warehouse, and where Dagster keeps its runs."""
-    where = environment.get("SFCDC_INSTANCE_URL") or environment.get("SFCDC_LOGIN_URL") or Settings().login_url
-    warehouse = environment["SFCDC_WAREHOUSE"]
+def followed(organization_id: str, environment: Mapping[str, str], home: Path, org: str | None = None) -> str:
+    """Which org goes into which warehouse, and where Dagster keeps its runs. `org`: its name, if there are several."""
+    own = prefix_of(org)
+    where = environment.get(f"{own}INSTANCE_URL") or environment.get(f"{own}LOGIN_URL") or Settings().login_url
+    warehouse = environment[f"{own}WAREHOUSE"]
     return f"Following the organization {organization_id} at {where} into {warehouse}. Dagster's home is {home}."
 
 
@@ -135,8 +144,8 @@ def _environment(settings: Settings) -> dict[str, str]:
     """Ours and that of `.env`, with absolute paths: Dagster runs in its home folder."""
     found = {**{name: value for name, value in dotenv_values(".env").items() if value}, **os.environ}
     if names_an_org(settings):
-        found["SFCDC_WAREHOUSE"] = settings.warehouse
-    for name in _PATHS:
+        found[f"{prefix_of(settings.org)}WAREHOUSE"] = settings.warehouse
+    for name in (f"{prefix_of(org)}{path}" for org in (None, *settings.orgs) for path in _PATHS):
         if found.get(name) and "://" not in found[name]:
             found[name] = str(Path(found[name]).expanduser().absolute())
     return found

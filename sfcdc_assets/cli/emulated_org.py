@@ -11,12 +11,16 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.cli.emulator_scenario import print_list, print_received, print_step
+from sfcdc_assets.cli.interruption import Interrupted, Interruption
+from sfcdc_assets.emulator.control.scenario_control import step_json
 from sfcdc_assets.emulator.fault_plan import FaultPlan, PlannedFaults, load_fault_plan
 from sfcdc_assets.emulator.first_change import make_first_change
 from sfcdc_assets.emulator.jwt_key import own_public_key, public_key_in
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.scenarios.scenario import Scenario, scenario_of, scenarios
+from sfcdc_assets.emulator.scenarios.watching import watched
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 
@@ -39,15 +43,24 @@ def serve(
     is_sandbox: bool = False,
     opens_browser: bool = False,
     faults_file: Path | None = None,
+    scenario_name: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Serve the org of a folder until interrupted, saying now and then what it has done.
 
     `public_key`: what JWT assertions are checked with, by default the folder's own. `faults_file`: see fault_plan.
-    Raises PublicKeyError, FaultFileError.
+    `scenario_name`: what is played at the beginning; with `as_json`, that is all.
+    Raises PublicKeyError, FaultFileError, UnknownScenarioError, ScenarioRefusedError.
     """
+    scenario = None if scenario_name is None else scenario_of(scenario_name)
     plan = FaultPlan(0, ()) if faults_file is None else load_fault_plan(faults_file)
     registered = None if public_key is None else public_key_in(public_key)
-    org = open_org(directory, seed, records, with_stock=True)
+    try:
+        with interruption.raised():
+            org = open_org(directory, seed, records, with_stock=True)
+    except Interrupted:
+        console.print("Stopped before the org was filled; the next start begins with that again.")
+        return
     try:
         credentials = replace(org.settings.credentials, public_key=registered or own_public_key(directory))
         org.settings = replace(org.settings, credentials=credentials, is_sandbox=is_sandbox)
@@ -68,6 +81,10 @@ def serve(
             console.print(f"See it:    {server.rest_url} in a browser (it warns: the org makes its own certificate)")
             console.print("Stop it:   Ctrl-C")
             server.traffic.set(traffic)
+            if scenario is not None:
+                play(server, scenario, as_json)
+            if as_json:
+                return
             if opens_browser and not webbrowser.open(server.rest_url):
                 console.print(f"No browser could be opened; open {server.rest_url} yourself.")
             with PlannedFaults(plan, server.faults, server.rest_faults):
@@ -76,6 +93,20 @@ def serve(
     finally:
         org.close()
     console.print("Stopped.")
+
+
+def list_scenarios(as_json: bool) -> None:
+    """Print all scenarios."""
+    print_list({each.name: each.described for each in scenarios().values()}, as_json)
+
+
+def play(server: EmulatorServer, scenario: Scenario, as_json: bool) -> None:
+    """Play a scenario, and print each step when it has happened."""
+    if not as_json:
+        typer.echo(f"{scenario.title}: {scenario.happens}")
+    for number, step in enumerate(watched(server.scenarios.steps(scenario), server.feed, scenario), start=1):
+        print_step(number, step_json(step), as_json)
+    print_received(scenario.received, as_json)
 
 
 def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = False) -> EmulatedOrg:
@@ -95,13 +126,18 @@ def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = Fal
         raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
     built_in = built_in_definitions()
     org = EmulatedOrg(directory, seed=seed, objects=(*built_in, *stock_definitions()) if with_stock else None)
-    with org.database.transaction():
-        if org.database.setting(_POPULATED) is None:
+    if org.database.setting(_POPULATED) is not None:
+        return org
+    try:
+        with org.database.loading():
             names = {definition.name for definition in built_in}
             org.selected_entities = [name for name in org.definitions if name in names]
             stock = min(records, _STOCK_RECORDS)
             org.populate({name: records if name in names else stock for name in org.definitions})
             org.database.set_setting(_POPULATED, str(records))
+    except BaseException:
+        org.close()
+        raise
     return org
 
 

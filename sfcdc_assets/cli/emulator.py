@@ -13,10 +13,19 @@ from sfcdc_assets.cli.emulator_control import DEFAULT_FOLDER
 from sfcdc_assets.cli.emulator_events import events
 from sfcdc_assets.cli.emulator_extra import require_emulator
 from sfcdc_assets.cli.emulator_fault import fault
+from sfcdc_assets.cli.emulator_scenario import LIST, scenario
 from sfcdc_assets.cli.interruption import Interruption
+from sfcdc_assets.errors import SfcdcError
 
-SUBCOMMANDS = {"fault": fault, "change": change, "events": events}
+SUBCOMMANDS = {"fault": fault, "change": change, "events": events, "scenario": scenario}
 """What one does to an org that is being served, from another terminal."""
+
+
+class JsonWithoutScenarioError(SfcdcError):
+    """`--json` is given where nothing is printed that it could change."""
+
+    def __init__(self) -> None:
+        super().__init__("--json goes with --scenario: `sfcdc emulator --scenario NAME --json`.")
 
 
 def emulator(
@@ -52,6 +61,15 @@ def emulator(
         Path | None,
         typer.Option("--faults", metavar="FILE", help="Faults that happen by themselves; docs/faults.md says how."),
     ] = None,
+    scenario_name: Annotated[
+        str | None,
+        typer.Option(
+            "--scenario", metavar="NAME", help="Play a scenario while you watch, then go on; `list` names them all."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON for each step of the scenario, and end with it.")
+    ] = False,
     opens: Annotated[bool, typer.Option("--open", help="Open the org's pages in a browser.")] = False,
 ) -> None:
     """Serve an emulated Salesforce org over TLS on this machine until interrupted.
@@ -63,9 +81,14 @@ def emulator(
     if context.invoked_subcommand is not None:
         return
     require_emulator()
-    from sfcdc_assets.cli.emulated_org import serve  # noqa: PLC0415 - only with the extra
+    from sfcdc_assets.cli.emulated_org import list_scenarios, serve  # noqa: PLC0415 - only with the extra
 
-    console = Console(highlight=False, soft_wrap=True)
+    if scenario_name == LIST:
+        list_scenarios(as_json)
+        return
+    if as_json and scenario_name is None:
+        raise JsonWithoutScenarioError
+    console = Console(highlight=False, soft_wrap=True, stderr=as_json)
     with Interruption() as interruption:
         serve(
             console,
@@ -81,4 +104,6 @@ def emulator(
             sandbox,
             opens,
             faults_file,
+            scenario_name,
+            as_json,
         )

@@ -12,6 +12,7 @@ PACKAGES = {
     "uvicorn": "uvicorn",
     "trustme": "trustme",
     "yaml": "PyYAML",
+    "dateutil": "python-dateutil",
     "cryptography": "cryptography",
     "jinja2": "Jinja2",
 }

@@ -5,9 +5,15 @@ from __future__ import annotations
 import select
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """SIGINT or SIGTERM came while work was to end for it. No Exception: what handles errors does not handle this."""
 
 
 class Interruption:
@@ -22,7 +28,8 @@ class Interruption:
         self._reader.setblocking(False)
         self._writer.setblocking(False)
         self._previous_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._previous = {number: signal.signal(number, _noted) for number in _SIGNALS}
+        self._is_raised = False
+        self._previous = {number: signal.signal(number, self._noted) for number in _SIGNALS}
         return self
 
     def __exit__(
@@ -40,6 +47,20 @@ class Interruption:
             return False
         return any(number in _SIGNALS for number in self._reader.recv(4096))
 
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """While entered, an interruption ends the work of the main thread with `Interrupted`, once: the clean-up that
+        follows is not disturbed by another one. One that came before ends it at once."""
+        self._is_raised = True
+        try:
+            if self.wait(0):
+                raise Interrupted
+            yield
+        finally:
+            self._is_raised = False
 
-def _noted(number: int, frame: FrameType | None) -> None:
-    """Nothing is left to do: the signal's number is on the descriptor."""
+    def _noted(self, number: int, frame: FrameType | None) -> None:
+        """The signal's number is on the descriptor, which is all that `wait` needs."""
+        if self._is_raised:
+            self._is_raised = False
+            raise Interrupted

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.setting_values import ORG
 
 COMMANDS = {
     "emulator": "Serve an emulated Salesforce org over TLS on this machine until interrupted.",
@@ -136,9 +138,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def sfcdc(
+    org: Annotated[
+        str | None, typer.Option("--org", metavar="NAME", help="Serve this one of SFCDC_ORGS (as SFCDC_ORG does).")
+    ] = None,
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """A Delta Lake copy of a Salesforce org, kept true from its change events. Settings are SFCDC_* environment
     variables or a .env file; the README lists them."""
+    if org is not None:
+        os.environ[ORG] = org

@@ -190,6 +190,7 @@ _BY_TEXT: tuple[tuple[str, type[CometdError]], ...] = (
     ("cannot create channel", ChannelNotPermitted),
     ("unable to create channel", ChannelNotFound),
     ("doesn't exist", ChannelNotFound),
+    ("subscribe to does not exist", ChannelNotFound),
     ("unknown channel", ChannelNotFound),
     ("vary only by case", ChannelNotFound),
     ("do not exist on the topic", FilterRefused),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfcdc_assets.config import DOTENV, Settings, dotenv_settings, load_settings
+from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.doctor import allowances, connection, machine, organization, rights, setting_sources, streams
 from sfcdc_assets.doctor.checkpoints import checkpoint
 from sfcdc_assets.doctor.finding import Finding, Outcome, not_checked, of_error, warning
-from sfcdc_assets.doctor.storage import storage
+from sfcdc_assets.doctor.storage import WRITABLE, storage
+from sfcdc_assets.doctor.workers import WORKERS, workers
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.outcome import outcome_of
@@ -22,6 +23,8 @@ from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.salesforce.login_choice import chosen_grant
+from sfcdc_assets.setting_values import DOTENV, dotenv_settings
+from sfcdc_assets.spark.cluster import is_cluster
 
 RIGHTS = "rights on objects"
 
@@ -49,14 +52,22 @@ def examine(here: Machine) -> Iterator[Finding]:
         raise settings
     else:
         yield machine.java(settings)
-        if settings.spark_remote:
-            yield machine.spark_server(settings.spark_remote)
+        remote = [machine.spark_server(settings.spark_remote)] if settings.spark_remote else []
+        yield from remote
         yield setting_sources.sources(here.environment, dotenv, file)
         yield from setting_sources.secret_files(settings, dotenv, file)
-        yield from _org(settings, here)
-        yield from storage(Warehouse(settings.warehouse))
-        for channel in settings.channels:
-            yield checkpoint(Warehouse(settings.warehouse), channel, here.now_ms())
+        stored = storage(Warehouse(settings.warehouse))
+        yield from _org(settings, here, is_refused=_is_refused(settings, stored))
+        yield from stored
+        if _is_refused(settings, stored):
+            yield not_checked("checkpoints", WRITABLE)
+        else:
+            for channel in settings.channels:
+                yield checkpoint(Warehouse(settings.warehouse), channel, here.now_ms())
+        if is_cluster(settings):
+            stands_on = (*stored, *remote)
+            broken = next((each.check for each in stands_on if each.outcome is Outcome.FAILED), None)
+            yield not_checked(WORKERS, broken) if broken else workers(settings, _session)
     yield machine.dagster_home(here.environment.get("DAGSTER_HOME"))
     yield machine.ui_port(here.port, here.listen)
 
@@ -71,7 +82,19 @@ _AFTER_THE_LOGIN = (
 )
 
 
-def _org(settings: Settings, here: Machine) -> Iterator[Finding]:
+def _is_refused(settings: Settings, stored: Sequence[Finding]) -> bool:
+    """Whether an object store takes nothing: what reads tables would wait for it, for minutes, and say the same."""
+    refused = any(each.check == WRITABLE and each.outcome is Outcome.FAILED for each in stored)
+    return refused and not Warehouse(settings.warehouse).is_local
+
+
+def _session(settings: Settings) -> object:
+    from sfcdc_assets.pipeline.ready_spark import ready_spark  # noqa: PLC0415 - PySpark, for who has a cluster
+
+    return ready_spark(settings)
+
+
+def _org(settings: Settings, here: Machine, *, is_refused: bool) -> Iterator[Finding]:
     try:
         grant = chosen_grant(settings, lambda: here.now_ms() / 1000)
     except SfcdcError as error:
@@ -85,12 +108,14 @@ def _org(settings: Settings, here: Machine) -> Iterator[Finding]:
         return
     try:
         with connect(settings) as org:
-            yield from _logged_in(settings, grant, org, here)
+            yield from _logged_in(settings, grant, org, here, is_refused=is_refused)
     except SfcdcError as error:
         yield of_error(connection.LOGIN, error)
 
 
-def _logged_in(settings: Settings, grant: Grant, org: OrgConnection, here: Machine) -> Iterator[Finding]:
+def _logged_in(
+    settings: Settings, grant: Grant, org: OrgConnection, here: Machine, *, is_refused: bool
+) -> Iterator[Finding]:
     found = connection.login(org, grant)
     yield found
     if found.outcome is Outcome.FAILED:
@@ -101,6 +126,10 @@ def _logged_in(settings: Settings, grant: Grant, org: OrgConnection, here: Machi
     if api.outcome is Outcome.FAILED:
         yield api
         yield from (not_checked(check, rights.API) for check in _AFTER_THE_LOGIN if check not in _BEFORE_THE_API)
+        return
+    if is_refused:
+        yield api
+        yield from (not_checked(check, WRITABLE) for check in _AFTER_THE_LOGIN if check not in _BEFORE_THE_API)
         return
     warehouse = Warehouse(settings.warehouse)
     yield organization.organization(warehouse, org)

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from sfcdc_assets.config import SECRETS, Settings
+from sfcdc_assets.config import Settings, is_secret
 from sfcdc_assets.doctor.finding import Finding, ok, warning
 from sfcdc_assets.setting_names import PREFIX
 
@@ -35,7 +35,7 @@ def sources(environment: Mapping[str, str], dotenv: Mapping[str, str], file: Pat
 
 def secret_files(settings: Settings, dotenv: Mapping[str, str], file: Path) -> Iterator[Finding]:
     """`.env` if it has a secret, and the private key: readable by nobody else."""
-    in_file = sorted(name.upper() for name, value in dotenv.items() if name.upper() in SECRETS and value)
+    in_file = sorted(name.upper() for name, value in dotenv.items() if is_secret(name, settings.orgs) and value)
     if in_file:
         yield _readable_by(file, in_file)
     if settings.private_key_file is not None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 from uuid import uuid4
-
-import pyarrow as pa
 
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake import commit_probe
+from sfcdc_assets.lake.commit_probe import commits_accepted
+from sfcdc_assets.lake.errors import CommitsNotAtomic
 from sfcdc_assets.lake.probe import nearest_folder, probe_of
-from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
 WRITABLE, SPACE, COMMITS = "warehouse", "disk space", "atomic commits"
 LEAST_BYTES, FEW_BYTES = 256 * 1024**2, 2 * 1024**3
-WRITERS, ROUNDS = 8, 4
-_ROW = pa.table({"number": pa.array([1])})
 
 
 def space(free_bytes: int, place: str) -> Finding:
@@ -40,6 +35,8 @@ def storage(warehouse: Warehouse) -> list[Finding]:
         there = nearest_folder(warehouse.folder)
         findings.append(space(shutil.disk_usage(there).free, str(there)))
     try:
+        if not warehouse.is_local:
+            warehouse.check_writable()
         with probe_of(warehouse, f"doctor-{uuid4().hex}") as probe:
             findings.append(ok(WRITABLE, f"{warehouse.root} can be written"))
             findings.append(commits(probe))
@@ -50,28 +47,9 @@ def storage(warehouse: Warehouse) -> list[Finding]:
 
 
 def commits(probe: Warehouse) -> Finding:
-    """Writers that read the same version commit at the same moment: all but one are refused, or events would be lost.
-    A store that lets them replace each other is found as soon as two of them meet, so they try it more than once."""
-    Table.open_or_create(probe, "commits", _ROW.schema)
-    accepted = max(_commits_at_once(probe, number) for number in range(1, ROUNDS + 1))
+    """Writers that read the same version commit at the same moment: all but one are refused, or events would be
+    lost."""
+    accepted = commits_accepted(probe)
     if accepted == 1:
-        return ok(COMMITS, f"of {WRITERS} commits at once, one was accepted")
-    fix = "Use a store with conditional writes, and do not set AWS_S3_ALLOW_UNSAFE_RENAME."
-    return failed(COMMITS, f"Of {WRITERS} commits of one version {accepted} were accepted, and one counts.", fix)
-
-
-def _commits_at_once(probe: Warehouse, number: int) -> int:
-    """How many were accepted."""
-    tables = [Table.open_or_create(probe, "commits", _ROW.schema) for _ in range(WRITERS)]
-    together = Barrier(WRITERS)
-
-    def is_accepted(table: Table) -> bool:
-        together.wait()
-        try:
-            table.append(_ROW, {"doctor": number}, {})
-        except ConcurrentCommit:
-            return False
-        return True
-
-    with ThreadPoolExecutor(WRITERS) as pool:
-        return sum(pool.map(is_accepted, tables))
+        return ok(COMMITS, f"of {commit_probe.WRITERS} commits at once, one was accepted")
+    return of_error(COMMITS, CommitsNotAtomic(probe.root, accepted, commit_probe.WRITERS))

@@ -16,12 +16,14 @@ class ApiUsage:
             "WITHOUT ROWID"
         )
 
-    def add(self, kind: str = "request") -> None:
-        """Count one request (or `bulk_query` job)."""
+    def add(self, kind: str = "request", count: int = 1) -> None:
+        """Count one request; or of another kind, one or several (`bulk_query` jobs, `bulk_batch`es, `bulk_query_byte`s
+        of results)."""
         hour = self._org.clock() // HOUR
         self._org.database.execute(
-            "INSERT INTO _api_usage VALUES (?, ?, 1) ON CONFLICT (hour, kind) DO UPDATE SET count = count + 1",
-            (hour, kind),
+            "INSERT INTO _api_usage VALUES (?, ?, ?) ON CONFLICT (hour, kind) DO UPDATE "
+            "SET count = count + excluded.count",
+            (hour, kind, count),
         )
 
     def used(self, kind: str = "request") -> int:

@@ -115,7 +115,7 @@ class ChangeEventBuilder:
             "changeOrigin": transaction.change_origin,
             "transactionKey": each.transaction_key or transaction.transaction_key,
             "sequenceNumber": each.sequence_number,
-            "commitTimestamp": transaction.commit_timestamp,
+            "commitTimestamp": transaction.commit_timestamp + each.later,
             "commitNumber": transaction.commit_number,
             "commitUser": transaction.commit_user,
             "nulledFields": codec.bitmap(each.nulled_fields),

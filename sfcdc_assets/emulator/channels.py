@@ -176,7 +176,7 @@ class Channels:
         self._check_kind(kinds[channel], entity)
         if any((one.channel, one.entity) == (channel, entity) for one in self.members()):
             raise RecordError("DUPLICATE_VALUE", f"{entity} is on {channel} already", ("SelectedEntity",))
-        names = self._checked(entity, enriched_fields)
+        names = self._checked(channel, entity, enriched_fields)
         self._check_filter(channel, entity, filter_expression)
         with self._database.transaction():
             if channel == CHANGE_EVENTS:
@@ -192,7 +192,7 @@ class Channels:
     def enrich(self, member_id: str, enriched_fields: Sequence[str]) -> None:
         """Replace a member's enriched fields."""
         member = self.member(member_id)
-        names = self._checked(member.entity, enriched_fields)
+        names = self._checked(member.channel, member.entity, enriched_fields)
         self._database.execute(
             "UPDATE _channel_member SET enriched = ? WHERE channel = ? AND entity = ?",
             (json.dumps(names), member.channel, member.entity),
@@ -253,13 +253,11 @@ class Channels:
         event = self._org.platform_events.all.get(entity)
         return self._org.definitions[entity] if event is None else event.filterable
 
-    def _checked(self, entity: str, names: Sequence[str]) -> list[str]:
+    def _checked(self, channel: str, entity: str, names: Sequence[str]) -> list[str]:
         definition = self._shape(entity)
         if names and entity in self._org.platform_events.all:
             message = "platform events have no enriched fields"
             raise RecordError("FIELD_INTEGRITY_EXCEPTION", message, ("EnrichedFields",))
-        if len(names) > MAX_ENRICHED_FIELDS:
-            raise RecordError("LIMIT_EXCEEDED", f"at most {MAX_ENRICHED_FIELDS} fields of an object can be enriched")
         checked: dict[str, None] = {}
         for name in names:
             field = definition.field(name)
@@ -268,6 +266,15 @@ class Channels:
                     "INVALID_FIELD", f"{entity}.{name} is no field that events carry", ("EnrichedFields",)
                 )
             checked[field.name] = None
+        elsewhere = {
+            name
+            for (other, of), fields in self._enriched.items()
+            if of == entity and other != channel
+            for name in fields
+        }
+        if len(elsewhere | checked.keys()) > MAX_ENRICHED_FIELDS:
+            message = f"at most {MAX_ENRICHED_FIELDS} fields of an object can be enriched, over all channels"
+            raise RecordError("LIMIT_EXCEEDED", message)
         return list(checked)
 
     def _check_filter(self, channel: str, entity: str, expression: str | None) -> None:

@@ -24,6 +24,14 @@ class MovableClock(Protocol):
         """Call `moved` after each jump."""
 
 
+@runtime_checkable
+class AdvancingClock(Protocol):
+    """A clock that is moved rather than waited for."""
+
+    def advance(self, milliseconds: int) -> object:
+        """Move it forward."""
+
+
 class ManualClock:
     """A clock that stands still until told to move. Safe to share between threads."""
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from sfcdc_assets.emulator.sql_functions import SQL_FUNCTIONS, in_order
+
+_PAGE_BYTES = 8192
+"""Of a new file. A record of a wide object takes 3 KB: pages of 4 KB, SQLite's own choice, would be a third empty."""
+_LOADING_CACHE_KIB = 32 * 1024
 
 
 class Database:
@@ -27,12 +32,22 @@ class Database:
             isolation_level=None,
             cached_statements=512,
         )
+        self._connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = OFF")
-        self._connection.create_function("sf_fold", 1, _fold, deterministic=True)
-        self._connection.create_function("sf_hash", 1, _hash, deterministic=True)
+        # What was deleted is no secret to whoever has the file; some builds of SQLite write zeros over it.
+        self._connection.execute("PRAGMA secure_delete = OFF")
+        for name, (arguments, function) in SQL_FUNCTIONS.items():
+            self._connection.create_function(name, arguments, function, deterministic=True)
+        self._connection.create_collation("sf", in_order)
+        self._is_in_memory = path is None
         self._depth = 0
         self.execute("CREATE TABLE IF NOT EXISTS _setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+
+    @property
+    def version(self) -> int | None:
+        """Another number whenever something was written since; None inside a transaction, whose end may undo it."""
+        return None if self._connection.in_transaction else self._connection.total_changes
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -52,6 +67,26 @@ class Database:
             self._depth -= 1
             if self._depth == 0:
                 self._connection.execute("COMMIT")
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """A `transaction` that fills the database: what it appends is written once, straight into the file, and not by
+        way of the write-ahead log. Killed in its midst, the file is as before when it is opened again."""
+        with self.lock:
+            if self._depth or self._is_in_memory:
+                with self.transaction():
+                    yield
+                return
+            cache = self._connection.execute("PRAGMA cache_size").fetchone()[0]
+            with suppress(sqlite3.OperationalError):  # another program reads the file: by way of the log, then
+                self._connection.execute("PRAGMA journal_mode = TRUNCATE")
+            self._connection.execute(f"PRAGMA cache_size = -{_LOADING_CACHE_KIB}")
+            try:
+                with self.transaction():
+                    yield
+            finally:
+                self._connection.execute(f"PRAGMA cache_size = {cache}")
+                self._connection.execute("PRAGMA journal_mode = WAL")
 
     @contextmanager
     def undone(self) -> Iterator[None]:
@@ -118,11 +153,3 @@ class Database:
 def quoted(identifier: str) -> str:
     """An SQL identifier in double quotes. Identifiers come from object definitions, never from a request."""
     return '"' + identifier.replace('"', '""') + '"'
-
-
-def _hash(value: str) -> int:
-    return zlib.crc32(value.encode())
-
-
-def _fold(value: str | int | float | None) -> str | int | float | None:
-    return value.lower() if isinstance(value, str) else value

@@ -8,8 +8,9 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 from sfcdc_assets.emulator.clock import Clock
+from sfcdc_assets.emulator.settings import DAY, HOUR
 
-WINDOW_MS = 24 * 3600 * 1000
+WINDOW_MS = DAY
 
 
 class DeliveryMeter:
@@ -22,18 +23,20 @@ class DeliveryMeter:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._recent: deque[tuple[int, tuple[int, ...], int]] = deque()
+        self._recent: deque[tuple[int, tuple[int, ...]]] = deque()
         self._counts: Counter[int] = Counter()
         self._in_window = 0
-        self._platform_events = 0
+        self._by_hour: Counter[tuple[int, bool]] = Counter()
         self._total = 0
 
     def delivered(self, numbers: Sequence[int], platform_events: int = 0) -> None:
         """Count one response's events. `platform_events`: how many of them are such."""
         with self._lock:
             self._forget()
-            self._recent.append((self._clock(), tuple(numbers), platform_events))
-            self._platform_events += platform_events
+            self._recent.append((self._clock(), tuple(numbers)))
+            hour = self._clock() // HOUR
+            self._by_hour[hour, True] += platform_events
+            self._by_hour[hour, False] += len(numbers) - platform_events
             self._counts.update(numbers)
             self._in_window += len(numbers)
             self._total += len(numbers)
@@ -44,11 +47,11 @@ class DeliveryMeter:
             self._forget()
             return self._in_window
 
-    def platform_events_in_last_24_hours(self) -> int:
-        """Those of them that were platform events; they draw on the same allowance as change events."""
+    def delivered_between(self, start: int, end: int, *, platform_events: bool) -> int:
+        """Deliveries of platform events, or of change events, from the full hour `start` to the full hour `end` (epoch
+        ms)."""
         with self._lock:
-            self._forget()
-            return self._platform_events
+            return sum(self._by_hour[hour, platform_events] for hour in range(start // HOUR, end // HOUR))
 
     @property
     def total(self) -> int:
@@ -65,8 +68,7 @@ class DeliveryMeter:
     def _forget(self) -> None:
         since = self._clock() - WINDOW_MS
         while self._recent and self._recent[0][0] <= since:
-            _, numbers, platform_events = self._recent.popleft()
-            self._platform_events -= platform_events
+            _, numbers = self._recent.popleft()
             self._in_window -= len(numbers)
             self._counts.subtract(numbers)
             for number in numbers:

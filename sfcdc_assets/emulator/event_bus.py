@@ -7,7 +7,7 @@ not served, and a replay id that would need them is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from threading import Condition
 
@@ -15,14 +15,12 @@ from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.bus_event import BusEvent
 from sfcdc_assets.emulator.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.clock import MovableClock
-from sfcdc_assets.emulator.delivery_meter import WINDOW_MS
 from sfcdc_assets.emulator.event_bus_errors import (
     ReplayIdCorruptedError,
     ReplayIdMissingError,
     UnknownReplayPresetError,
 )
 from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEvent
-from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_events import org_events
 from sfcdc_assets.emulator.platform_events.event_codec import PlatformEventCodec
@@ -55,16 +53,17 @@ class EventBus:
     and take no other lock while holding it.
     """
 
-    def __init__(
-        self, org: EmulatedOrg, *, builder: ChangeEventBuilder | None = None, faults: Faults | None = None
-    ) -> None:
-        """`faults` (an own, empty set by default) are those whose event faults the default builder commits."""
+    def __init__(self, org: EmulatedOrg, *, builder: ChangeEventBuilder | None = None) -> None:
+        """The default builder commits the org's event faults."""
         self._org = org
-        self.faults = faults or Faults()
+        self.faults = org.faults
         self._builder = builder or org_events(org, self.faults)
         self._copies = SecondCopies()
         self._purged_at = 0
+        self.removals = 0
+        """How often stored events were removed: what was read before and not given yet is then to be read again."""
         self.changed = Condition()
+        self._on_wake: list[Callable[[], None]] = []
         if isinstance(org.clock, MovableClock):
             org.clock.on_move(self.wake)
         with org.database.transaction():
@@ -121,11 +120,13 @@ class EventBus:
         """Delete what is past retention, now and then: as on the real bus, expired events may linger unserved."""
         if now - self._purged_at >= _PURGE_INTERVAL_MS:
             self._purged_at = now
+            self.removals += 1
             self._store.purge(now - RETENTION_MS)
 
     def expire(self) -> None:
         """Purge all retained events now: every replay id given out until now is refused as corrupted from now on."""
         with self._org.database.transaction():
+            self.removals += 1
             self._store.purge_all()
 
     def move(self, *, new_organization_id: bool = False) -> None:
@@ -135,6 +136,7 @@ class EventBus:
         refused as corrupted for good. Streams that are open go on with what comes.
         """
         with self._org.database.transaction():
+            self.removals += 1
             self._store.move()
             self._org.change_instance()
             if new_organization_id:
@@ -144,11 +146,17 @@ class EventBus:
         """Make everybody who waits on `changed` look again."""
         with self.changed:
             self.changed.notify_all()
+        for heard in self._on_wake:
+            heard()
 
-    def change_events_in_last_24_hours(self) -> int:
-        """Change events stored in the 24 hours that end now; an event on several channels is one."""
+    def on_wake(self, heard: Callable[[], None]) -> None:
+        """Call `heard` too whenever those who wait are woken; it must not block."""
+        self._on_wake.append(heard)
+
+    def change_events_between(self, start: int, end: int) -> int:
+        """Change events stored from one moment to another (epoch ms); an event on several channels is one."""
         with self._org.database.lock:
-            return self._store.change_events_since(self._org.clock() - WINDOW_MS)
+            return self._store.change_events_between(start, end)
 
     def newest_schema_id(self, entity: str) -> str:
         """The id of the schema in which the next event of an object, or of a platform event, will be. Raises KeyError

@@ -42,6 +42,8 @@ class EventDraft:
     """0 until events are numbered. A draft that brings its own (a gap from the database) keeps it."""
     transaction_key: str | None = None
     """In place of the transaction's own."""
+    later: int = 0
+    """Milliseconds by which its commitTimestamp is after the transaction's."""
     event_id: str | None = None
     """The event's uuid, if the bus is not to choose one."""
     beside_previous: bool = False
@@ -77,6 +79,8 @@ def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
     )
     if change.is_conversion:
         return replace(base, change_type=f"GAP_{change.change_type}", is_alone=True)
+    if change.is_database_change:
+        return base
     if change.change_type == "DELETE":
         return base
     if change.change_type != "UPDATE":

@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sfcdc_assets.emulator.bus_event import BusEvent
 from sfcdc_assets.emulator.database import Database
@@ -31,8 +32,7 @@ _TABLES = (
 """_bus_left: replay counters from before the org was moved. They never become valid again."""
 
 
-@dataclass(frozen=True)
-class StoredEvent:
+class StoredEvent(NamedTuple):
     """An event on the bus. `number` is its dense order and never leaves the process; `counter` is its replay id."""
 
     number: int
@@ -72,6 +72,7 @@ class EventStore:
         """Open the tables. A new bus starts after `first_commit_number`."""
         self._database = database
         self._seed = seed
+        self._known: tuple[int, BusState] | None = None
         for statement in _TABLES:
             database.execute(statement)
         if "channel" not in {row[1] for row in database.rows("PRAGMA table_info(_bus_event)")}:
@@ -84,9 +85,14 @@ class EventStore:
 
     def state(self) -> BusState:
         """Where the bus stands in the database, an open transaction of this thread included."""
+        version = self._database.version
+        if version is not None and self._known is not None and self._known[0] == version:
+            return self._known[1]
         row = self._database.row("SELECT last_number, counter, lost_through, commit_number FROM _bus_state")
         assert row is not None
-        return BusState(*row)
+        state = BusState(*row)
+        self._known = None if version is None else (version, state)
+        return state
 
     def append(
         self,
@@ -164,7 +170,7 @@ class EventStore:
             f" AND {channel} IN ({','.join('?' * len(channels))}) ORDER BY number LIMIT ?",
             (after, *names, *channels, limit),
         )
-        return [StoredEvent(*row) for row in rows]
+        return list(map(StoredEvent._make, rows))
 
     def count_after(self, entities: Collection[str], after: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
         """How many events `events` would give without a limit."""
@@ -216,11 +222,11 @@ class EventStore:
         start = began // 2
         self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (start - 1, start))
 
-    def change_events_since(self, moment: int) -> int:
-        """Change events stored after a moment, those on custom channels not counted again."""
-        sql = "SELECT COUNT(*) FROM _bus_event WHERE stored_at > ? AND channel IN (?, ?) AND entity NOT LIKE '%!_!_e'"
-        sql += " ESCAPE '!'"
-        row = self._database.row(sql, (moment, EVERYWHERE, OWN_TOPIC))
+    def change_events_between(self, start: int, end: int) -> int:
+        """Change events stored from one moment to another, those on custom channels not counted again."""
+        sql = "SELECT COUNT(*) FROM _bus_event WHERE stored_at >= ? AND stored_at < ? AND channel IN (?, ?) "
+        sql += "AND entity NOT LIKE '%!_!_e' ESCAPE '!'"
+        row = self._database.row(sql, (start, end, EVERYWHERE, OWN_TOPIC))
         return int(row[0]) if row else 0
 
     def keep_schema(self, schema_id: str, schema_json: str) -> None:

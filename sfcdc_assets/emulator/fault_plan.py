@@ -25,10 +25,9 @@ import yaml
 
 from sfcdc_assets.emulator.control.control_route import ControlError
 from sfcdc_assets.emulator.control.fault_control import (
-    OPTIONS,
-    REST_OPTIONS,
     arm_fault,
     arm_rest_fault,
+    check_options,
     fault_of,
     rest_fault_of,
 )
@@ -116,12 +115,8 @@ def _planned(path: Path, place: str, entry: object) -> PlannedFault:
         fault = rest_fault_of(name.removeprefix(_REST)) if name.startswith(_REST) else fault_of(name)
         if every is not None and (isinstance(every, bool) or not isinstance(every, int | float) or every <= 0):
             raise ControlError("every must be a number of seconds greater than 0")
-        known = OPTIONS.get(fault, ()) if isinstance(fault, Fault) else REST_OPTIONS
         parameters = {key: value for key, value in entry.items() if key not in ("fault", "every")}
-        unknown = [str(key) for key in parameters if key not in ("times", *known)]
-        if unknown:
-            allowed = ", ".join(("every", "times", *known))
-            raise ControlError(f"{fault} has no option {', '.join(unknown)}; there are {allowed}")
+        check_options(fault, parameters, "every", "times")
         planned = PlannedFault(fault, every, parameters)
         planned.arm(Faults(), RestFaults())
     except ControlError as error:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 
-from sfcdc_assets.emulator.avro.event_body import date_to_milliseconds
-from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.object_definition import FieldDefinition
 from sfcdc_assets.emulator.transaction import StoredValue
 
@@ -21,6 +19,8 @@ _TEXTS = frozenset(
     {"string", "textarea", "picklist", "combobox", "phone", "email", "url", "encryptedstring", "multipicklist"}
 )
 _NUMBERS = frozenset({"int", "double", "currency", "percent"})
+_LOSING = frozenset({"date", "datetime", "boolean", "multipicklist"})
+"""Types that lose all values when they become any other type; dates lose them the other way round, too."""
 _INT_RANGE = 2**31
 _TRUE = frozenset({"true", "yes", "1"})
 
@@ -57,19 +57,16 @@ def is_number(field: FieldDefinition) -> bool:
 
 
 def _compatible(old: FieldDefinition, new: FieldDefinition) -> Callable[[StoredValue], StoredValue] | None:
+    if old.type != new.type and (old.type in _LOSING or new.type in {"date", "datetime"}):
+        return None
     if new.type in _TEXTS:
-        is_other_choice = new.type != old.type and "multipicklist" in (new.type, old.type)
-        if is_other_choice and new.type in {"picklist", "multipicklist"}:
+        if new.type == "multipicklist" != old.type:
             return None
-        return lambda value: _text(old, value)[: new.length or None].strip() or None
+        return lambda value: _text(value)[: new.length or None].strip() or None
     if old.type in _NUMBERS and new.type in _NUMBERS:
         return lambda value: _number(new, value)
     if old.type == new.type:
         return _same
-    if (old.type, new.type) == ("date", "datetime"):
-        return lambda value: date_to_milliseconds(str(value))
-    if (old.type, new.type) == ("datetime", "date"):
-        return lambda value: datetime_text(int(value or 0), "")[:10]
     return None
 
 
@@ -89,11 +86,7 @@ def _checked(value: StoredValue) -> StoredValue:
     return str(value).lower() in _TRUE
 
 
-def _text(old: FieldDefinition, value: StoredValue) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if old.type == "datetime":
-        return datetime_text(int(value or 0), "Z")
+def _text(value: StoredValue) -> str:
     if isinstance(value, int | float):
         plain = f"{Decimal(str(value)):f}"
         return plain.rstrip("0").rstrip(".") if "." in plain else plain

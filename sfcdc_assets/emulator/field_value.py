@@ -39,6 +39,11 @@ def stored_value(field: FieldDefinition, value: object) -> StoredValue:
     return _CONVERSIONS.get(field.type, _text)(field, value)
 
 
+def is_text(value: object) -> bool:
+    """Whether it is a text that can be stored: JSON can spell half of a surrogate pair, UTF-8 cannot."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+
+
 def parse_datetime(text: str) -> int:
     """Epoch ms of an ISO 8601 datetime with `Z`, `+00:00` or `+0000`; a plain date is midnight UTC. Raises
     ValueError."""
@@ -66,7 +71,7 @@ def _text(field: FieldDefinition, value: object) -> str:
     if not isinstance(value, str):
         raise _wrong_json(field, value)
     text = value.strip(_BLANKS)
-    if any("\ud800" <= char <= "\udfff" for char in text):  # JSON can spell half a character, UTF-8 cannot
+    if not is_text(text):
         raise _wrong_json(field, value)
     if field.length and len(text) > field.length:
         message = f"{field.label}: data value too large: {text[:80]} (max length={field.length})"

@@ -9,6 +9,8 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.record_types import FIELD as RECORD_TYPE
+from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.store import RecordStore
 from sfcdc_assets.emulator.transaction import StoredValue
 
@@ -46,12 +48,15 @@ class GivenValues:
                     (field.name,),
                 )
             given[field.name] = stored_value(field, value)
-            self._check_reference(field, given[field.name])
+            self._check_reference(definition, field, given[field.name])
             self._check_unique(definition, field, given[field.name], record_id)
         return given
 
-    def _check_reference(self, field: FieldDefinition, value: StoredValue) -> None:
+    def _check_reference(self, definition: ObjectDefinition, field: FieldDefinition, value: StoredValue) -> None:
         if field.type != "reference" or not isinstance(value, str):
+            return
+        if field.name == RECORD_TYPE:
+            self._check_record_type(definition, value)
             return
         known = [self.definitions[name] for name in field.reference_to if name in self.definitions]
         if len(known) < len(field.reference_to) and not any(value.startswith(d.key_prefix) for d in known):
@@ -63,6 +68,12 @@ class GivenValues:
             )
         if not self.store.exists(target, value):
             raise RecordError("INVALID_CROSS_REFERENCE_KEY", "invalid cross reference id", (field.name,))
+
+    def _check_record_type(self, definition: ObjectDefinition, value: str) -> None:
+        known = [each.id for each in record_types(definition, self.store.instance)]
+        if known and value not in known:
+            message = f"Record Type ID: this ID value isn't valid for the user: {value}"
+            raise RecordError("INVALID_CROSS_REFERENCE_KEY", message, (RECORD_TYPE,))
 
     def _check_unique(
         self, definition: ObjectDefinition, field: FieldDefinition, value: StoredValue, record_id: str | None

@@ -16,16 +16,18 @@ EMPTY_ID = "000000000000000AAA"
 """The id an overflow event carries (docs/salesforce-streams.md, "Overflow events")."""
 
 _SUFFIX_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
+_IS_UPPER = str.maketrans({char: "1" if "A" <= char <= "Z" else "0" for char in BASE62})
+_SUFFIX_OF = {f"{code:05b}"[::-1]: char for code, char in enumerate(_SUFFIX_ALPHABET)}
+"""By which of five characters are capitals, the first bit being the first character's."""
+_PAIRS = [first + second for first in BASE62 for second in BASE62]
 _ID = re.compile(r"[0-9A-Za-z]{15}(?:[0-9A-Za-z]{3})?")
 _COUNTER_DIGITS = 9
 
 
 def id_suffix(id15: str) -> str:
     """The three characters that turn a 15-character id into its 18-character form."""
-    return "".join(
-        _SUFFIX_ALPHABET[sum(1 << k for k, char in enumerate(id15[start : start + 5]) if "A" <= char <= "Z")]
-        for start in (0, 5, 10)
-    )
+    capitals = id15.translate(_IS_UPPER)
+    return _SUFFIX_OF[capitals[:5]] + _SUFFIX_OF[capitals[5:10]] + _SUFFIX_OF[capitals[10:]]
 
 
 def to_18(record_id: str) -> str:
@@ -59,7 +61,10 @@ def is_id(text: str) -> bool:
 def base62(number: int, digits: int) -> str:
     """A number in base 62, left-padded with zeros to exactly `digits` characters."""
     text = ""
-    for _ in range(digits):
+    for _ in range(digits // 2):
+        number, pair = divmod(number, len(_PAIRS))
+        text = _PAIRS[pair] + text
+    if digits % 2:
         number, digit = divmod(number, 62)
         text = BASE62[digit] + text
     if number:

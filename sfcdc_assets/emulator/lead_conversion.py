@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.errors import RecordError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 CONVERTED_STATUS = "Closed - Converted"
-_DAYS_TO_CLOSE = 30
 _ADDRESS = ("Street", "City", "State", "PostalCode", "Country", "Latitude", "Longitude", "GeocodeAccuracy")
 _TO_ACCOUNT: Mapping[str, str] = {
     "Company": "Name", "Phone": "Phone", "Fax": "Fax", "Website": "Website", "Industry": "Industry",
@@ -76,7 +75,7 @@ def convert_lead(
             "AccountId": account_id,
             "Name": opportunity_name or f"{str(lead['Company'] or lead['LastName'])[:119]}-",
             "StageName": "Prospecting",
-            "CloseDate": (today + timedelta(days=_DAYS_TO_CLOSE)).isoformat(),
+            "CloseDate": end_of_quarter(today).isoformat(),
             "LeadSource": lead.get("LeadSource"),
             "OwnerId": lead["OwnerId"],
         }
@@ -94,6 +93,12 @@ def convert_lead(
     }
     unit_of_work.set_read_only("Lead", lead_id, result, touch=False)
     return ConvertedLead(str(lead["Id"]), account_id, contact_id, opportunity_id)
+
+
+def end_of_quarter(day: date) -> date:
+    """The last day of a day's quarter, by which the new opportunity is to be closed."""
+    last_month = (day.month - 1) // 3 * 3 + 3
+    return date(day.year + last_month // 12, last_month % 12 + 1, 1) - timedelta(days=1)
 
 
 def _mapped(

@@ -73,13 +73,21 @@ class ManagedSubscriptions:
     def update(
         self, subscription_id: str, label: str, default_replay: str, error_recovery_replay: str, state: str
     ) -> None:
-        """All but the name and the topic may change."""
+        """All but the name and the topic may change. One that is stopped forgets what was committed
+        (https://developer.salesforce.com/docs/atlas.en-us.api_meta.meta/api_meta/meta_managedeventsubscription.htm)."""
         found = self.get(subscription_id)
         _check(default_replay, error_recovery_replay, state)
         self._database.execute(
-            "UPDATE _managed_subscription SET label = ?, default_replay = ?, error_recovery_replay = ?, state = ? "
-            "WHERE name = ?",
-            (label, default_replay, error_recovery_replay, state, found.name),
+            "UPDATE _managed_subscription SET label = ?, default_replay = ?, error_recovery_replay = ?, state = ?, "
+            "committed = ? WHERE name = ?",
+            (
+                label,
+                default_replay,
+                error_recovery_replay,
+                state,
+                found.committed if state == "RUN" else None,
+                found.name,
+            ),
         )
 
     def delete(self, subscription_id: str) -> None:

@@ -67,7 +67,17 @@ class FieldDefinition:
     cdc_type: str | None = None
     """Overrides the type in the event schema's `doc`, e.g. `StaticEnum`."""
     bit_group: str | None = None
-    """Of a preference: the field of the events that lists the true ones of its group of at most 32."""
+    """Of a preference: its group of at most 32, named by the field of the events that lists the true ones, and a number
+    if that field has several groups (`UserPreferences`, `UserPreferences2`)."""
+    cascade_delete: bool = False
+    """Of a reference: the record goes into the recycle bin with the one it refers to, where deletes cascade."""
+    encrypted: bool = False
+    """Kept encrypted by Shield Platform Encryption: values are as ever, but no query can compare them."""
+
+    @property
+    def bit_list(self) -> str:
+        """Of a preference: the field of the events that lists the true ones."""
+        return (self.bit_group or "").rstrip("0123456789")
 
     @property
     def is_compound(self) -> bool:
@@ -103,6 +113,8 @@ class ObjectDefinition:
     deletable: bool = True
     """Users cannot be deleted and have no IsDeleted."""
     name_field: str | None = "Name"
+    record_types: tuple[str, ...] = ()
+    """Names of its record types, the default first; person accounts have some without being named here."""
 
     @cached_property
     def fields_by_name(self) -> Mapping[str, FieldDefinition]:
@@ -147,7 +159,8 @@ class ObjectDefinition:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ObjectDefinition:
         """The inverse of `to_json`."""
-        return cls(**{**document, "fields": tuple(_field_from_json(item) for item in document["fields"])})
+        fields = tuple(_field_from_json(item) for item in document["fields"])
+        return cls(**{**document, "fields": fields, "record_types": tuple(document.get("record_types", ()))})
 
 
 def _field_from_json(document: Mapping[str, Any]) -> FieldDefinition:

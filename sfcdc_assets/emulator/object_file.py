@@ -19,8 +19,9 @@ Types are describe's, and four short forms: `person_name` (Name with Salutation,
 BillingStreet, BillingCity ...). Other keys: `label`, `length`, `precision`, `scale`, `required`, `unique`,
 `external_id`, `default`, `readonly` (the org fills it in), `insert_only`, `derived` (readonly, and not in change
 events), `children` (the parent's name for the records that refer to it, if it is not their plural), `roll_up` ({child,
-parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`, `bit_group`. Several files in a folder make the
-org.
+parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`, `bit_group`, `cascade` (of a reference: deletes
+that cascade take the record along). Several files in a folder make the org. `record_types: [Partner, Customer]` beside
+`fields` gives the object those, and the field RecordTypeId.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ _READ_ONLY = {"createable": False, "updateable": False}
 _KEYS = {
     "type", "label", "length", "precision", "scale", "required", "unique", "external_id", "default", "readonly",
     "insert_only", "derived", "formula", "sql", "roll_up", "values", "restricted", "to", "relationship", "children",
-    "format", "field_id", "cdc_type", "bit_group",
+    "format", "field_id", "cdc_type", "bit_group", "cascade",
 }  # fmt: skip
 
 
@@ -162,6 +163,9 @@ def object_definition(document: Mapping[str, Any], source: Path | str) -> Object
     if deletable:
         fields.append(_system_field("IsDeleted", "Deleted", "boolean", default=False))
     entries = list(document["fields"])
+    record_types = tuple(str(each) for each in document.get("record_types", ()))
+    if record_types:
+        entries.insert(1, {"RecordTypeId": {"type": "reference", "to": "RecordType", "label": "Record Type ID"}})
     if "audit" not in entries:
         first_custom = next((n for n, e in enumerate(entries) if next(iter(e)).endswith("__c")), len(entries))
         entries.insert(first_custom, "audit")
@@ -187,6 +191,7 @@ def object_definition(document: Mapping[str, Any], source: Path | str) -> Object
         custom=name.endswith("__c"),
         deletable=deletable,
         name_field=document.get("name_field", "Name" if "name" in seen else None),
+        record_types=record_types,
     )
 
 
@@ -243,6 +248,7 @@ def _fields(object_name: str, name: str, options: Mapping[str, Any], source: Pat
         facts["reference_to"] = (targets,) if isinstance(targets, str) else tuple(targets)
         facts["relationship_name"] = options.get("relationship") or re.sub(r"Id$", "", re.sub(r"__c$", "__r", name))
         facts["child_relationship_name"] = options.get("children")
+        facts["cascade_delete"] = options.get("cascade", False)
     yield FieldDefinition(name=name, **facts)
     yield from _component_fields(name, kind, facts["field_id"])
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from sfcdc_assets.emulator.channels import Channels
 from sfcdc_assets.emulator.clock import Clock, system_clock, whole_second
+from sfcdc_assets.emulator.data_storage import DataStorage
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.definition_versions import BEFORE_ALL, DefinitionVersions
 from sfcdc_assets.emulator.directory_lock import DirectoryLock
 from sfcdc_assets.emulator.errors import NestedTransactionError
+from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.field_security import FieldSecurity
 from sfcdc_assets.emulator.ids import id_suffix, instance_characters, to_18
 from sfcdc_assets.emulator.managed_subscriptions import ManagedSubscriptions
@@ -60,7 +62,10 @@ class EmulatedOrg:
         """
         self._directory_lock = DirectoryLock(path) if path is not None else None
         self.clock = clock
-        self._settings = settings or OrgSettings()
+        self.faults = Faults(clock)
+        """What goes wrong in it and with its events, calls and streams; those of REST are `RestFaults`."""
+        self.settings = settings or OrgSettings()
+        """May be replaced at any time."""
         self.database = Database(path / "org.db" if path is not None else None)
         """For other parts of the org that keep their state beside the records."""
         self.hidden_objects: set[str] = set()
@@ -73,9 +78,8 @@ class EmulatedOrg:
             self.seed = int(self.database.setting("seed") or seed)
             self.database.set_setting("seed", str(self.seed))
             self._store = RecordStore(self.database, instance_characters(self.seed))
-            self.rest_view = RestView(self.database, self._store, clock)
-            """The records as REST shows them: as of `OrgSettings.rest_delay` ms ago."""
-            self.rest_view.delay = self._settings.rest_delay
+            self.rest_view = RestView(self.database, self._store, clock, lambda: self.rest_delay)
+            """The records as REST shows them: as of `rest_delay` ms ago."""
             self._log = TransactionLog(self.database, self.seed)
             self.database.execute(
                 "CREATE TABLE IF NOT EXISTS _object (name TEXT PRIMARY KEY, definition TEXT NOT NULL)"
@@ -96,16 +100,17 @@ class EmulatedOrg:
             self.managed_subscriptions = ManagedSubscriptions(self)
             self.field_security = FieldSecurity(self)
             self.view_all = ViewAll(self)
+            self.data_storage = DataStorage(self)
 
     @property
-    def settings(self) -> OrgSettings:
-        """May be replaced at any time."""
-        return self._settings
+    def rest_delay(self) -> int:
+        """How long ago (ms) was what REST shows of the records."""
+        return self.settings.rest_delay or self.faults.lasting_ms(Fault.REST_LAG, "behind", 60)
 
-    @settings.setter
-    def settings(self, settings: OrgSettings) -> None:
-        self._settings = settings
-        self.rest_view.delay = settings.rest_delay
+    @property
+    def clock_skew(self) -> int:
+        """How far (ms) the org's clock, as its clients see it, is ahead of `clock`."""
+        return self.faults.lasting_ms(Fault.CLOCK_SKEW, "ahead", 300)
 
     @property
     def organization_id(self) -> str:
@@ -154,7 +159,7 @@ class EmulatedOrg:
 
         Listeners hear of it inside the lock and inside the database transaction, so what they write to `database`
         commits with it. A transaction that changes nothing is not logged. `as_client`: what field-level security
-        hides cannot be set. Raises NestedTransactionError inside
+        hides cannot be set, and data storage is limited. Raises NestedTransactionError inside
         another one.
         """
         with self.database.transaction():
@@ -162,20 +167,26 @@ class EmulatedOrg:
                 raise NestedTransactionError
             self._in_transaction = True
             try:
-                now = self.clock() + self.settings.clock_skew
+                now = self.clock() + self.clock_skew
+                is_stale = self.faults.armed(Fault.STALE_MODSTAMP)
+                behind = 1000 * int(self.faults.option(Fault.STALE_MODSTAMP, "behind", 60)) if is_stale else 0
                 unit_of_work = UnitOfWork(
                     self.definitions,
                     self._store,
                     user_id=user_id or self.users.integration,
                     timestamp=whole_second(now),
-                    modstamp=whole_second(now - self.settings.modstamp_delay),
+                    modstamp=whole_second(now - behind),
                     hidden_fields=self.field_security.hidden if as_client else None,
+                    cascades=self.settings.cascade_deletes,
+                    before_create=self.data_storage.gate() if as_client else None,
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)
                 for silent in unit_of_work.silent_changes(self.last_commit_number):
                     self._silent_changes.add(silent)
                 if changes:
+                    if is_stale:
+                        self.faults.take(Fault.STALE_MODSTAMP)
                     unit_of_work.committed = self._log.append(
                         commit_timestamp=unit_of_work.timestamp,
                         commit_user=unit_of_work.user_id,
@@ -271,7 +282,7 @@ class EmulatedOrg:
             if isinstance(records_per_object, Mapping)
             else dict.fromkeys((name for name in self.definitions), records_per_object)
         )
-        with self.database.transaction():
+        with self.database.loading():
             added = populate(self, counts, self.seed if seed is None else seed)
             self._roll_ups.recalculate_all()
             if self._log.has_any:

@@ -9,6 +9,7 @@ from sfcdc_assets.emulator.event_steps.enrichment import Enrichment
 from sfcdc_assets.emulator.event_steps.gaps import DatabaseChanges, InternalErrors
 from sfcdc_assets.emulator.event_steps.hidden_fields import HiddenFields
 from sfcdc_assets.emulator.event_steps.large_texts import LargeTexts
+from sfcdc_assets.emulator.event_steps.late_dates import LateDates
 from sfcdc_assets.emulator.event_steps.losses import Losses
 from sfcdc_assets.emulator.event_steps.overflow import Overflow
 from sfcdc_assets.emulator.event_steps.publishing_faults import PublishingFaults
@@ -35,6 +36,7 @@ def org_events(org: EmulatedOrg, faults: Faults) -> ChangeEventBuilder:
         Overflow(org, faults, is_exposed),
     )
     builder.last_steps = (
+        LateDates(org),
         CustomChannels(org, builder.codec),
         Enrichment(org, faults, builder.codec),
         PublishingFaults(org, faults),

@@ -7,7 +7,7 @@ the bus keep theirs. What becomes of records raises no event, except where a typ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,9 @@ from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.object_file import custom_field_id, field_definitions
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts, with_person_accounts
+from sfcdc_assets.emulator.record_types import developer_name, with_record_types
 from sfcdc_assets.emulator.transaction import StoredValue
+from sfcdc_assets.emulator.user_preferences import preference_fields
 
 if TYPE_CHECKING:
     from sfcdc_assets.emulator.org import EmulatedOrg
@@ -26,26 +28,10 @@ if TYPE_CHECKING:
 Values = Mapping[str, object] | Callable[[Mapping[str, StoredValue]], object]
 """Values of a new field: by record id, or made from each record."""
 _NEVER_RETYPED = frozenset({"id", "reference", "address", "location"})
+_ENCRYPTABLE = frozenset({"string", "textarea", "phone", "email", "url", "date", "datetime"})
 _SYSTEM = frozenset(
     {"Id", "IsDeleted", "CreatedDate", "CreatedById", "LastModifiedDate", "LastModifiedById", "SystemModstamp"}
 )
-_PREFERENCES = {
-    "EmailPreferences": (
-        "EmailPreferencesAutoBcc",
-        "EmailPreferencesAutoBccStayInTouch",
-        "EmailPreferencesStayInTouchReminder",
-    ),
-    "UserPreferences": (
-        "UserPreferencesActivityRemindersPopup",
-        "UserPreferencesEventRemindersCheckboxDefault",
-        "UserPreferencesTaskRemindersCheckboxDefault",
-        "UserPreferencesReminderSoundOff",
-        "UserPreferencesDisableAllFeedsEmail",
-        "UserPreferencesApexPagesDeveloperMode",
-    ),
-    "UserPreferences2": ("UserPreferencesLightningExperiencePreferred", "UserPreferencesHideS1BrowserUI"),
-}
-"""By the field of the events that lists the true ones; its name and form are not documented for Avro."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +139,43 @@ class Setup:
             records = self._announce(entity, old.name, conversion.notice, before)
             return TypeChange(conversion.notice, records)
 
+    def rename_picklist_value(self, entity: str, name: str, old: str, new: str) -> int:
+        """Rename, or replace, a value of a picklist. The records that have it get the new one, which merged events tell
+        of; nobody has edited them, so LastModifiedDate stays. Returns how many there are."""
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            field = definition.field(name)
+            if field is None or field.type not in ("picklist", "multipicklist") or old not in field.picklist_values:
+                raise RecordError("INVALID_FIELD", f"{entity}.{name} is no picklist with the value {old}", (name,))
+            self._check_not_mirrored(definition, field)
+            values = tuple(dict.fromkeys(new if value == old else value for value in field.picklist_values))
+            changed = replace(field, picklist_values=values, default=new if field.default == old else field.default)
+            self._org.replace_definition(
+                definition.with_fields(tuple(changed if one is field else one for one in definition.fields))
+            )
+            with self._org.transaction() as unit_of_work:
+                for row in self._org.store.records(self._org.definitions[entity], include_deleted=False):
+                    chosen = str(row[field.name] or "").split(";")
+                    if old in chosen:
+                        renamed = ";".join(dict.fromkeys(new if value == old else value for value in chosen))
+                        unit_of_work.set_read_only(entity, str(row["Id"]), {field.name: renamed}, touch=False)
+            return len(unit_of_work.committed.changes) if unit_of_work.committed else 0
+
+    def encrypt_field(self, entity: str, name: str) -> None:
+        """Keep a text encrypted by Shield Platform Encryption. Who may read it sees no difference, in events neither
+        (Change Data Capture Developer Guide, "Change Events for Encrypted Salesforce Data"); queries cannot compare it
+        any more, and describe says that it is encrypted. No event tells of it."""
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            field = definition.field(name)
+            if field is None or field.type not in _ENCRYPTABLE or not field.updateable or field.unique:
+                raise RecordError("INVALID_OPERATION", f"{entity}.{name} cannot be encrypted", (name,))
+            self._check_unused(definition, field.name)
+            encrypted = replace(field, encrypted=True)
+            self._org.replace_definition(
+                definition.with_fields(tuple(encrypted if one is field else one for one in definition.fields))
+            )
+
     def add_object(self, definition: ObjectDefinition, *, selected: bool = True) -> None:
         """Add an object to the running org and, if `selected`, to change data capture: its events appear on the
         channel of all, and on one of its own."""
@@ -168,17 +191,13 @@ class Setup:
 
     def add_user_preferences(self) -> None:
         """Give users the preferences of a real org: checkboxes in REST, and in events lists of the true ones of each
-        group that a change touches (docs/salesforce-streams.md, "User preferences"). Once is enough."""
+        group that a change touches (docs/salesforce-streams.md, "User preferences"). With them come the other settings
+        of a user that events carry. Once is enough."""
         with self._org.database.transaction():
             definition = self._definition("User")
             if "EmailPreferencesAutoBcc" in definition.fields_by_name:
                 return
-            added = tuple(
-                field
-                for group, names in _PREFERENCES.items()
-                for name in names
-                for field in field_definitions("User", name, {"type": "boolean", "bit_group": group})
-            )
+            added = preference_fields()
             place = next((n for n, field in enumerate(definition.fields) if field.custom), len(definition.fields))
             fields = (*definition.fields[:place], *added, *definition.fields[place:])
             self._org.replace_definition(definition.with_fields(fields))
@@ -190,9 +209,25 @@ class Setup:
         """
         with self._org.database.transaction():
             account, contact = self._definition("Account"), self._definition("Contact")
+            if account.record_types:
+                message = "Account has record types; this org has either those or person accounts"
+                raise RecordError("INVALID_OPERATION", message)
             if not has_person_accounts(account):
                 for definition in with_person_accounts(account, contact):
                     self._org.replace_definition(definition)
+
+    def add_record_types(self, entity: str, names: Sequence[str]) -> None:
+        """Give an object record types, behind those it has. With the first ones comes RecordTypeId, which is empty in
+        records that exist. No event tells of it."""
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            if has_person_accounts(definition):
+                message = "Account has the record types of person accounts; this org has either those or others"
+                raise RecordError("INVALID_OPERATION", message)
+            known = [*definition.record_types, *names]
+            if len({developer_name(name).lower() for name in known}) < len(known) or not all(names):
+                raise RecordError("DUPLICATE_DEVELOPER_NAME", f"record types of {entity} need names of their own")
+            self._org.replace_definition(with_record_types(definition, names))
 
     def enable_state_and_country_codes(self) -> None:
         """Give every address the codes of its state and its country, as the setting for their picklists does. They are

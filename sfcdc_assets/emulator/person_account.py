@@ -29,6 +29,8 @@ _OF_PERSONS = (
     "Department", "AssistantName", "LeadSource", "Birthdate", "HasOptedOutOfEmail", "DoNotCall",
 )  # fmt: skip
 """Fields of contacts that accounts have as `Person...`, in the order of the account's events."""
+_OF_BOTH = ("Phone", "Fax")
+"""Fields of every account and every contact, which a person has once."""
 
 
 def with_person_accounts(account: ObjectDefinition, contact: ObjectDefinition) -> tuple[ObjectDefinition, ...]:
@@ -84,6 +86,11 @@ def contact_fields(account: ObjectDefinition) -> dict[str, str]:
     return pairs
 
 
+def shared_fields(account: ObjectDefinition) -> dict[str, str]:
+    """The same, with what businesses have too."""
+    return {**contact_fields(account), **{name: name for name in _OF_BOTH if name in account.fields_by_name}}
+
+
 def created_values(account: ObjectDefinition, values: Mapping[str, object]) -> dict[str, object]:
     """The values of a new account with its name and record type. Raises RecordError for a mixture of both kinds."""
     record_type = values.get("RecordTypeId")
@@ -104,7 +111,7 @@ def after_create(unit_of_work: UnitOfWork, account: ObjectDefinition, account_id
     if record["RecordTypeId"] != PERSON_TYPE:
         return
     values: dict[str, object] = {
-        target: record[source] for source, target in contact_fields(account).items() if record[source] is not None
+        target: record[source] for source, target in shared_fields(account).items() if record[source] is not None
     }
     contact_id = unit_of_work.create("Contact", {**values, "AccountId": account_id, "OwnerId": record["OwnerId"]})
     unit_of_work.set_read_only("Contact", contact_id, {"IsPersonAccount": True})
@@ -122,6 +129,7 @@ def after_update(
     elif entity == "Account" and not record["IsPersonAccount"]:
         _refuse(account, (name for name in names if name in pairs))
     elif record["IsPersonAccount"]:
+        pairs = shared_fields(account)
         refused = {"Name"} if entity == "Account" else {"AccountId"}
         if names & refused:
             message = f"{entity}: bad field names on insert/update call: {next(iter(names & refused))}"
@@ -165,7 +173,8 @@ def _convert(
             raise RecordError("INVALID_OPERATION", "only an account with exactly one contact can become a person")
         contact_id = contacts[0]
         contact = unit_of_work.live_record("Contact", contact_id)
-        values = {source: contact[target] for source, target in pairs.items()}
+        both = {name: name for name in _OF_BOTH if name in record}
+        values = {source: contact[target] for source, target in {**pairs, **both}.items()}
         values |= {"Name": _full_name(contact), "PersonContactId": contact_id}
     else:
         contact_id = str(record["PersonContactId"])

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.clock import whole_second
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
+from sfcdc_assets.emulator.profiles import profiles
+from sfcdc_assets.emulator.record_types import FIELD as RECORD_TYPE
+from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.sample_values import sample_value
 from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.transaction import StoredValue
@@ -25,11 +29,13 @@ if TYPE_CHECKING:
 _PRIMES = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631, 641)
 _YEARS_BACK = 730 * DAY
 _BLOCK = 5_000
+_FIRST = {"UserRole": 0, "User": 1}
 
 
 def populate(org: EmulatedOrg, counts: Mapping[str, int], seed: int) -> dict[str, int]:
-    """Insert `counts[object]` records in each object, users first; must run inside a transaction of the database."""
-    order = sorted(counts, key=lambda name: (name != "User", list(org.definitions).index(name)))
+    """Insert `counts[object]` records in each object, what all refer to first; must run inside a transaction of the
+    database."""
+    order = sorted(counts, key=lambda name: (_FIRST.get(name, len(_FIRST)), list(org.definitions).index(name)))
     for name in order:
         _fill(org, org.definitions[name], counts[name], random.Random(f"{seed}:{name}"))
     return {name: counts[name] for name in order}
@@ -41,8 +47,11 @@ def _fill(org: EmulatedOrg, definition: ObjectDefinition, count: int, dice: rand
     fields = definition.stored_fields
     # Loaded accounts are businesses.
     of_persons = {*contact_fields(definition), "RecordTypeId"} if has_person_accounts(definition) else set()
+    record_types_of = [each.id for each in record_types(definition, org.store.instance)]
     pools = {
-        field.name: _pool(org, field, dice, max(1, min(count, _PRIMES[n % len(_PRIMES)])), now, of_persons)
+        field.name: [dice.choice(record_types_of) for _ in range(len(record_types_of) * 3)]
+        if field.name == RECORD_TYPE and definition.record_types
+        else _pool(org, field, dice, max(1, min(count, _PRIMES[n % len(_PRIMES)])), now, of_persons)
         for n, field in enumerate(fields)
     }
     cursors = {name: cycle(pool) for name, pool in pools.items()}
@@ -57,6 +66,10 @@ def _fill(org: EmulatedOrg, definition: ObjectDefinition, count: int, dice: rand
             "SystemModstamp": modified,
         }
         columns: list[Iterable[StoredValue]] = []
+        if definition.name == "Opportunity" and has_stages(definition):
+            stages = list(islice(cursors["StageName"], len(numbers)))
+            special["StageName"] = stages
+            special |= {name: [stage_of(each).read_only[name] for each in stages] for name in stage_of("").read_only}
         for field in fields:
             if field.name in special:
                 columns.append(special[field.name])
@@ -97,10 +110,12 @@ def _reference_pool(org: EmulatedOrg, field: FieldDefinition, dice: random.Rando
     """Ids of records that exist already: parents are filled in the order of the definitions, so some stay null."""
     ids: list[StoredValue] = []
     for name in field.reference_to:
-        if name in org.definitions and field.createable | (name == "User"):
+        if name == "Profile":
+            ids.extend(each.id for each in profiles(org.store.instance)[1:])
+        elif name in org.definitions and field.createable | (name == "User"):
             ids.extend(org.store.sample_ids(org.definitions[name], size, dice.randrange(2**31)))
     if not ids:
         return [None]
-    if field.name == "OwnerId" or not field.nillable:
+    if field.name in {"OwnerId", "ProfileId"} or not field.nillable:
         return [dice.choice(ids) for _ in range(size)]
     return [dice.choice(ids) if dice.random() < 0.8 else None for _ in range(size)]

@@ -10,6 +10,7 @@ import grpc
 from sfcdc_assets.emulator.certificate import ServerCertificate
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.pubsub_service import PubSubService
+from sfcdc_assets.emulator.unreadable_requests import UnreadableRequests
 from sfcdc_assets.errors import PortInUseError
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 
@@ -60,7 +61,7 @@ class PubSubServer:
 
     def _bound(self, port: int) -> tuple[grpc.Server, ThreadPoolExecutor, int]:
         executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="pubsub")
-        server = grpc.server(executor, options=_OPTIONS)
+        server = grpc.server(executor, options=_OPTIONS, interceptors=[UnreadableRequests()])
         pb_grpc.add_PubSubServicer_to_server(self._service, server)
         credentials = grpc.ssl_server_credentials([(self._certificate.key, self._certificate.chain)])
         try:

@@ -14,10 +14,11 @@ from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_publication import Publication, PublishStream
-from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.managed_stream import ManagedStream, chosen_subscription, first_request
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
+from sfcdc_assets.emulator.refusal_codes import refusal_of
 from sfcdc_assets.emulator.rpc_call import RpcCall, Sessions
 from sfcdc_assets.emulator.rpc_refusal import (
     RpcRefusal,
@@ -63,7 +64,6 @@ class PubSubService(pb_grpc.PubSubServicer):
         *,
         sessions: Sessions,
         timing: StreamTiming | None = None,
-        faults: Faults | None = None,
         meter: DeliveryMeter | None = None,
         hosts: Collection[str] = LOOPBACK_NAMES,
     ) -> None:
@@ -73,7 +73,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         self._sessions = sessions
         self._timing = timing or StreamTiming()
         self._hosts = frozenset(name.lower() for name in hosts)
-        self.faults = faults or bus.faults
+        self.faults = bus.faults
         self.meter = meter or DeliveryMeter(org.clock)
         self.publisher = EventPublisher(org, bus)
         """What is published is the same by REST."""
@@ -180,6 +180,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             topic = self._topic(request.topic_name)
         except RpcRefusal as refusal:
             call.end(refusal)
+        self._hold_back(context)
         return pb.TopicInfo(
             topic_name=topic.name,
             tenant_guid=self._tenant_guid,
@@ -204,15 +205,18 @@ class PubSubService(pb_grpc.PubSubServicer):
                 raise schema_not_found(request.schema_id, self._tenant_guid)
         except RpcRefusal as refusal:
             call.end(refusal)
+        self._hold_back(context)
         return pb.SchemaInfo(schema_json=schema_json, schema_id=request.schema_id, rpc_id=call.rpc_id)
 
     def Publish(self, request: pb.PublishRequest, context: grpc.ServicerContext) -> pb.PublishResponse:  # noqa: N802
         call = RpcCall("Publish", context)
         try:
             topic, publication = self._publication(call, request)
-            return self._published(call, topic, publication.results(request))
+            published = self._published(call, topic, publication.results(request))
         except RpcRefusal as refusal:
             call.end(refusal)
+        self._hold_back(context)
+        return published
 
     def PublishStream(  # noqa: N802
         self, request_iterator: Iterator[pb.PublishRequest], context: grpc.ServicerContext
@@ -232,6 +236,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             arguments = (request_iterator, stream, stream.put)
             threading.Thread(target=_pump, args=arguments, daemon=True, name="publish").start()
             for results in stream.results():
+                self._hold_back(context)
                 yield self._published(call, topic, results)
         except RpcRefusal as refusal:
             call.end(refusal)
@@ -301,6 +306,8 @@ class PubSubService(pb_grpc.PubSubServicer):
         """The user who calls. Raises RpcRefusal if the call may not be made, or the fault that is armed for it."""
         if self.faults.take(Fault.UNAVAILABLE):
             raise unavailable()
+        if self.faults.take(Fault.CALL_REFUSED):
+            raise refusal_of(str(self.faults.option(Fault.CALL_REFUSED, "code", "service.protection.triggered")))
         return call.authenticate(self._sessions, self._org.organization_id, self._hosts)
 
     def _publication(self, call: RpcCall, first: pb.PublishRequest) -> tuple[Topic, Publication]:
@@ -312,6 +319,13 @@ class PubSubService(pb_grpc.PubSubServicer):
         if not topic.can_publish or topic.entity is None:
             raise cannot_publish(topic.name)
         return topic, Publication(self.publisher, self._org.platform_events.all[topic.entity], user_id)
+
+    def _hold_back(self, context: grpc.ServicerContext) -> None:
+        """Let an answer arrive late if the network is slow: by the machine's clock, since who waits for it cannot move
+        the org's. A client that gives up, or a server that stops, ends it."""
+        is_over = threading.Event()
+        if self.faults.take(Fault.SLOW_NETWORK) and context.add_callback(is_over.set):
+            is_over.wait(float(self.faults.option(Fault.SLOW_NETWORK, "seconds", 5)))
 
     def _published(self, call: RpcCall, topic: Topic, results: list[pb.PublishResult]) -> pb.PublishResponse:
         schema_id = self._bus.newest_schema_id(str(topic.entity))

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ class ViewAll:
     @property
     def of_all_data(self) -> bool:
         """Whether the user has View All Data."""
-        return self._given and not self._but_for
+        return self._given and not self._but_for and not self._org.faults.lasts(Fault.PERMISSION_WITHDRAWN)
 
     def of(self, entity: str) -> bool:
         """Whether the user sees all records of an object."""
-        return entity in WITHOUT_OBJECT_PERMISSIONS or self._given != (entity in self._but_for)
+        if entity in WITHOUT_OBJECT_PERMISSIONS:
+            return True
+        return self._given != (entity in self._but_for) and not self._is_withdrawn(entity)
 
     def withdraw(self, entity: str | None = None) -> None:
         """Take View All Data away, and View All Records on every object; or, of one object, these two."""
@@ -57,12 +60,19 @@ class ViewAll:
             return f"r.\"OwnerId\" = '{self._org.users.integration}'"
         return f"sf_hash('{self._org.seed}:' || r.\"Id\") % {_SHARED} = 0"
 
+    def _is_withdrawn(self, entity: str) -> bool:
+        """Whether the fault that withdraws the permission for a while holds for an object."""
+        faults = self._org.faults
+        if not faults.lasts(Fault.PERMISSION_WITHDRAWN):
+            return False
+        return faults.option(Fault.PERMISSION_WITHDRAWN, "entity", entity) == entity
+
     def _set(self, entity: str | None, *, given: bool) -> None:
         if entity is None:
             self._given, self._but_for = given, frozenset()
         elif entity not in self._org.definitions:
             raise RecordError("INVALID_TYPE", f"there is no object {entity}")
-        elif entity not in WITHOUT_OBJECT_PERMISSIONS and self.of(entity) != given:
+        elif entity not in WITHOUT_OBJECT_PERMISSIONS and (self._given != (entity in self._but_for)) != given:
             self._but_for ^= {entity}
         with self._org.database.transaction():
             document = {"given": self._given, "but_for": sorted(self._but_for)}

@@ -49,7 +49,7 @@ def child_relationship(
 
 
 def _name(parent: ObjectDefinition, child: ObjectDefinition, field: FieldDefinition, taken: set[str]) -> str | None:
-    if field.name in _AUDIT or field.type != "reference":
+    if field.name in _AUDIT:
         return None
     plural = "".join(child.label_plural.split())
     if field.child_relationship_name is not None:

@@ -8,7 +8,7 @@ counts; nothing is copied, and without a delay nothing is kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,14 +30,19 @@ class ReplacedRow:
 
 
 class RestView:
-    """The view. `delay` (ms, by the org's clock) counts for commits from the moment it is set; 0 ends it."""
+    """The view. `delay` (ms, by the org's clock) counts for commits from the moment it is not 0; 0 ends it."""
 
-    def __init__(self, database: Database, store: RecordStore, clock: Clock) -> None:
+    def __init__(self, database: Database, store: RecordStore, clock: Clock, delay: Callable[[], int]) -> None:
         self._database = database
         self._store = store
         self._clock = clock
         self._commits: deque[tuple[int, Sequence[ReplacedRow]]] = deque()
-        self.delay = 0
+        self._delay = delay
+
+    @property
+    def delay(self) -> int:
+        """How long ago was what is shown (ms)."""
+        return self._delay()
 
     def note(self, replaced: Sequence[ReplacedRow]) -> None:
         """Rows that the transaction just being committed replaced. Called while `delay` is not 0."""
@@ -79,8 +84,9 @@ class RestView:
 
     def _hidden(self) -> list[Sequence[ReplacedRow]]:
         """What REST does not see yet, oldest first; older commits are forgotten."""
-        visible_until = self._clock() - self.delay
+        delay = self.delay
+        visible_until = self._clock() - delay
         with self._database.lock:
-            while self._commits and (not self.delay or self._commits[0][0] <= visible_until):
+            while self._commits and (not delay or self._commits[0][0] <= visible_until):
                 self._commits.popleft()
             return [replaced for _, replaced in self._commits]

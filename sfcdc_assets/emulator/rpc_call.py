@@ -68,7 +68,10 @@ class RpcCall:
         for name in ("accesstoken", "instanceurl", "tenantid"):
             if not headers.get(name, "").strip():
                 raise bad_header(name)
-        instance = urlsplit(headers["instanceurl"])
+        try:
+            instance = urlsplit(headers["instanceurl"])
+        except ValueError:
+            raise bad_header("instanceurl") from None
         if instance.scheme not in ("http", "https") or not instance.netloc or instance.path.strip("/"):
             raise bad_header("instanceurl")
         return Credentials(headers["accesstoken"], headers["instanceurl"], _organization_id(headers["tenantid"]))

@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.record_editing import RecordEditing
 from sfcdc_assets.emulator.rest.rest_faults import RestFaults
-from sfcdc_assets.emulator.scenarios import ScenarioStage
+from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.traffic_switch import TrafficSwitch
 

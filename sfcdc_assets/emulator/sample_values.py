@@ -53,6 +53,8 @@ _WORDS = ("customer", "renewal", "asked for", "a quote", "the \"gold\" plan", "d
           "follow-up")  # fmt: skip
 _CITY_PARTS = ("Street", "City", "State", "PostalCode", "Country", "Latitude", "Longitude")
 _NULL_SHARE = 0.15
+_NEVER_BY_CHANCE = frozenset({"Recurrence2PatternText"})
+"""A pattern would make a series of every event."""
 
 
 def sample_value(field: FieldDefinition, dice: random.Random, *, now: int) -> StoredValue:
@@ -61,6 +63,8 @@ def sample_value(field: FieldDefinition, dice: random.Random, *, now: int) -> St
     `now` (epoch ms) is the centre of dates. Text of long fields has several lines and a few hundred characters, every
     third one some 2,000, enough for changes to come as differences.
     """
+    if field.name in _NEVER_BY_CHANCE:
+        return None
     if field.type == "boolean":
         return dice.random() < 0.3
     if field.nillable and dice.random() < _NULL_SHARE:

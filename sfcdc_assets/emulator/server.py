@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
+
+from starlette.routing import BaseRoute
 
 from sfcdc_assets.emulator.api_usage import ApiUsage
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES, server_certificate
@@ -15,7 +18,6 @@ from sfcdc_assets.emulator.cometd.service import CometdService
 from sfcdc_assets.emulator.control.routes import all_control_routes
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_feed import EventFeed
-from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.jwt_key import JWT_KEY_FILE
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pages.routes import page_routes
@@ -27,11 +29,11 @@ from sfcdc_assets.emulator.rest.limits import Limits, counted_limits
 from sfcdc_assets.emulator.rest.rest_faults import RestFaults
 from sfcdc_assets.emulator.rest_server import RestServer
 from sfcdc_assets.emulator.running_org import RunningOrg
-from sfcdc_assets.emulator.scenarios import ScenarioStage
+from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
-from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.sudden_faults import commit_sudden_faults
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
 from sfcdc_assets.emulator.traffic_switch import TrafficSwitch
 
@@ -53,18 +55,17 @@ class EmulatorServer:
         pubsub_port: int = 0,
         timing: StreamTiming | None = None,
         cometd_timing: CometdTiming | None = None,
-        faults: Faults | None = None,
         host_names: Sequence[str] = (),
         traffic_seed: int = 0,
     ) -> None:
         """`directory` holds certificates and `org.env`; port 0 takes a free one. Raises EmulatorDirectoryError.
 
-        The faults of `faults` are committed by calls, streams and events alike. `host_names`: names beside localhost
+        `host_names`: names beside localhost
         that the certificate is for, such as `login.salesforce.com`, for clients that are made to find the org there.
         `traffic_seed`: of the traffic that `traffic` switches on.
         """
         directory = directory.absolute()
-        self.bus = EventBus(org, faults=faults)
+        self.bus = EventBus(org)
         self.sessions = Sessions(org)
         self.service = PubSubService(
             org, self.bus, sessions=self.sessions, timing=timing, hosts=(*LOOPBACK_NAMES, *host_names)
@@ -72,8 +73,9 @@ class EmulatorServer:
         self.meter = self.service.meter
         self.publisher = self.service.publisher
         """Publishes platform events, and has the log of them."""
+        org.faults.on_armed(partial(commit_sudden_faults, self.bus, self.sessions))
         self.cometd = CometdService(org, self.bus, sessions=self.sessions, meter=self.meter, timing=cometd_timing)
-        self.faults = self.service.faults
+        self.faults = org.faults
         """Faults of calls, streams and events; those of REST are `rest_faults`."""
         self.rest_faults = RestFaults()
         self.settings_file = directory / "org.env"
@@ -84,8 +86,9 @@ class EmulatorServer:
         self._pubsub_port = pubsub_port
         self.traffic = TrafficSwitch(org, traffic_seed)
         """What the org does by itself; off until it is set."""
-        self.feed = EventFeed(org, self.bus)
+        self.feed = EventFeed(org, self.bus, self.cometd.topics)
         """Decoded events, for people."""
+        self.scenarios = ScenarioStage(org, self.faults, org.seed)
         running = RunningOrg(
             org=org,
             bus=self.bus,
@@ -96,7 +99,7 @@ class EmulatorServer:
             rest_faults=self.rest_faults,
             feed=self.feed,
             editing=RecordEditing(org),
-            scenarios=ScenarioStage(org, self.faults, org.seed),
+            scenarios=self.scenarios,
             traffic=self.traffic,
             allowances=self._allowances,
             settings_file=self.settings_file,
@@ -165,6 +168,11 @@ class EmulatorServer:
         self.stop()
 
     @property
+    def routes(self) -> Sequence[BaseRoute]:
+        """All that answers by HTTP."""
+        return self._app.routes
+
+    @property
     def rest_url(self) -> str:
         """Base URL of REST and of logging in; known once started."""
         return f"https://localhost:{self._rest_port}"
@@ -223,12 +231,12 @@ class EmulatorServer:
             **({"SALESFORCE_JWT_KEY_FILE": str(self._jwt_key_file)} if self._jwt_key_file else {}),
         }
 
-    def _event_usage(self) -> dict[str, int]:
+    def _event_usage(self, start: int, end: int) -> dict[str, int]:
         return {
-            "CHANGE_EVENTS_PUBLISHED": self.bus.change_events_in_last_24_hours(),
-            "CHANGE_EVENTS_DELIVERED": self.meter.in_last_24_hours() - self.meter.platform_events_in_last_24_hours(),
-            "PLATFORM_EVENTS_PUBLISHED": self.publisher.published_in(DAY),
-            "PLATFORM_EVENTS_DELIVERED": self.meter.platform_events_in_last_24_hours(),
+            "CHANGE_EVENTS_PUBLISHED": self.bus.change_events_between(start, end),
+            "CHANGE_EVENTS_DELIVERED": self.meter.delivered_between(start, end, platform_events=False),
+            "PLATFORM_EVENTS_PUBLISHED": self.publisher.published_between(start, end),
+            "PLATFORM_EVENTS_DELIVERED": self.cometd.allowances.platform_events_between(start, end),
         }
 
     def _allowances(self) -> Limits:
@@ -247,6 +255,10 @@ class EmulatorServer:
             **{f"Daily{each}GenericStreamingApiEvents": notifications[Allowance.GENERIC] for each in _DURABLE},
             **{f"{each}StreamingApiConcurrentClients": connected for each in _DURABLE},
             "DailyDeliveredPlatformEvents": (settings.daily_event_deliveries, self.service.allowance_left),
+            "DailyStandardVolumePlatformEvents": (
+                streaming.most(Allowance.STANDARD_EVENTS),
+                streaming.left(Allowance.STANDARD_EVENTS),
+            ),
             "HourlyPublishedPlatformEvents": (settings.hourly_published_events, left()),
             "HourlyPublishedStandardVolumePlatformEvents": (
                 settings.hourly_published_standard_events,

@@ -49,9 +49,15 @@ class OrgSettings:
     daily_bulk_query_jobs: int = 10_000
     daily_bulk_batches: int = 15_000
     """Batches of Bulk API jobs that write, and of all jobs of its first version."""
+    daily_bulk_query_mb: int = 976_562
+    """Results of Bulk API 2.0 queries."""
+    data_storage_mb: int = 10_240
+    """What all records may take; then creating one is refused with STORAGE_LIMIT_EXCEEDED."""
     daily_event_deliveries: int = 50_000
     """Events delivered in 24 hours, summed over all subscribers; then subscription.limit.exceeded. The largest
     editions have 50,000; an add-on brings 100,000 more (docs/salesforce-streams.md, "Delivery limits")."""
+    daily_standard_event_deliveries: int = 10_000
+    """Platform events of standard volume delivered in 24 hours; then as with PushTopics."""
     daily_push_topic_deliveries: int = 1_000_000
     """Notifications of PushTopics delivered in 24 hours; then 403::Organization total events daily limit exceeded."""
     daily_generic_deliveries: int = 1_000_000
@@ -81,6 +87,9 @@ class OrgSettings:
     """What an overflow event names; one of the vendor's samples has 17 characters, 00000000000000AAA."""
     wildcard_names_field: bool = True
     """Whether the bitmaps of an event for all records (`001*`) name the field that was nulled, or are empty."""
+    late_last_events: bool = False
+    """Whether the last event of a transaction of several is dated (commitTimestamp) a second after the others, as in
+    some of the vendor's samples."""
     enriched_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Flat API names by object: its update and delete events carry them too, and come ungrouped
     (docs/salesforce-streams.md, "Enrichment")."""
@@ -90,13 +99,11 @@ class OrgSettings:
     """Whether an event on several channels has one replay id on all of them; its uuid is the same anyway."""
     hidden_fields_in_bitmaps: bool = False
     """Whether changedFields names fields that field-level security hides; they have no value in events anyway."""
+    cascade_deletes: bool = False
+    """Whether deleting a record deletes its children too, as Salesforce does; else only where it is asked for."""
     rest_delay: int = 0
-    """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now."""
-    modstamp_delay: int = 0
-    """How far the SystemModstamp of a changed record lies before its commit; some changes of real orgs have it so."""
-    clock_skew: int = 0
-    """How far the org's clock is ahead of this machine's: in the times of commits, in the Date of answers, and where
-    JWT assertions are judged."""
+    """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now,
+    unless the fault `rest_lag` holds."""
     most_request_bytes: int = 16_384
     """A request whose line (method, address, protocol) is longer is answered with 414; one whose line and headers are,
     with 431. Salesforce's own limit; many a proxy has 8,192."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.clock import whole_second
 from sfcdc_assets.emulator.ids import instance_characters, new_id
+from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.transaction import StoredValue
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def create_standard_users(org: EmulatedOrg) -> StandardUsers:
     """Make the users if they are not there, without events; an org without a User object has just their ids."""
     definition = org.definitions.get("User")
     prefix = definition.key_prefix if definition else "005"
-    ids = [new_id(prefix, instance_characters(org.seed), _FIRST_NUMBER + n) for n in range(2)]
+    instance = instance_characters(org.seed)
+    ids = [new_id(prefix, instance, _FIRST_NUMBER + n) for n in range(2)]
     if definition is not None:
         people = (
             (org.settings.credentials.username, "Integration", "User"),
@@ -41,6 +43,8 @@ def create_standard_users(org: EmulatedOrg) -> StandardUsers:
                 "Id": record_id, "Username": username, "FirstName": first, "LastName": last, "Email": username,
                 "Alias": last[:8].lower(), "CreatedDate": now, "CreatedById": ids[0], "LastModifiedDate": now,
                 "LastModifiedById": ids[0], "SystemModstamp": now,
+                "TimeZoneSidKey": "GMT",  # what date literals, date functions and FORMAT go by
+                "ProfileId": profiles(instance)[0].id,
                 "UserType": "Standard" if last == "User" else "AutomatedProcess",
             }  # fmt: skip
             defaults = {field.name: field.default for field in definition.stored_fields if field.default is not None}

@@ -3,7 +3,9 @@ columns."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from sfcdc_assets.emulator.database import Database, quoted
@@ -23,6 +25,15 @@ _FIRST_COUNTER = 3_000_000
 _READ_BLOCK = 1000
 
 
+class Link(StrEnum):
+    """In which ways records belong together that no field shows."""
+
+    CHILD_EVENT = "child_event"
+    """From a calendar event to its copies in the calendars of those who are invited."""
+    DELETED_WITH = "deleted_with"
+    """From a record to those that went into the recycle bin because of it."""
+
+
 class RecordStore:
     """Rows as the org holds them now, deleted ones (in the recycle bin) among them. Callers hold the database's
     lock."""
@@ -30,7 +41,7 @@ class RecordStore:
     def __init__(self, database: Database, instance: str) -> None:
         """`instance` is the three characters of the org instance in record ids."""
         self._database = database
-        self._instance = instance
+        self.instance = instance
         database.execute(
             "CREATE TABLE IF NOT EXISTS _id_counter (key_prefix TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID"
         )
@@ -39,6 +50,24 @@ class RecordStore:
             "(entity, id)) "
             "WITHOUT ROWID"
         )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS _link (link TEXT, from_id TEXT, to_id TEXT, PRIMARY KEY (link, from_id, to_id))"
+        )
+
+    def link(self, link: Link, from_id: str, to_id: str) -> None:
+        """Remember that two records belong together in a way that no field shows."""
+        self._database.execute("INSERT OR IGNORE INTO _link VALUES (?, ?, ?)", (link, from_id, to_id))
+
+    def unlink(self, link: Link, from_id: str) -> None:
+        """Forget it, of all records that belong to one."""
+        self._database.execute("DELETE FROM _link WHERE link = ? AND from_id = ?", (link, from_id))
+
+    def linked(self, link: Link, from_id: str) -> list[str]:
+        """The ids that `link` was given for one, deleted records' too."""
+        rows = self._database.rows(
+            "SELECT to_id FROM _link WHERE link = ? AND from_id = ? ORDER BY rowid", (link, from_id)
+        )
+        return [row[0] for row in rows]
 
     def create_table(self, definition: ObjectDefinition) -> None:
         """Make the object's table if it is not there."""
@@ -47,6 +76,10 @@ class RecordStore:
         table = quoted(definition.name)
         self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
         self._index(definition.name, "SystemModstamp", "BINARY")
+        self._database.execute(
+            f'CREATE INDEX IF NOT EXISTS {quoted(definition.name + ".deleted")} ON {table} ("IsDeleted") '
+            'WHERE "IsDeleted" = 1'
+        )
         for field in definition.stored_fields:
             if field.unique:
                 self._index(definition.name, field.name, "NOCASE")
@@ -93,7 +126,7 @@ class RecordStore:
 
     def record_id(self, definition: ObjectDefinition, number: int) -> str:
         """The id of the record with that number."""
-        return new_id(definition.key_prefix, self._instance, number)
+        return new_id(definition.key_prefix, self.instance, number)
 
     def insert(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> None:
         """Add a row."""
@@ -236,16 +269,25 @@ class RecordStore:
         row = self._database.row(f"SELECT MAX(rowid) FROM {table}")
         last = row[0] if row and row[0] else 0
         step = max(1, last // count)
+        places = json.dumps(list(range(seed % step, last + 1, step)))
         rows = self._database.rows(
-            f'SELECT "Id" FROM {table} WHERE rowid % ? = ? AND "IsDeleted" = 0 LIMIT ?', (step, seed % step, count)
+            f'SELECT "Id" FROM {table} WHERE rowid IN (SELECT value FROM json_each(?)) AND "IsDeleted" = 0 '
+            "ORDER BY rowid LIMIT ?",
+            (places, count),
         )
         return [row[0] for row in rows]
 
     def count(self, definition: ObjectDefinition, *, include_deleted: bool) -> int:
-        """Number of rows."""
-        alive = "" if include_deleted else ' WHERE "IsDeleted" = 0'
-        row = self._database.row(f"SELECT COUNT(*) FROM {quoted(definition.name)}{alive}")
-        return int(row[0]) if row else 0
+        """Number of rows. It comes from indexes: no row is read."""
+        table = quoted(definition.name)
+        row = self._database.row(f"SELECT COUNT(*) FROM {table}")
+        gone = None if include_deleted else self._database.row(f'SELECT COUNT(*) FROM {table} WHERE "IsDeleted" = 1')
+        return (int(row[0]) if row else 0) - (int(gone[0]) if gone else 0)
+
+    def most_rows(self, definition: ObjectDefinition) -> int:
+        """A number that there are not more rows than; it takes no time."""
+        row = self._database.row(f"SELECT MAX(rowid) FROM {quoted(definition.name)}")
+        return int(row[0] or 0) if row else 0
 
     def _read(
         self, definition: ObjectDefinition, fields: Sequence[FieldDefinition], record_id: str

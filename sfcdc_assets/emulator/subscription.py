@@ -8,7 +8,7 @@ tells of new events, so nothing here polls.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sfcdc_assets.emulator.clock import Clock
@@ -19,7 +19,9 @@ from sfcdc_assets.emulator.event_bus_errors import (
     ReplayIdMissingError,
     UnknownReplayPresetError,
 )
+from sfcdc_assets.emulator.event_store import StoredEvent
 from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.refusal_codes import refusal_of
 from sfcdc_assets.emulator.rpc_refusal import (
     RpcRefusal,
     bad_credentials,
@@ -40,11 +42,31 @@ MAX_OUTSTANDING = 100
 """Events a client can have outstanding over all requests of the call; asking for more is not an error."""
 MAX_PAYLOAD_BYTES = 3_000_000
 """Payload bytes of one response, unless a single event is larger."""
-_STREAM_FAULTS = (Fault.STREAM_RESET, Fault.SILENT_STREAM, Fault.STREAM_AUTH_ERROR, Fault.STREAM_UNAVAILABLE)
+_STREAM_FAULTS = (
+    Fault.STREAM_RESET,
+    Fault.SILENT_STREAM,
+    Fault.STREAM_AUTH_ERROR,
+    Fault.STREAM_UNAVAILABLE,
+    Fault.STREAM_REFUSED,
+)
 
 
 Word = pb.CommitReplayResponse | RpcRefusal
 """What a managed stream says beside events."""
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """A response made before it was requested, while the client makes something of the last one.
+
+    Its events are those that follow as long as the client may read the same `entities`, and the bus has removed none.
+    """
+
+    events: tuple[StoredEvent, ...]
+    response: pb.FetchResponse
+    after: int
+    entities: frozenset[str]
+    removals: int
 
 
 @dataclass(frozen=True)
@@ -103,8 +125,10 @@ class Subscription:
         self._is_closing = False
         self._quiet_since = clock()
         self._paused_until = 0
+        self._held_until = 0
         self._is_silent = False
         self._is_at_work = True
+        self._ahead: _Ahead | None = None
 
     @property
     def is_started(self) -> bool:
@@ -121,6 +145,8 @@ class Subscription:
         with self._bus.changed:
             if self._is_silent:
                 return self._clock() + 86_400_000
+            if self._held_until:
+                return self._held_until
             return 0 if self._is_at_work or self._is_due() else self._due_at()
 
     def put(self, request: pb.FetchRequest) -> None:
@@ -172,10 +198,13 @@ class Subscription:
                 continue
             if self._is_paused():
                 continue
-            batch = self._read()
+            batch, response = self._read()
             self._read_through = batch.through
             if batch.events or not in_time:
-                yield self._response(batch)
+                if self._faults.take(Fault.SLOW_NETWORK):
+                    self._hold_back()
+                yield self._completed(batch, response)
+                self._read_ahead(len(batch.events))
             elif self._is_closing and not self._is_paused():
                 return
 
@@ -254,6 +283,8 @@ class Subscription:
             raise bad_credentials()
         if self._faults.take(Fault.STREAM_UNAVAILABLE):
             raise unavailable()
+        if self._faults.take(Fault.STREAM_REFUSED):
+            raise refusal_of(str(self._faults.option(Fault.STREAM_REFUSED, "code", "subscription.internal.error")))
         if self._faults.take(Fault.SILENT_STREAM):
             self._is_silent = True
             with self._bus.changed:
@@ -261,12 +292,18 @@ class Subscription:
             return False
         return True
 
-    def _read(self) -> Batch:
+    def _read(self) -> tuple[Batch, pb.FetchResponse]:
+        """What follows, and a response with these events."""
         assert self._topic is not None
         entities = self._readable(self._topic)
         most = max(0, min(self.pending, self._allowance()))
         after = int(self._faults.option(Fault.STREAM_PAUSE, "after", 1))
         cut = most > after and self._faults.armed(Fault.STREAM_PAUSE) > 0
+        ahead, self._ahead = self._ahead, None
+        if ahead and 0 < most <= len(ahead.events) and not cut and self._follows(ahead, entities):
+            events = ahead.events[:most]
+            del ahead.response.events[most:]
+            return Batch(events, events[-1].number, events[-1].replay_id), ahead.response
         batch = self._bus.read(
             entities,
             after=self._read_through,
@@ -278,9 +315,38 @@ class Subscription:
             raise delivery_limit_exceeded()
         if cut and batch.through < self._bus.last_number and self._faults.take(Fault.STREAM_PAUSE):
             self._pause(Fault.STREAM_PAUSE)
-        return batch
+        return batch, _with_events(batch.events)
 
-    def _response(self, batch: Batch) -> pb.FetchResponse:
+    def _hold_back(self) -> None:
+        """The network is slow: what is read is on its way. gRPC gives a message to its client whole, so a client sees
+        no more of it than that."""
+        seconds = float(self._faults.option(Fault.SLOW_NETWORK, "seconds", 5))
+        with self._bus.changed:
+            self._held_until = self._clock() + round(seconds * 1000)
+            while not self._ended and (left := self._held_until - self._clock()) > 0:
+                # A clock that is moved wakes everybody who waits on the bus.
+                self._bus.changed.wait(left / 1000)
+            self._held_until = 0
+
+    def _read_ahead(self, count: int) -> None:
+        """Read as many events as the last response had, if there are more than that."""
+        if not count or self._requests or self.pending or self._topic is None:
+            return
+        removals, entities = self._bus.removals, self._readable(self._topic)
+        batch = self._bus.read(
+            entities,
+            after=self._read_through,
+            max_events=count,
+            max_bytes=MAX_PAYLOAD_BYTES,
+            channels=self._topic.channels,
+        )
+        if batch.events and batch.through == batch.events[-1].number < self._bus.last_number:
+            self._ahead = _Ahead(batch.events, _with_events(batch.events), self._read_through, entities, removals)
+
+    def _follows(self, ahead: _Ahead, entities: frozenset[str]) -> bool:
+        return (ahead.after, ahead.entities, ahead.removals) == (self._read_through, entities, self._bus.removals)
+
+    def _completed(self, batch: Batch, response: pb.FetchResponse) -> pb.FetchResponse:
         self.responses_sent += 1
         self.events_sent += len(batch.events)
         self.pending -= len(batch.events)
@@ -288,15 +354,18 @@ class Subscription:
         if batch.events:
             numbers = [event.number for event in batch.events]
             self._meter.delivered(numbers, sum(event.is_platform_event for event in batch.events))
-        return pb.FetchResponse(
-            events=[
-                pb.ConsumerEvent(
-                    event=pb.ProducerEvent(id=event.event_id, schema_id=event.schema_id, payload=event.payload),
-                    replay_id=event.replay_id,
-                )
-                for event in batch.events
-            ],
-            latest_replay_id=batch.latest_replay_id,
-            rpc_id=self.rpc_id,
-            pending_num_requested=self.pending,
-        )
+        response.latest_replay_id = batch.latest_replay_id
+        response.rpc_id = self.rpc_id
+        response.pending_num_requested = self.pending
+        return response
+
+
+def _with_events(events: Sequence[StoredEvent]) -> pb.FetchResponse:
+    """In place: messages that are made apart are copied into the one around them."""
+    response = pb.FetchResponse()
+    for event in events:
+        consumed = response.events.add()
+        consumed.replay_id = event.replay_id
+        produced = consumed.event
+        produced.id, produced.schema_id, produced.payload = event.event_id, event.schema_id, event.payload
+    return response

@@ -20,6 +20,8 @@ class TouchedRecord:
     master_record_id: str | None = None
     is_silent: bool = False
     """The org itself changed it and raises no event."""
+    is_database_change: bool = False
+    """It was changed past the application, in fields that events do not carry."""
 
     @property
     def was_alive(self) -> bool:
@@ -53,6 +55,8 @@ def collapsed(record_id: str, record: TouchedRecord) -> RecordChange | None:
             or (record.modified and field.name == "LastModifiedDate")
         )
     )
+    if record.is_database_change:
+        return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed, is_database_change=True)
     if not changed:
         return None
     is_silent = record.is_silent and not record.modified

@@ -14,7 +14,6 @@ from random import Random
 from sfcdc_assets.emulator.avro.event_schema import is_large_text
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.faults import Faults
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
@@ -90,7 +89,7 @@ class TrafficGenerator:
         self._bus = bus
         self._only_selected = only_selected
         self._dice = Random(f"traffic:{seed}")
-        self.holes = TrafficHoles(org, bus.faults if bus else Faults(), holes, seed, hole_mix)
+        self.holes = TrafficHoles(org, org.faults, holes, seed, hole_mix)
         mix = mix or TrafficMix()
         self._kinds = [kind.name for kind in fields(mix)]
         self._weights = [getattr(mix, kind) for kind in self._kinds]

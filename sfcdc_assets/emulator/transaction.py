@@ -35,6 +35,8 @@ class RecordChange:
     """The type of a field changed under the record, so that its event is a gap."""
     is_silent: bool = False
     """The org changed the record and raises no event for it."""
+    is_database_change: bool = False
+    """Made in the database, past the application: its event is a gap with a key of the database."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class TransactionLog:
 
 def _to_json(change: RecordChange) -> dict[str, Any]:
     """Keys: e entity, i id, t type, a/b non-null values after/before, o old values of what differs, c changed, m
-    master, v conversion, s silent."""
+    master, v conversion, s silent, d made in the database."""
     item: dict[str, Any] = {"e": change.entity, "i": change.record_id, "t": change.change_type}
     if change.after is not None:
         item["a"] = {name: value for name, value in change.after.items() if value is not None}
@@ -107,6 +107,8 @@ def _to_json(change: RecordChange) -> dict[str, Any]:
         item["v"] = True
     if change.is_silent:
         item["s"] = True
+    if change.is_database_change:
+        item["d"] = True
     return item
 
 
@@ -130,4 +132,5 @@ def _from_json(item: Mapping[str, Any], definition: ObjectDefinition | None) -> 
         item.get("m"),
         item.get("v", False),
         item.get("s", False),
+        item.get("d", False),
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from sfcdc_assets.emulator import calendar_event
+from sfcdc_assets.emulator.cascade_delete import dependants
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.given_values import GivenValues
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS, ConvertedLead, convert_lead
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.person_account import (
     after_create,
     after_update,
@@ -17,10 +20,12 @@ from sfcdc_assets.emulator.person_account import (
     on_both,
 )
 from sfcdc_assets.emulator.record_merge import merged_ids
+from sfcdc_assets.emulator.record_types import FIELD as RECORD_TYPE
+from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.rest_view import ReplacedRow
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.silent_changes import SilentChange
-from sfcdc_assets.emulator.store import RecordStore
+from sfcdc_assets.emulator.store import Link, RecordStore
 from sfcdc_assets.emulator.touched_record import TouchedRecord, collapsed
 from sfcdc_assets.emulator.transaction import UPDATE, RecordChange, StoredValue, Transaction
 
@@ -37,9 +42,13 @@ class UnitOfWork:
         timestamp: int,
         modstamp: int | None = None,
         hidden_fields: Callable[[str], Collection[str]] | None = None,
+        cascades: bool = False,
+        before_create: Callable[[], None] | None = None,
     ) -> None:
         """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records; `modstamp`, if it is
-        another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know."""
+        another, is their SystemModstamp. `hidden_fields`: by object, what whoever makes the changes does not know.
+        `cascades`: whether a delete takes the record's children along if nothing else is said. `before_create` raises
+        RecordError where no further record may be created."""
         self.user_id = user_id
         self.timestamp = timestamp
         self.modstamp = timestamp if modstamp is None else modstamp
@@ -47,18 +56,27 @@ class UnitOfWork:
         """The transaction, once the block has ended and if it changed anything."""
         self._definitions = definitions
         self._store = store
+        self._before_create = before_create
         self._given = GivenValues(definitions, store, hidden_fields or (lambda entity: ()))
         self._touched: dict[str, TouchedRecord] = {}
         self._cleared: RecordChange | None = None
         self._cleared_values: dict[str, StoredValue] = {}
         self._converted: tuple[RecordChange, ...] = ()
+        self._cascades = cascades
 
     def create(self, entity: str, values: Mapping[str, object]) -> str:
         """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in."""
         definition = self._definition(entity)
         if has_person_accounts(definition):
             values = created_values(definition, values)
+        elif self._is_calendar("Event", entity):
+            values = calendar_event.created_values(values)
+        elif self._is_calendar("EventRelation", entity):
+            self._given.checked(definition, values, creating=True)
+            values = calendar_event.before_invite(self, values)
         given = self._given.checked(definition, values, creating=True)
+        if self._before_create is not None:
+            self._before_create()
         number = self._store.reserve(definition)
         record_id = self._store.record_id(definition, number)
         row: dict[str, StoredValue] = {}
@@ -69,17 +87,25 @@ class UnitOfWork:
                 row[field.name] = auto_number(field.auto_number, number)
             elif field.name == "OwnerId":
                 row[field.name] = self.user_id
+            elif field.name == RECORD_TYPE and (types := record_types(definition, self._store.instance)):
+                row[field.name] = types[0].id
             else:
                 row[field.name] = field.default
             if row[field.name] is None and not field.nillable and field.createable:
                 raise RecordError(
                     "REQUIRED_FIELD_MISSING", f"Required fields are missing: [{field.name}]", (field.name,)
                 )
+        if entity == "Opportunity" and has_stages(definition):
+            stage = stage_of(row["StageName"])
+            row.update(stage.read_only)
+            row.update({name: value for name, value in stage.proposed.items() if row[name] is None})
         row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
         self._store.insert(definition, row)
         self._touched[record_id] = TouchedRecord(definition, before=None, now=row)
         if has_person_accounts(definition):
             after_create(self, definition, record_id)
+        if self._is_calendar("Event", entity):
+            calendar_event.after_create(self, record_id)
         return record_id
 
     def update(self, entity: str, record_id: str, values: Mapping[str, object], *, touch: bool = True) -> None:
@@ -87,7 +113,16 @@ class UnitOfWork:
         (geocoding)."""
         definition = self._definition(entity)
         record = self._live(definition, record_id)
+        is_event = self._is_calendar("Event", entity)
+        if is_event:
+            values = calendar_event.updated_values(record.now or {}, values)
         given = self._given.checked(definition, values, creating=False, record_id=record_id)
+        if is_event and calendar_event.is_rescheduled(record.now or {}, given):
+            calendar_event.reschedule(self, to_18(record_id), given)
+            return
+        if entity == "Opportunity" and "StageName" in given and has_stages(definition):
+            stage = stage_of(given["StageName"])
+            given = {**stage.proposed, **given, **stage.read_only}
         for name, value in given.items():
             field = definition.fields_by_name[name]
             if value is None and not field.nillable:
@@ -97,6 +132,19 @@ class UnitOfWork:
         account = self._definitions.get("Account")
         if entity in ("Account", "Contact") and account is not None and has_person_accounts(account):
             after_update(self, account, entity, record_id, set(given), touch=touch)
+        if is_event:
+            calendar_event.after_update(self, to_18(record_id), set(given))
+
+    def reschedule(self, event_id: str, values: Mapping[str, object]) -> str:
+        """Change the pattern or the start of a series of calendar events, which makes it another one; the id of its
+        master."""
+        master = self.live_record("Event", event_id)
+        given = self._given.checked(
+            self._definition("Event"), calendar_event.updated_values(master, values), creating=False, record_id=event_id
+        )
+        if not calendar_event.is_rescheduled(master, given):
+            raise RecordError("INVALID_OPERATION", "neither the pattern nor the start of a series is another one")
+        return calendar_event.reschedule(self, to_18(event_id), given)
 
     def set_read_only(
         self, entity: str, record_id: str, values: Mapping[str, StoredValue], *, touch: bool = True
@@ -118,11 +166,44 @@ class UnitOfWork:
         definition = self._definition(entity)
         return self._store.referring_ids(definition, definition.fields_by_name[field], record_id)
 
-    def delete(self, entity: str, record_id: str) -> None:
-        """Move a live record to the recycle bin: IsDeleted and SystemModstamp change, nothing else; no cascade."""
+    def delete(self, entity: str, record_id: str, *, cascade: bool | None = None) -> None:
+        """Move a live record to the recycle bin: IsDeleted and SystemModstamp change, nothing else. With `cascade`
+        (None: as the org is set up) its children go too."""
         record = self._live(self._deletable(entity), record_id)
         self._write(record, {"IsDeleted": True, "SystemModstamp": self.modstamp})
         self._with_contact(entity, record, self._move_to_bin)
+        if self._is_calendar("Event", entity):
+            calendar_event.after_delete(self, record.now or {})
+        elif self._is_calendar("EventRelation", entity):
+            calendar_event.after_uninvite(self, record.now or {})
+        if self._cascades if cascade is None else cascade:
+            for child, child_id in list(dependants(self, self._definitions, entity, to_18(record_id))):
+                if self.is_live(child, child_id):
+                    self.delete_with(to_18(record_id), child, child_id)
+
+    def delete_with(self, parent_id: str, entity: str, record_id: str) -> None:
+        """Move a live record to the recycle bin because of another one, which brings it back when it is restored."""
+        self.delete(entity, record_id, cascade=False)
+        self._store.link(Link.DELETED_WITH, parent_id, to_18(record_id))
+
+    def _undelete_with(self, parent_id: str) -> None:
+        by_prefix = {definition.key_prefix: definition for definition in self._definitions.values()}
+        gone = self._store.linked(Link.DELETED_WITH, parent_id)
+        self._store.unlink(Link.DELETED_WITH, parent_id)
+        for record_id in gone:
+            row = self._store.stored(by_prefix[record_id[:3]], record_id)
+            if row is not None and row["IsDeleted"]:
+                self.undelete(by_prefix[record_id[:3]].name, record_id)
+
+    def archive(self, entity: str, record_id: str) -> None:
+        """Archive an activity in the database: IsArchived is set, which no event carries, so that its event is a gap,
+        and only queryAll shows the record."""
+        definition = self._definition(entity)
+        if "IsArchived" not in definition.fields_by_name:
+            raise RecordError("INVALID_OPERATION", f"{entity} records are not archived")
+        record = self._live(definition, record_id)
+        self._write(record, {"IsArchived": True, "SystemModstamp": self.modstamp})
+        record.is_database_change = True
 
     def _move_to_bin(self, entity: str, record_id: str) -> None:
         self._write(
@@ -144,7 +225,7 @@ class UnitOfWork:
         on_both(entity, record.now or record.before or {}, work)
 
     def undelete(self, entity: str, record_id: str) -> None:
-        """Take a record back from the recycle bin."""
+        """Take a record back from the recycle bin, with those that went there because of it."""
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
         if record.is_alive:
@@ -154,12 +235,15 @@ class UnitOfWork:
             values["MasterRecordId"] = None
         self._write(record, values)
         self._with_contact(entity, record, self._take_back)
+        self._undelete_with(to_18(record_id))
 
     def hard_delete(self, entity: str, record_id: str) -> None:
         """Remove a record for good. A live one raises a DELETE event; emptying the recycle bin raises none."""
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
         self._with_contact(entity, record, self._purge)
+        if self._is_calendar("Event", entity) and record.is_alive:
+            calendar_event.after_delete(self, record.now or {})
         self._store.purge(definition, to_18(record_id), self.timestamp)
         record.now = None
 
@@ -252,6 +336,28 @@ class UnitOfWork:
             opportunity_name=opportunity_name,
             status=status,
         )
+
+    def _is_calendar(self, name: str, entity: str) -> bool:
+        """Whether the object is the one of that name, in an org that has series of calendar events."""
+        if entity != name or "Event" not in self._definitions:
+            return False
+        return calendar_event.PATTERN in self._definitions["Event"].fields_by_name
+
+    def knows(self, entity: str) -> bool:
+        """Whether the org has the object."""
+        return entity in self._definitions
+
+    def is_live(self, entity: str, record_id: str) -> bool:
+        """Whether there is such a record, and not in the recycle bin."""
+        return self._store.exists(self._definition(entity), record_id)
+
+    def add_child_event(self, event_id: str, child_id: str) -> None:
+        """Let a calendar event be another one's copy in the calendar of somebody who is invited."""
+        self._store.link(Link.CHILD_EVENT, event_id, child_id)
+
+    def child_events(self, event_id: str) -> list[str]:
+        """The ids of the live copies of a calendar event."""
+        return [each for each in self._store.linked(Link.CHILD_EVENT, event_id) if self.is_live("Event", each)]
 
     def live_record(self, entity: str, record_id: str) -> Mapping[str, StoredValue]:
         """The stored fields of a live record as the transaction sees it; reading is no change. Raises RecordError."""

@@ -8,6 +8,7 @@ however old it is: of each partition the newest event of each kind, and of each 
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from dagster._core.storage.event_log.schema import (
 from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
 
 from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.jobs.request import ORG_TAG
 
 AT_ONCE = 1_000
 """Events deleted in one transaction: others write to the log meanwhile."""
@@ -46,6 +48,32 @@ class OtherEventLog(SfcdcError):
 
 
 @dataclass(frozen=True)
+class Ours:
+    """What of an instance belongs to one code location: others have runs and events in it too."""
+
+    prefix: tuple[str, ...]
+    """Of the keys of its assets, which have one part more."""
+    jobs: frozenset[str]
+    org: str | None
+    """The value of the tag of its jobs' runs."""
+
+    def has(self, run: dg.DagsterRun) -> bool:
+        """Whether a run is one of its jobs', or of its assets alone."""
+        if run.asset_selection:
+            return all(tuple(key.path[:-1]) == self.prefix for key in run.asset_selection)
+        return run.job_name in self.jobs and run.tags.get(ORG_TAG) == self.org
+
+    def keys(self, column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+        """Whether a column names one of its assets: the key's parts as a JSON list."""
+        begins = json.dumps(list(self.prefix))[:-1] + ', "'
+        return sa.and_(column.startswith(begins, autoescape=True), column.not_like(_escaped(begins) + '%", "%', "/"))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("/", "//").replace("%", "/%").replace("_", "/_")
+
+
+@dataclass(frozen=True)
 class Forgotten:
     """What was deleted, and how many runs are kept although they are old: they have a partition's latest event."""
 
@@ -54,19 +82,31 @@ class Forgotten:
     kept: int
 
 
-def forget(instance: dg.DagsterInstance, before: datetime) -> Forgotten:
-    """Delete finished runs that were begun before this time (UTC), with their events and logs, and events of that age
-    without a run, as sensors report them. Raises `OtherEventLog`."""
+def forget(instance: dg.DagsterInstance, before: datetime, ours: Ours) -> Forgotten:
+    """Delete our finished runs that were begun before this time (UTC), with their events and logs, and events of that
+    age without a run, as our sensors report them. Raises `OtherEventLog`."""
     storage = instance.event_log_storage
     if not isinstance(storage, SqlEventLogStorage):
         raise OtherEventLog(type(storage).__name__)
-    old = dg.RunsFilter(statuses=list(FINISHED_STATUSES), created_before=before)
-    run_ids = instance.get_run_ids(old, limit=MOST_RUNS)
+    run_ids = _old_runs(instance, before, ours)
     kept = set(run_ids) & _needed_runs(storage)
     for run_id in run_ids:
         if run_id not in kept:
             _forget_run(instance, storage, run_id)
-    return Forgotten(len(run_ids) - len(kept), _forget_events(storage, before), len(kept))
+    return Forgotten(len(run_ids) - len(kept), _forget_events(storage, before, ours), len(kept))
+
+
+def _old_runs(instance: dg.DagsterInstance, before: datetime, ours: Ours) -> list[str]:
+    old = dg.RunsFilter(statuses=list(FINISHED_STATUSES), created_before=before)
+    found: list[str] = []
+    cursor: str | None = None
+    while len(found) < MOST_RUNS:
+        runs = instance.get_runs(old, cursor=cursor, limit=AT_ONCE)
+        if not runs:
+            break
+        found += [run.run_id for run in runs if ours.has(run)]
+        cursor = runs[-1].run_id
+    return found
 
 
 def _newest_events() -> sa.Select[tuple[int]]:
@@ -94,10 +134,10 @@ def _forget_run(instance: dg.DagsterInstance, storage: SqlEventLogStorage, run_i
                 Path(storage.path_for_shard(run_id) + suffix).unlink()
 
 
-def _forget_events(storage: SqlEventLogStorage, before: datetime) -> int:
+def _forget_events(storage: SqlEventLogStorage, before: datetime, ours: Ours) -> int:
     """Those without a run; returns how many."""
     naive = before.astimezone(UTC).replace(tzinfo=None)  # as the columns have it
-    is_old = sa.and_(_EVENTS.run_id == RUNLESS_RUN_ID, _EVENTS.timestamp < naive)
+    is_old = sa.and_(_EVENTS.run_id == RUNLESS_RUN_ID, _EVENTS.timestamp < naive, ours.keys(_EVENTS.asset_key))
     count = 0
     while True:
         with storage.index_connection() as connection:
@@ -109,7 +149,8 @@ def _forget_events(storage: SqlEventLogStorage, before: datetime) -> int:
             connection.execute(sa.delete(SqlEventLogStorageTable).where(_EVENTS.id.in_(found)))
         count += len(found)
     with storage.index_connection() as connection:
-        old_checks = sa.and_(_CHECKS.create_timestamp < naive, _CHECKS.id.not_in(_newest_checks()))
+        is_superseded = sa.and_(_CHECKS.create_timestamp < naive, _CHECKS.id.not_in(_newest_checks()))
+        old_checks = sa.and_(is_superseded, ours.keys(_CHECKS.asset_key))
         connection.execute(sa.delete(AssetCheckExecutionsTable).where(old_checks))
     if isinstance(storage, SqliteEventLogStorage):  # it keeps them a second time, as those of a run without an id
         with storage.run_connection(RUNLESS_RUN_ID) as connection:

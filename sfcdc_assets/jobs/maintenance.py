@@ -3,6 +3,7 @@
 import dagster as dg
 
 from sfcdc_assets import clock
+from sfcdc_assets.assets.keys import RAW_EVENTS_KEY
 from sfcdc_assets.assets.maintenance_metadata import by_asset, maintenance_metadata
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs.request import one_at_a_time
@@ -26,7 +27,7 @@ def drop_old_payloads(context: dg.OpExecutionContext, lake: LakeResource) -> Non
         )
         context.log_event(
             dg.AssetObservation(
-                ["salesforce", "raw_events"],
+                RAW_EVENTS_KEY,
                 partition=each.entity,
                 metadata={"channel": each.channel, "payloads_dropped": each.events, "up_to_position": each.up_to},
             )

@@ -6,17 +6,22 @@ from typing import Any
 import dagster as dg
 
 from sfcdc_assets.assets.each_entity import chosen
+from sfcdc_assets.assets.keys import ORG
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.partitions import ENTITY
 from sfcdc_assets.pipeline.landing.lander import LandedOnly, Lander, Poller
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.setting_values import of_this_org
 
 CONCURRENCY_TAG = "sfcdc/concurrency_key"
 """At most one run at a time for each of its values (dagster.yaml). Runs without it wait for nobody."""
 
 ALONE_SECONDS = 120.0
 """How long copies go on in a process that lands nothing meanwhile (`sfcdc sync`)."""
+ORG_TAG = "sfcdc/org"
+OF_THE_ORG = {ORG_TAG: ORG} if ORG is not None else {}
+"""Tags of every job: the same jobs are in the code location of each org."""
 
 FIRST_STEPS = {"sync": "land", "snapshot": "choose"}
 """Job -> its step that has the configuration."""
@@ -51,13 +56,13 @@ class RunRequestConfig(dg.Config):
 
 
 def concurrency_key(channel: str, job: str) -> str:
-    """A job on a channel: a long snapshot does not hold up the channel's events."""
-    return f"{job} {channel}"
+    """A job on a channel: a long snapshot does not hold up the channel's events, nor one org another's."""
+    return of_this_org(f"{job} {channel}")
 
 
 def one_at_a_time(job: str) -> dict[str, str]:
     """Tags of a job of which schedules and people launch one run at a time. A sensor asks for runs of a channel."""
-    return {CONCURRENCY_TAG: job}
+    return {CONCURRENCY_TAG: of_this_org(job), **OF_THE_ORG}
 
 
 def config_of(job: str, **config: Any) -> dict[str, Any]:

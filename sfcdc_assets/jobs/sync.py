@@ -124,7 +124,7 @@ def prepare(
             mark_as_failed(context, TABLE_KEYS, entity)
         raise
     run_scope.hand_on(PreparedEntities(ready))
-    for entity in landed.states:
+    for entity in list(ready):
         yield dg.DynamicOutput(None, mapping_key=entity)
 
 

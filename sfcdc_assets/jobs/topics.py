@@ -10,6 +10,7 @@ from sfcdc_assets.assets.push_topic_state import state_materialization
 from sfcdc_assets.checks.topics import NAME, result_of
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.jobs.request import OF_THE_ORG
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import WATERMARK
 from sfcdc_assets.pipeline.push_topics.filter_check import TopicReport, check_topic
@@ -58,4 +59,4 @@ def check_topics_graph() -> None:
     ask_queries()
 
 
-CHECK_TOPICS = check_topics_graph.to_job(executor_def=dg.in_process_executor)
+CHECK_TOPICS = check_topics_graph.to_job(tags=OF_THE_ORG, executor_def=dg.in_process_executor)

@@ -88,7 +88,7 @@ class CurrentState:
 
     def living(self) -> int:
         """Rows that are not deleted."""
-        return self.table.scan(["Id"], "not _is_deleted").num_rows
+        return sum(rows.num_rows for rows in self.table.batches(["_is_deleted"], "not _is_deleted"))
 
     def files(self) -> dict[str, DataFile]:
         """The table's files by path."""

@@ -19,6 +19,38 @@ class WarehouseNotWritable(SfcdcError):
         )
 
 
+class StoreRefused(SfcdcError):
+    """The object store of the warehouse does not take what this process writes; nothing was written."""
+
+    def __init__(self, root: str, reason: str, remedy: str) -> None:
+        self.root, self.reason, self.remedy = root, reason, remedy
+        super().__init__(f"SFCDC_WAREHOUSE: the warehouse {root} cannot be used ({reason}). {remedy}")
+
+
+class StoreUnavailable(TransientError):
+    """The object store of the warehouse was not reached."""
+
+    def __init__(self, root: str, reason: str) -> None:
+        self.root, self.reason = root, reason
+        super().__init__(
+            f"The object store of the warehouse {root} does not answer ({reason}). Check the network, "
+            "the address of the store and its status; the next run continues from here."
+        )
+
+
+class CommitsNotAtomic(SfcdcError):
+    """The store lets two writers commit the same version of a table, so that one's events would be lost."""
+
+    def __init__(self, root: str, accepted: int, writers: int) -> None:
+        self.root, self.accepted, self.writers = root, accepted, writers
+        super().__init__(
+            f"SFCDC_WAREHOUSE: of {writers} commits of one version of a table in {root} its store accepted {accepted}, "
+            "so commits would be lost. Nothing was written. Use a store with conditional writes (Amazon S3, Azure and "
+            "Google have them, and current releases of stores that speak S3), and unset AWS_S3_ALLOW_UNSAFE_RENAME; or "
+            "set AWS_S3_LOCKING_PROVIDER=dynamodb with DELTA_DYNAMO_TABLE_NAME."
+        )
+
+
 class ConcurrentCommit(TransientError):
     """Another writer committed first; nothing of this attempt is in the table. Reopen, decide again, try again."""
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -45,10 +46,23 @@ class What(StrEnum):
 
 def organization_of(warehouse: Warehouse) -> str | None:
     """The organization that the warehouse belongs to; None before the first."""
-    return _BOUND.of(warehouse, [None], lambda _: OrganizationLog(warehouse).organization_id)[None]
+    return _known(warehouse)[0]
 
 
-_BOUND = Remembered[None, str | None](most=10)
+def commits_are_atomic(warehouse: Warehouse) -> bool:
+    """As `OrganizationLog.commits_are_atomic`."""
+    return _known(warehouse)[1]
+
+
+def _known(warehouse: Warehouse) -> tuple[str | None, bool]:
+    return _KNOWN.of(warehouse, [None], lambda _: _read(OrganizationLog(warehouse)))[None]
+
+
+def _read(log: OrganizationLog) -> tuple[str | None, bool]:
+    return log.organization_id, log.commits_are_atomic
+
+
+_KNOWN = Remembered[None, tuple[str | None, bool]](most=10)
 
 
 class OrganizationLog:
@@ -65,6 +79,21 @@ class OrganizationLog:
         """The organization that the warehouse belongs to, 18 characters; None before the first."""
         bound = [row["organization_id"] for row in self._rows if row["what"] == What.BOUND]
         return bound[-1] if bound else None
+
+    @property
+    def commits_are_atomic(self) -> bool:
+        """Whether the store is known to lose no commit: a folder's does not (`sfcdc doctor` tries it), an object
+        store's was tried at this very address, which is noted as a transaction of this table."""
+        tried = self._table is not None and self._table.transaction_version(self._tried) is not None
+        return self._warehouse.is_local or tried
+
+    @property
+    def _tried(self) -> str:
+        return f"commits are atomic at {self._warehouse.root}"
+
+    def note_atomic_commits(self) -> None:
+        """The store was tried. Raises `ConcurrentCommit`."""
+        self._append([], 0, {self._tried: 1})
 
     def instance(self, channel: str) -> str | None:
         """The instance that the channel was last read on; None when that is not known of the present organization."""
@@ -95,7 +124,9 @@ class OrganizationLog:
         row = {"what": What.INSTANCE.value, "channel": channel, "instance": instance, "position": position}
         self._append([{**row, "organization_id": organization_id}], now_ms)
 
-    def _append(self, rows: list[dict[str, Any]], now_ms: int) -> None:
+    def _append(
+        self, rows: list[dict[str, Any]], now_ms: int, transactions: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         first = len(self._rows) + 1
         at = datetime.fromtimestamp(now_ms / 1000, UTC)
         numbered = [{"number": first + index, **row, "noted_at": at} for index, row in enumerate(rows)]
@@ -103,5 +134,6 @@ class OrganizationLog:
             self._table = Table.open_or_create(self._warehouse, NAME, ORGANIZATION)
         # The highest number is a transaction version, so of two processes that learn something at once one is refused.
         last = first + len(rows) - 1
-        self._table.append(pa.Table.from_pylist(numbered, schema=ORGANIZATION), {NAME: last}, {})
+        versions = {**({NAME: last} if rows else {}), **transactions}
+        self._table.append(pa.Table.from_pylist(numbered, schema=ORGANIZATION), versions, {})
         self._rows = [*self._rows, *numbered]

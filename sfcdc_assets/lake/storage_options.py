@@ -10,23 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from deltalake.fs import DeltaStorageHandler
 
-PREFIXES = {
-    **dict.fromkeys(("s3", "s3a"), "AWS_"),
-    **dict.fromkeys(("az", "azure", "adl", "abfs", "abfss"), "AZURE_"),
-    **dict.fromkeys(("gs", "gcs"), "GOOGLE_"),
-}
-"""Scheme of the warehouse's URI -> how the environment variables of its store begin."""
+from sfcdc_assets.lake.stores import PREFIXES, scheme_of
 
 
 def storage_options(uri: str) -> dict[str, str]:
     """Those of this process, for the store of a URI, as deltalake takes them. They are secrets: give them to the
     store's client, which shows them nowhere, and to nothing else."""
-    prefix = PREFIXES.get(urlsplit(uri).scheme.lower())
+    prefix = PREFIXES.get(scheme_of(uri))
     return {name: value for name, value in os.environ.items() if prefix and name.startswith(prefix)}
 
 

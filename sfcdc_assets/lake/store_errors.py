@@ -38,10 +38,15 @@ def reason_of(error: BaseException) -> str:
     text = str(error)
     if (full := no_room(text)) is not None:
         return full
-    lines = [re.sub(r"\x1b\[\d+m|↳", "", line).strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not re.match(r"\d+: |at ", line)]
+    said = messages_of(text)
     last = said[-1] if "↳" in text else said[0] if said else type(error).__name__
     return last.rpartition("error: ")[2].rstrip(". ") if len(last) > 200 else last.rstrip(". ")
+
+
+def messages_of(text: str) -> list[str]:
+    """The messages of a chain, outermost first, without its frames and marks."""
+    lines = [re.sub(r"\x1b\[\d+m|↳", "", line).strip() for line in text.splitlines()]
+    return [line for line in lines if line and not re.match(r"\d+: |at ", line)]
 
 
 def file_in(error: BaseException, table: str) -> str | None:

@@ -17,6 +17,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged, WarehouseNo
 from sfcdc_assets.lake.handles import HANDLES, Held
 from sfcdc_assets.lake.seen import note
 from sfcdc_assets.lake.store_errors import reason_of
+from sfcdc_assets.lake.stores import refusal_of
 from sfcdc_assets.lake.table_upkeep import TableUpkeep
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -36,7 +37,8 @@ class Table(TableUpkeep):
             note(warehouse, name, None)
             return None
         except (DeltaError, OSError) as error:
-            raise TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})") from error
+            damaged = TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})")
+            raise refusal_of(warehouse.root, error) or damaged from error
         table = cls(name, handle.delta)
         table._answers = handle.answers
         table._held = Held(table, uri, log, handle)
@@ -74,7 +76,8 @@ class Table(TableUpkeep):
             made_by_another = cls.open(warehouse, name)
             if made_by_another is not None:
                 return made_by_another
-            raise WarehouseNotWritable(warehouse.uri(name), reason_of(error)) from error
+            not_writable = WarehouseNotWritable(warehouse.uri(name), reason_of(error))
+            raise refusal_of(warehouse.root, error) or not_writable from error
         return cls(name, delta)
 
     @classmethod

@@ -45,9 +45,12 @@ class Warehouse:
     def check_writable(self) -> None:
         """Create the local root if need be and write to it; raises `WarehouseNotWritable`.
 
-        An object store answers at the first commit, so it is not asked here.
+        An object store is asked once a process; raises `StoreRefused` and `StoreUnavailable`.
         """
         if not self.is_local:
+            from sfcdc_assets.lake.store_access import check_store  # noqa: PLC0415 - see filesystem()
+
+            check_store(self.root)
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -57,12 +60,17 @@ class Warehouse:
             raise WarehouseNotWritable(self.root, error.strerror or str(error)) from error
 
     def entities(self, layer: str) -> tuple[str, ...]:
-        """Entities that have a table in a layer (`current_state`, `snapshot`, ...), in alphabetical order."""
-        if self.is_local:
-            store: fs.FileSystem = fs.SubTreeFileSystem(str(self.folder), fs.LocalFileSystem())
-        else:
-            from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - see filesystem()
+        """Entities that have a table in a layer (`current_state`, `snapshot`, ...), in alphabetical order. Raises
+        `StoreRefused` and `StoreUnavailable`."""
+        try:
+            found = self.filesystem("").get_file_info(fs.FileSelector(layer, allow_not_found=True))
+        except OSError as error:
+            if self.is_local:
+                raise
+            from sfcdc_assets.lake.stores import refusal_of  # noqa: PLC0415 - see filesystem()
 
-            store = fs.PyFileSystem(DeltaStorageHandler(self.root))
-        found = store.get_file_info(fs.FileSelector(layer, allow_not_found=True))
+            refusal = refusal_of(self.root, error)
+            if refusal is None:
+                raise
+            raise refusal from error
         return tuple(sorted(info.base_name for info in found if info.type == fs.FileType.Directory))

@@ -129,9 +129,9 @@ class CatchUp:
         ]
 
     def prepare(self, states: Sequence[EntityState]) -> dict[str, Prepared | Exception]:
-        """Do what entities share, and commit nothing; each entity's part, or what it failed with. Raises what stops all
-        of them: a Spark that does not start, for one. As long as somebody holds an entity's part, whoever looks at its
-        tables has to open each of them from nothing."""
+        """Do what entities share, and commit nothing; each entity's part, or what it failed with, in the order in which
+        to commit them: none is to wait for a large one. Raises what stops all of them: a Spark that does not start, for
+        one. As long as somebody holds an entity's part, whoever looks at its tables has to open each from nothing."""
         failed = {**self._not_described, **self._follow_describes([s.entity for s in states], self._describe_ms)}
         self._not_described = {}
         wanted = [self._wanted(state) for state in states if state.entity not in failed]
@@ -150,6 +150,8 @@ class CatchUp:
         wanted, calls = self._wanted(state), self._org.session.calls - self._describing.pop(state.entity, 0)
         if isinstance(ready, Committed):
             report, at_ms = ready.report, ready.at_ms
+            if report.has_more:
+                report = told_as_one(report, self._applier.apply(wanted))
         else:
             report, at_ms = self._applier.commit(wanted, ready), self._clock_ms()
         del ready
@@ -159,6 +161,13 @@ class CatchUp:
         applied = replace(applied, api_requests=self._org.session.calls - calls)
         self._listener.brought_up_to_date(applied)
         return applied
+
+    def outcomes(self, states: Sequence[EntityState]) -> Iterator[tuple[str, Applied | Exception]]:
+        """Both for all of them: each entity, when it is done, with what became of it. Raises what `prepare` raises."""
+        of = {state.entity: state for state in states}
+        ready = self.commit(self.prepare(states))
+        for entity in list(ready):
+            yield entity, outcome_of(self.bring_up_to_date, of[entity], ready.pop(entity))
 
     def finish(self, done: Iterable[Applied]) -> None:
         """What comes after the entities: more rounds as long as records are read back, then the cuts.
@@ -178,7 +187,7 @@ class CatchUp:
         """Go on with what is landed meanwhile, as long as `following` says; after each round the entities that failed,
         with the reason. A round in which one did is the last. Raises what a drain raises."""
         while following.has_more({of: position for of, (position, _) in self._drained.items()}):
-            found = self._outcomes(self.land())
+            found = dict(self.outcomes(self.land()))
             failed = {entity: each for entity, each in found.items() if isinstance(each, Exception)}
             if not failed:
                 self.finish([each for each in found.values() if isinstance(each, Applied)])
@@ -192,15 +201,11 @@ class CatchUp:
         return {channel: through_ms for channel, (_, through_ms) in self._drained.items()}
 
     def _round(self, states: Sequence[EntityState]) -> list[Applied]:
-        found = self._outcomes(states).values()
+        found = [outcome for _, outcome in self.outcomes(states)]
         for each in found:
             if isinstance(each, Exception):
                 raise each
         return [each for each in found if isinstance(each, Applied)]
-
-    def _outcomes(self, states: Sequence[EntityState]) -> dict[str, Applied | Exception]:
-        ready = self.commit(self.prepare(states))
-        return {state.entity: outcome_of(self.bring_up_to_date, state, ready.pop(state.entity)) for state in states}
 
     def _wanted(self, state: EntityState) -> ToApply:
         return ToApply(state.entity, state.channel, self._drained[state.channel][0])

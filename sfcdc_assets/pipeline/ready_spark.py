@@ -6,8 +6,9 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.spark.cluster import is_cluster
 from sfcdc_assets.spark.session import is_shared, spark_session
-from sfcdc_assets.spark.workers import check_workers, is_cluster
+from sfcdc_assets.spark.workers import check_workers
 
 _CHECKED = "_sfcdc_workers_checked"
 

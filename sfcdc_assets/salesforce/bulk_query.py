@@ -23,6 +23,7 @@ from sfcdc_assets.salesforce.session import OrgSession
 
 FIRST_POLL_S = 0.2
 LONGEST_POLL_S = 10.0
+_FAILED = frozenset({"Failed", "Aborted"})
 WAIT_S = 6 * 3600.0
 """The org itself gives up a query after some hours of tries; a job that takes longer has been forgotten."""
 _ENTITY_REFUSALS = frozenset(
@@ -87,10 +88,19 @@ def read_job(session: OrgSession, job_id: str) -> BulkJob:
     return _job(session, answer, session.version)
 
 
+def is_lost(session: OrgSession, job_id: str) -> bool:
+    """Whether a job will give no results any more: it failed, was aborted, or is gone."""
+    try:
+        return read_job(session, job_id).state in _FAILED
+    except BulkJobGone:
+        return True
+
+
 def wait_for_job(
     session: OrgSession, job_id: str, *, sleep: Callable[[float], None] | None = None, wait_s: float = WAIT_S
 ) -> BulkJob:
-    """The job in state JobComplete, polled at growing intervals from 0.2 s to 10 s, `wait_s` seconds at most.
+    """The job in state JobComplete, polled at growing intervals from 0.2 s to 10 s, `wait_s` seconds at most; then it
+    is aborted, so that nobody waits for it again.
 
     Raises `BulkJobFailed` when it ends otherwise or not in time, `BulkJobGone`.
     """
@@ -99,10 +109,12 @@ def wait_for_job(
         job = read_job(session, job_id)
         if job.state == "JobComplete":
             return job
-        if job.state in {"Failed", "Aborted"}:
+        if job.state in _FAILED:
             raise BulkJobFailed(job.id, job.entity, job.state, job.error_message or "no reason is given")
         if waited >= wait_s:
-            raise BulkJobFailed(job.id, job.entity, job.state, f"it has not ended after {waited:.0f} seconds")
+            abort_job(session, job)
+            problem = f"it has not ended after {waited:.0f} seconds and was aborted"
+            raise BulkJobFailed(job.id, job.entity, job.state, problem)
         (sleep or session.sleep)(interval)
         waited += interval
         interval = min(interval * 2, LONGEST_POLL_S)

@@ -159,6 +159,7 @@ class BulkJobFailed(SfcdcError):
         self.job_id = job_id
         self.entity = entity
         self.state = state
+        """Failed or Aborted, or for one that was waited for in vain what it was then."""
         self.message = message
         super().__init__(
             f"The bulk query job {job_id} over {entity} is {state}: {_sentence(message)}. "

@@ -195,9 +195,9 @@ class OrgSession:
             response = self._send_with(self.token(), method, url, options)
             if refuses_the_token(response):
                 raise SessionExpired(self.instance_url, renewed=True)
-        if response.status_code == 403:
+        if response.status_code in (400, 403):
             refusal = refusal_of(response, url.partition("?")[0])
-            if refusal.error_code == "REQUEST_LIMIT_EXCEEDED":
+            if _is_of_the_day(refusal):
                 raise ApiLimitReached(self.instance_url, refusal.message)
         return response
 
@@ -273,3 +273,11 @@ def _organization_id(given: str | None) -> str | None:
         return eighteen_characters(given)
     except ValueError as error:
         raise SettingsError("SFCDC_ORG_ID", str(error), "Copy it from Setup, Company Information") from error
+
+
+def _is_of_the_day(refusal: RequestRefused) -> bool:
+    """Whether an allowance of 24 hours is used up: requests, or Bulk API 2.0 jobs and their results, whose refusals
+    have the code of any limit."""
+    if refusal.error_code == "LIMIT_EXCEEDED":
+        return "per 24 hrs" in refusal.message
+    return refusal.error_code == "REQUEST_LIMIT_EXCEEDED"

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from sfcdc_assets import clock
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.query import query_rows
@@ -22,6 +23,8 @@ from sfcdc_assets.salesforce.session import OrgSession
 _HIDDEN = frozenset({400, 403, 404})
 """How an org answers who may not ask: no such object, no access, no such resource."""
 _SETS_IN_A_QUERY = 200
+REMEMBERED_SECONDS = 300.0
+"""A run may last for hours, and a permission be withdrawn meanwhile."""
 
 
 class Sight(StrEnum):
@@ -49,18 +52,20 @@ class ViewAllMissing(SfcdcError):
 
 
 class ViewAll:
-    """The user's sight, asked for at the first question and remembered for the session: three small requests at most.
-    Raises the session's errors other than a refusal to tell."""
+    """The user's sight, asked for at the first question and remembered for five minutes: three small requests at most
+    each time. Raises the session's errors other than a refusal to tell."""
 
     def __init__(self, session: OrgSession) -> None:
         self._session = session
-        self._known: Mapping[str, bool] | None = None
+        self._known: Mapping[str, bool] = {}
+        self._asked_at: float | None = None
         self._all_data = False
 
     def of(self, entity: str) -> Sight:
         """What the user is shown of an object."""
-        if self._known is None:
-            self._known = self._asked()
+        now = clock.current().monotonic()
+        if self._asked_at is None or now - self._asked_at >= REMEMBERED_SECONDS:
+            self._known, self._asked_at = self._asked(), now
         if self._all_data:
             return Sight.ALL
         if entity not in self._known:

@@ -36,6 +36,8 @@ def send(settings: Settings, text: str) -> None:
     webhook = settings.alert_webhook
     if webhook is None:
         return
+    if settings.org is not None:
+        text = f"{settings.org}: {text}"
     try:
         answer = requests.post(
             webhook.get_secret_value(),

@@ -19,6 +19,16 @@ from sfcdc_assets.errors import SfcdcError
 
 FOLDER = "sfcdc"
 """What the archive is called beside an executor."""
+LAUNCHER = "python"
+"""A file of the archive: the worker's Python with the archive on its path, for who can choose the one and not the
+other (`remote_session`)."""
+_LAUNCHER_TEXT = f"""\
+#!/bin/sh
+PYTHONPATH="$(cd "$(dirname "$0")" && pwd)${{PYTHONPATH:+:$PYTHONPATH}}"
+export PYTHONPATH
+exec "${{PYSPARK_PYTHON:-python{sys.version_info.major}.{sys.version_info.minor}}}" "$@"
+"""
+_EXECUTABLE = 0o100755 << 16
 _HAS_ITS_OWN = frozenset({"pyspark", "py4j", "sfcdc_assets"})
 """Distributions that are not taken: the worker's Spark brings PySpark, and the package is taken from where it lies."""
 _LOADED = """
@@ -48,6 +58,9 @@ def pack(path: Path) -> int:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for source, name in sorted(_files(), key=lambda each: each[1]):
                 archive.write(source, name)
+            launcher = zipfile.ZipInfo(LAUNCHER)
+            launcher.external_attr = _EXECUTABLE
+            archive.writestr(launcher, _LAUNCHER_TEXT)
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
@@ -57,7 +70,7 @@ def pack(path: Path) -> int:
 
 def settings(path: Path) -> dict[str, str]:
     """The settings with which a session ships the archive; the second option's name has capitals, which the form in
-    capitals alone cannot say."""
+    capitals alone cannot say. A session of Spark Connect makes do with the first one."""
     return {
         "SFCDC_SPARK_CONF_spark.archives": f"{path.absolute()}#{FOLDER}",
         "SFCDC_SPARK_CONF_spark.executorEnv.PYTHONPATH": FOLDER,

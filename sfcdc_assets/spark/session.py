@@ -15,6 +15,7 @@ from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.class_archive import Recording, with_archive
 from sfcdc_assets.spark.java import check_java
 from sfcdc_assets.spark.jvm import launch
+from sfcdc_assets.spark.remote_session import remote_session
 
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Data is in the Python workers and most JVMs live for seconds, so their start counts (docs/storage-layout.md, "Spark
@@ -28,28 +29,29 @@ def spark_options(settings: Settings) -> dict[str, str]:
     """Options of the session: those measured to matter (docs/storage-layout.md, "Spark settings"), then
     SFCDC_SPARK_CONF_*."""
     options = {
-        "spark.app.name": "sfcdc_assets",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(3 * (os.cpu_count() or 2)),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-        "spark.python.worker.reuse": "true",
-        "spark.driver.memory": "1g",
     }
     if settings.spark_remote:
-        options["spark.remote"] = settings.spark_remote
-    else:
-        options["spark.master"] = settings.spark_master
-        options["spark.python.daemon.module"] = "sfcdc_assets.spark.worker_daemon"
-        if settings.spark_master.startswith("local"):
-            options["spark.driver.host"] = "127.0.0.1"
-            options["spark.driver.bindAddress"] = "127.0.0.1"
-            quiet = Path(__file__).with_name("log4j2.properties").as_uri()
-            options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet} {_QUICK_JVM}"
+        return {**options, **settings.spark_conf, "spark.remote": settings.spark_remote}
+    options |= {
+        "spark.app.name": "sfcdc_assets",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.python.worker.reuse": "true",
+        "spark.driver.memory": "1g",
+        "spark.master": settings.spark_master,
+        "spark.python.daemon.module": "sfcdc_assets.spark.worker_daemon",
+    }
+    if settings.spark_master.startswith("local"):
+        options["spark.driver.host"] = "127.0.0.1"
+        options["spark.driver.bindAddress"] = "127.0.0.1"
+        quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+        options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet} {_QUICK_JVM}"
     return {**options, **settings.spark_conf}
 
 
@@ -57,13 +59,13 @@ def spark_session(settings: Settings) -> SparkSession:
     """A session: on the Spark Connect server of SFCDC_SPARK_REMOTE, else on the standing Spark of
     SFCDC_SPARK_STANDING if it is there, else the process's own, started on first use (a JVM; seconds).
 
-    Raises `JavaMissing` before anything is started.
+    Raises `JavaMissing` before anything is started, and `SettingsError`.
     """
     options = spark_options(settings)
-    if not settings.spark_remote:
-        found = standing.find(settings.spark_standing, options)
-        return (_shared(found) if found is not None else None) or own_session(options)
-    return _built(options)
+    if settings.spark_remote:
+        return remote_session(options)
+    found = standing.find(settings.spark_standing, options)
+    return (_shared(found) if found is not None else None) or own_session(options)
 
 
 def is_shared(session: SparkSession) -> bool:

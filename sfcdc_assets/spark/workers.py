@@ -26,10 +26,11 @@ TASKS = 16
 _FOUND = pa.schema([("host", pa.string()), ("code", pa.string()), ("error", pa.string())])
 
 
-_INSTALL = (
+INSTALL = (
     "Install this release of sfcdc_assets for the Python of every worker, or ship it with the session "
     "(docs/scaling.md, Workers)."
 )
+SHARE = "SFCDC_WAREHOUSE must be a folder that all machines share under the same path, or an object store."
 
 
 class WorkersNotReady(SfcdcError):
@@ -39,11 +40,6 @@ class WorkersNotReady(SfcdcError):
         self.where = where
         self.reason = reason
         super().__init__(f"Spark at {where} cannot apply changes: {reason}. {remedy}")
-
-
-def is_cluster(settings: Settings) -> bool:
-    """Whether tasks run in processes that this one does not start."""
-    return bool(settings.spark_remote) or not settings.spark_master.startswith("local")
 
 
 def check_workers(session: SparkSession, settings: Settings, files: fs.FileSystem) -> None:
@@ -66,18 +62,18 @@ def check_workers(session: SparkSession, settings: Settings, files: fs.FileSyste
         missing = re.search(r"No module named '([^']+)'", str(error))
         if missing is None:
             raise
-        raise WorkersNotReady(where, f"a worker's Python has no module {missing[1]}", _INSTALL) from error
+        raise WorkersNotReady(where, f"a worker's Python has no module {missing[1]}", INSTALL) from error
     finally:
         with suppress(OSError):
             files.delete_file(name)
     for row in found:
         if row["code"] != code():
-            raise WorkersNotReady(where, f"{row['host']} has another release of sfcdc_assets", _INSTALL)
+            raise WorkersNotReady(where, f"{row['host']} has another release of sfcdc_assets", INSTALL)
         if row["error"]:
             raise WorkersNotReady(
                 where,
                 f"{row['host']} does not reach the warehouse {settings.warehouse} ({row['error']})",
-                "SFCDC_WAREHOUSE must be a folder that all machines share under the same path, or an object store.",
+                SHARE,
             )
 
 

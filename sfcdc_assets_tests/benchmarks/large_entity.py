@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
@@ -33,6 +34,7 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
 from sfcdc_assets.snapshot.page_table import page_schema
+from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.state.data_file import write_table
 from sfcdc_assets.state.key_ranges import TARGET_BYTES, TARGET_ROWS
@@ -95,7 +97,7 @@ class LargeEntity:
         described = [{"name": name, "type": kind.described} for name, kind in self.kinds.items()]
         self._described = described_object([{"name": "Id", "type": "id"}, *described])
         self.columns: tuple[Column, ...] = columns(self._schema, self._described)
-        self._position = 0
+        self.position, self._snapshots = 0, 1
         self._day_zero()
         self._grow()
 
@@ -112,9 +114,34 @@ class LargeEntity:
         for start in range(0, len(changes), self.events_a_commit):
             rows = [self._event(*change) for change in changes[start : start + self.events_a_commit]]
             raw_events = RawEvents.open(self.warehouse)
-            done = replace(raw_events.checkpoint(CHANNEL), position=self._position, complete_position=self._position)
+            done = replace(raw_events.checkpoint(CHANNEL), position=self.position, complete_position=self.position)
             raw_events.commit(pa.Table.from_pylist(rows, schema=RAW_EVENTS), replace(done, begun="EARLIEST"))
-        self.rows = max(self.rows, *(number + 1 for number, _ in changes))
+        self.rows = max([self.rows, *(number + 1 for number, _ in changes)])
+
+    def snapshot_again(self) -> None:
+        """Every row once more, in pages as they come from the org, with all that has landed as their watermark. To be
+        taken when all that has landed is applied."""
+        taken = Snapshots.open(self.warehouse, ENTITY)
+        assert taken is not None
+        progress = SnapshotProgress(
+            self._snapshots + 1, ENTITY, CHANNEL, self.position, "job", "next", 0, 0, complete=False,
+            started_at_ms=BEGUN_MS, fields=("Id", *self.names),
+        )  # fmt: skip
+        self._snapshots += 1
+        taken.begin(progress)
+        schema, root = page_schema(self.columns), self.warehouse.uri(f"current_state/{ENTITY}")
+        for path in sorted(self.files()):
+            file = pq.read_table(f"{root}/{path}", partitioning=None)
+            known = {"_system_modstamp": file["_valid_from"], "_master_record_id": pa.nulls(len(file), pa.string())}
+            arrays = [known[field.name] if field.name in known else file[field.name] for field in schema]
+            whole = pa.table([array.cast(field.type) for array, field in zip(arrays, schema, strict=True)], schema)
+            for start in range(0, whole.num_rows, MOST_ROWS_PER_PAGE):
+                page = whole.slice(start, MOST_ROWS_PER_PAGE)
+                done = progress.rows_done + page.num_rows
+                progress = replace(progress, pages_done=progress.pages_done + 1, rows_done=done)
+                if done == self.rows:
+                    progress = replace(progress, complete=True, next_locator=None)
+                taken.add_page(page, progress, BEGUN_MS)
 
     def random_changes(self, records: Sequence[int], dice: np.random.Generator, each: int = 3) -> list[Change]:
         """So many fields of each record are set, a tenth of them to null; records beyond the last one are created."""
@@ -137,7 +164,7 @@ class LargeEntity:
 
     def times_of(self, changes: Sequence[Change]) -> list[datetime]:
         """When the changes will be committed if they are landed next."""
-        return [self._time(self._position + at) for at in range(1, len(changes) + 1)]
+        return [self._time(self.position + at) for at in range(1, len(changes) + 1)]
 
     def array(self, name: str, values: Sequence[Any]) -> pa.Array:
         """Values of a field, as changes have them, in the type of its column."""
@@ -315,8 +342,8 @@ class LargeEntity:
         return number
 
     def _event(self, number: int, set_to: Mapping[str, Any]) -> dict[str, Any]:
-        self._position += 1
-        position, at = self._position, self._time(self._position)
+        self.position += 1
+        position, at = self.position, self._time(self.position)
         is_new = number >= self.rows
         diffs = [name for name, value in set_to.items() if isinstance(value, Diff)]
         key = f"{position:08x}-0000-4000-8000-{position * 2654435761 % 16**12:012x}"

@@ -17,6 +17,8 @@ STAGES: tuple[str, ...] = (
     "text",
     "many_entities",
     "many_objects",
+    "beside_large",
+    "cluster",
     "old_warehouse",
     "idle_tick",
     "fresh",
@@ -25,9 +27,9 @@ STAGES: tuple[str, ...] = (
     "start",
 )
 
-WITH_PROCESSES = ("fresh", "sync", "demo")
-"""Those that start whole commands, for minutes at any size. `--quick` runs them when they are named; that their
-results are right, other tests show all the time."""
+WITH_PROCESSES = ("cluster", "fresh", "sync", "demo")
+"""Those that start whole commands or a cluster, for minutes at any size. `--quick` runs them when they are named; that
+their results are right, other tests show all the time."""
 
 
 def stage_named(name: str) -> Stage:

@@ -115,6 +115,12 @@ def test_more_checkboxes_than_a_group_has_leave_open_which_are_its_own() -> None
         assert (missing is None) == (count == 32)
 
 
+def test_a_new_user_leaves_nothing_open_however_many_groups_a_list_holds() -> None:
+    names = [f"EmailPreferences{number}" for number in range(40)]
+    reported, missing = read("CREATE", {"EmailPreferences": names[:1]}, made=columns(SCHEMA, describe(*names)))
+    assert ({name for name in names if reported[name]}, missing) == ({names[0]}, None)
+
+
 def test_a_list_without_checkboxes_is_dropped() -> None:
     reported, missing = read("CREATE", {"EmailPreferences": ["A"]}, made=columns(SCHEMA, describe()))
     assert (reported, missing) == ({"Username": None, "IsActive": None}, None)

@@ -20,6 +20,7 @@ from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
+from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.cli.command import SCRIPT, refusal, sfcdc
 
@@ -67,6 +68,19 @@ def test_a_fault_is_armed_listed_and_switched_off(server: EmulatorServer, folder
     assert (off["armed"], off["struck"]) == (0, 0)
     assert emulator(folder, "fault", "--off").exit_code == 0
     assert not server.rest_faults.armed()
+
+
+def test_a_fault_that_lasts_is_over_after_its_time_or_when_it_is_switched_off(
+    server: EmulatorServer, org: EmulatedOrg, folder: Path
+) -> None:
+    options = ("--set", "ahead=30", "--set", "seconds=60")
+    assert emulator(folder, "fault", "clock_skew", *options).stdout.startswith("clock_skew  armed once  struck once\n")
+    assert org.clock_skew == 30_000
+    assert emulator(folder, "fault", "clock_skew", "--off").stdout.startswith("clock_skew  struck once\n")
+    assert org.clock_skew == 0
+    assert "code must be one of" in refusal(emulator(folder, "fault", "call_refused", "--set", "code=x"))
+    (moved,) = lines(emulator(folder, "fault", "instance_move", "--json"))
+    assert (moved["armed"], moved["struck"], org.instance_name) == (0, 1, "EMU2")
 
 
 def test_a_fault_of_rest_needs_its_prefix_only_where_another_has_its_name(server: EmulatorServer, folder: Path) -> None:
@@ -136,7 +150,59 @@ def test_events_are_lines_that_one_can_pipe(server: EmulatorServer, org: Emulate
     assert record_id in line
     assert "MailingAddress.City=Bern" in line
     assert "A�[31m�B" in line
-    assert "there is no object X" in refusal(emulator(folder, "events", "--entity", "X"))
+    assert "there is no object, platform event or channel X" in refusal(emulator(folder, "events", "--entity", "X"))
+
+
+def test_events_of_every_kind_are_lines_that_say_which(server: EmulatorServer, folder: Path) -> None:
+    topics = server.cometd.topics
+    topic = topics.push_topics.create({"Name": "All", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 60.0})
+    news = topics.channels.create({"Name": "/u/Lines"})
+    emulator(folder, "change", "Account", "Name=seen")
+    server.publisher.publish("Order_Event__e", {"Order_Number__c": "7"})
+    topics.channels.push(news.id, [{"payload": "hello"}], ())
+    topics.push_topics.delete(topic.id)
+    shown = emulator(folder, "events", "--last", "4").stdout
+    for part in ("change  ", "PushTopic  ", "created  ", "platform event  published", "Order_Number__c=7"):
+        assert part in shown
+    (line,) = emulator(folder, "events", "--entity", "/u/Lines").stdout.splitlines()
+    assert line.split()[1:] == ["generic", "pushed", "/u/Lines", "payload=hello"]
+
+
+def test_scenarios_are_listed_and_played_in_a_served_org(server: EmulatorServer, folder: Path) -> None:
+    listed = emulator(folder, "scenario").stdout
+    assert "lead-conversion  A lead is converted" in listed
+    assert "Received: CREATE of the account" in listed
+    assert {line["scenario"] for line in lines(emulator(folder, "scenario", "--json"))} == set(scenarios())
+    played = emulator(folder, "scenario", "enrichment").stdout
+    assert "5. update acme: Fax" in played
+    assert re.search(
+        r"^   SalesEvents__chn: \d\d:\d\d:\d\d  change +UPDATE .* Industry=Biotechnology", played, re.MULTILINE
+    )
+    assert "no event" in emulator(folder, "scenario", "lost-event").stdout
+    *_, last = lines(emulator(folder, "scenario", "gap", "--json"))
+    (event,) = last["events"]  # type: ignore[misc]
+    assert event["payload"]["ChangeEventHeader"]["changeType"] == "GAP_UPDATE"
+    assert "Do you mean overflow?" in refusal(emulator(folder, "scenario", "overflaw"))
+
+
+def test_a_scenario_is_played_by_an_org_that_starts_with_it(tmp_path: Path) -> None:
+    assert "A lead is converted" in sfcdc("emulator", "--scenario", "list").stdout
+    assert "Do you mean merge?" in refusal(sfcdc("emulator", "--scenario", "merges", "--dir", str(tmp_path / "a")))
+    assert "--json goes with --scenario" in refusal(sfcdc("emulator", "--json", "--dir", str(tmp_path / "a")))
+    assert not (tmp_path / "a").exists()
+    arguments = ("emulator", "--dir", str(tmp_path / "b"), "--records", "2", "--scenario", "hard-delete")
+    steps = lines(sfcdc(*arguments, "--json"))
+    assert [step["step"] for step in steps] == ["create Account acme", "hard delete acme"]
+    with subprocess.Popen([str(SCRIPT), *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        printed = []
+        for line in process.stdout:
+            printed.append(line)
+            if line.startswith("Received: A DELETE event."):
+                break
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 0
+    assert any(line.startswith("2. hard delete acme") for line in printed)
 
 
 def test_following_goes_on_until_ctrl_c(server: EmulatorServer, org: EmulatedOrg, folder: Path) -> None:

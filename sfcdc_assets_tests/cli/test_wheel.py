@@ -31,9 +31,10 @@ LOOK = """
 import json, sfcdc_assets
 from sfcdc_assets.cli.dagster_home import INSTANCE
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.soql.parser import parse_query
 parse_query("SELECT Id FROM Account")
-found = [INSTANCE.exists(), len(built_in_definitions()) > 5, bool(stock_definitions())]
+found = [INSTANCE.exists(), len(built_in_definitions()) > 5, bool(stock_definitions()), bool(scenarios())]
 print(json.dumps([sfcdc_assets.__file__, *found]))
 """
 

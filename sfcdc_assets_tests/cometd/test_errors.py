@@ -15,6 +15,7 @@ TEXTS: list[tuple[str, type[CometdError]]] = [
     ("400::Unsupported API version. Supported API versions are 23.0 or higher", errors.VersionRefused),
     ("400::Invalid connection type websocket", errors.ProtocolRefused),
     ("400::The channel you requested to subscribe to doesn't exist {/data/XChangeEvent}", errors.ChannelNotFound),
+    ("400::The channel you requested to subscribe to does not exist {/data/XChangeEvent}", errors.ChannelNotFound),
     ("400::Channel name not specified", errors.ProtocolRefused),
     ("400::Channel subscriptions must start with a leading '/'", errors.ProtocolRefused),
     ("400::Query fields {X} do not exist on the topic entity", errors.FilterRefused),

@@ -170,6 +170,16 @@ def test_what_breaks_is_mended_after_the_last_event_taken(
     )
 
 
+def test_an_answer_that_stops_in_its_middle_for_a_while_is_waited_for(
+    org: Stream, subscription: CometdSubscription
+) -> None:
+    org.server.faults.arm(Fault.COMETD_SLOW, 3, seconds="0.1")
+    org.update(1)
+    org.update(2)
+    assert len(taken(subscription)) == 2
+    assert org.server.faults.struck(Fault.COMETD_SLOW) == 3
+
+
 def test_a_silent_connect_is_given_up_after_two_minutes(org: Stream, subscription: CometdSubscription) -> None:
     org.update(0)
     assert len(taken(subscription)) == 1

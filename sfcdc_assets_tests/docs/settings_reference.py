@@ -48,6 +48,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "Dagster": ("freshness_minutes", "alert_webhook", "run_retention_days", "owners"),
         "Spark": ("spark_master", "spark_remote", "spark_standing"),
+        "Several orgs": ("orgs", "org"),
     }
 )
 _INTRODUCTIONS = MappingProxyType(
@@ -57,6 +58,7 @@ _INTRODUCTIONS = MappingProxyType(
         "Logging in": "One way of four is enough. [Connecting an org](real-org.md#other-ways-to-log-in) has them.",
         "Privacy and retention": "[When columns must not be copied](operating.md#when-columns-must-not-be-copied) has "
         "the rules.",
+        "Several orgs": "[Several orgs](operating.md#several-orgs) says which settings an org has of its own.",
         "Spark": "[Spark on a cluster, or shared](operating.md#spark-on-a-cluster-or-shared) says what workers need.",
     }
 )
@@ -64,6 +66,8 @@ _WITHOUT_A_VALUE = MappingProxyType(
     {
         "channel_schemas": "none",
         "entities": "all",
+        "orgs": "one org",
+        "org": "the one org",
         "exclude": "none",
         "hash": "none",
         "payload_retention_days": "for ever",

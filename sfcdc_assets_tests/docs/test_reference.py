@@ -19,7 +19,7 @@ def pages() -> dict[Path, str]:
     return written_pages()
 
 
-@pytest.mark.parametrize("name", ["docs/settings.md", "docs/commands.md", "README.md"])
+@pytest.mark.parametrize("name", ["docs/settings.md", "docs/commands.md", "docs/scenarios.md", "README.md"])
 def test_a_page_that_is_written_from_code_is_current(name: str, pages: dict[Path, str]) -> None:
     assert (ROOT / name).read_text() == pages[ROOT / name], "run `make reference` and commit what it writes"
 

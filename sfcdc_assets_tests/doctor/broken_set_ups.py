@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,12 +18,13 @@ import pytest
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.cli.dagster_ui import free_port
-from sfcdc_assets.doctor import examination, machine, storage
+from sfcdc_assets.doctor import examination, machine
 from sfcdc_assets.doctor.examination import Machine, examine
 from sfcdc_assets.doctor.finding import Finding, Outcome
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.lake import commit_probe
 from sfcdc_assets.lake.organization import OrganizationLog
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -31,8 +33,10 @@ from sfcdc_assets.salesforce import reach
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets.salesforce.view_all import Sight, ViewAll
+from sfcdc_assets.spark.workers import INSTALL, SHARE, WorkersNotReady
 from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets_tests.environment import without_settings
+from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
 from sfcdc_assets_tests.trusted_authority import _authority, trust_only_the_org
 
 ENTITIES = ["Account", "Contact"]
@@ -56,8 +60,6 @@ class SetUp:
 
     def findings(self, now_ms: Callable[[], int] = clock.now_ms) -> list[Finding]:
         """What the doctor finds."""
-        import os  # noqa: PLC0415 - the environment of this moment
-
         return list(examine(Machine(os.environ, 0, free_port, now_ms)))
 
 
@@ -84,7 +86,8 @@ def set_up(org: EmulatedOrg, server: EmulatorServer, folder: Path) -> Iterator[S
         trust_only_the_org(patch)
         patch.setattr(reach, "trusted_roots", _authority)
         for number in ("WRITERS", "ROUNDS"):
-            patch.setattr(storage, number, 1)  # that commits meet is tested by itself, and is the dearest check
+            patch.setattr(commit_probe, number, 1)  # that commits meet is tested by itself, and is the dearest check
+        patch.setattr(examination, "_session", lambda _: None)  # whoever says that there is a cluster
         for name, value in server.client_environment().items():
             patch.setenv(name, value)
         patch.setenv("SFCDC_WAREHOUSE", str(folder / "warehouse"))
@@ -125,6 +128,48 @@ def _old_java(one: SetUp) -> None:
 
 def _no_spark(one: SetUp) -> None:
     one.patch.setenv("SFCDC_SPARK_REMOTE", f"sc://localhost:{_closed_port()}")
+
+
+def _no_master(one: SetUp) -> None:
+    one.patch.setenv("SFCDC_SPARK_MASTER", f"spark://127.0.0.1:{_closed_port()}")
+
+
+def _workers_without_the_package(one: SetUp) -> None:
+    _cluster(one, WorkersNotReady("k8s://a", "a worker's Python has no module polars", INSTALL))
+
+
+def _workers_elsewhere(one: SetUp) -> None:
+    reason = f"10.0.0.7 does not reach the warehouse {one.warehouse.root} (No such file or directory)"
+    _cluster(one, WorkersNotReady("k8s://a", reason, SHARE))
+
+
+def _no_session(one: SetUp) -> None:
+    _cluster(one, RuntimeError("Java gateway process exited.\nmore"))
+
+
+def _cluster(one: SetUp, error: Exception) -> None:
+    """One whose session ends so; a real one is in the pipeline's tests."""
+
+    def ask(_: object) -> None:
+        raise error
+
+    one.patch.setenv("SFCDC_SPARK_MASTER", "k8s://a")
+    one.patch.setattr(examination, "_session", ask)
+
+
+def _no_credentials(one: SetUp) -> None:
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        one.patch.delenv(name)
+    one.patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    one.patch.setenv("SFCDC_WAREHOUSE", "s3://bucket/warehouse")
+
+
+def _no_conditional_put(one: SetUp) -> None:
+    for number, most in (("WRITERS", 8), ("ROUNDS", 4)):
+        one.patch.setattr(commit_probe, number, most)
+    store = one.undo.enter_context(object_store("--unconditional"))
+    for name, value in {**store.environment, "SFCDC_WAREHOUSE": f"s3://{BUCKET}/warehouse"}.items():
+        one.patch.setenv(name, value)
 
 
 def _misspelt(one: SetUp) -> None:
@@ -281,6 +326,24 @@ SET_UPS = (
     Broken("no Java", _no_java, "Java", "no java is on PATH", "apt-get install"),
     Broken("a Java of 2019", _old_java, "Java", "is version 11", "Install one"),
     Broken("no Spark Connect", _no_spark, "Spark Connect", "takes no connection", "SFCDC_SPARK_REMOTE"),
+    Broken("no Spark master", _no_master, "Spark's workers", "takes a connection", "correct SFCDC_SPARK_MASTER"),
+    Broken(
+        "workers without the package",
+        _workers_without_the_package,
+        "Spark's workers",
+        "has no module polars",
+        "Install this release",
+    ),
+    Broken("workers that see no warehouse", _workers_elsewhere, "Spark's workers", "does not reach", "object store"),
+    Broken("no session", _no_session, "Spark's workers", "Java gateway process exited.", "log of its master"),
+    Broken("no credentials", _no_credentials, "warehouse", "no credentials of Amazon S3", "Set AWS_ACCESS_KEY_ID"),
+    Broken(
+        "a store that loses commits",
+        _no_conditional_put,
+        "atomic commits",
+        "its store accepted",
+        "a store with conditional writes",
+    ),
     Broken("a misspelt setting", _misspelt, "settings", "SFCDC_ENTITES: is not a setting", "SFCDC_ENTITIES?"),
     Broken("half a login", _no_login, "login", "SFCDC_CLIENT_SECRET: needed to log in", "Set it in the environment"),
     Broken(

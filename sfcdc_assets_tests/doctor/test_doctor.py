@@ -18,6 +18,7 @@ from sfcdc_assets.doctor import connection, rights, storage, streams
 from sfcdc_assets.doctor.allowances import DELIVERIES, REQUESTS, allowance
 from sfcdc_assets.doctor.checkpoints import checkpoint_age
 from sfcdc_assets.doctor.finding import Finding, Outcome, of_error
+from sfcdc_assets.doctor.workers import silent_master, workers
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.errors import SfcdcError
@@ -75,7 +76,6 @@ TESTED_BY_ITSELF = {
     "clock": "test_a_clock_that_is_off_is_found_against_the_orgs",
     "My Domain": "test_an_address_is_the_orgs_my_domain",
     "disk space": "test_a_disk_has_room",
-    "atomic commits": "test_a_store_that_lets_commits_replace_each_other_is_found",
     "port of the Dagster UI": "test_a_port_that_another_program_has_is_found_and_one_of_dagsters_is_fine",
 }
 """Checks that fail without the set-up of the others, and where they do."""
@@ -278,6 +278,24 @@ def test_a_store_that_lets_commits_replace_each_other_is_found(
         with probe_of(warehouse, "doctor-test") as probe:
             assert storage.commits(probe).outcome is outcome
         assert warehouse.filesystem("").get_file_info("doctor-test").type.name == "NotFound"
+
+
+def test_a_cluster_without_room_is_found_after_some_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_SPARK_MASTER", "yarn")
+    never = threading.Event()
+    found = workers(load_settings(), lambda _: never.wait(), seconds=0.01)
+    never.set()
+    assert (found.outcome, found.found) == (FAILED, "Spark at yarn had no worker for the session within 0 s.")
+
+
+def test_any_of_several_masters_will_do() -> None:
+    with socket.socket() as server, socket.socket() as closed:
+        for each in (server, closed):
+            each.bind(("127.0.0.1", 0))
+        server.listen()
+        ports = [each.getsockname()[1] for each in (closed, server)]
+        assert silent_master(f"spark://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}") is None
+        assert "refused" in str(silent_master(f"spark://127.0.0.1:{ports[0]}"))
 
 
 def test_an_error_is_split_into_what_is_wrong_and_what_to_do() -> None:

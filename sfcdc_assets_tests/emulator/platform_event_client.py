@@ -32,18 +32,23 @@ class EventClient:
 
     def __init__(self, org: EmulatedOrg, server: EmulatorServer, clock: ManualClock) -> None:
         self.org, self.server, self.clock = org, server, clock
-        token = server.sessions.issue(org.users.integration)
-        self.rest = RestClient(server.rest_url, token)
+        self.rest = RestClient(server.rest_url, "")
         self.rest.session.trust_env = False
         self.rest.session.verify = str(server.ca_file)
         self.channel = grpc.secure_channel(
             server.pubsub_endpoint, grpc.ssl_channel_credentials(server.ca_file.read_bytes())
         )
         self.stub = pb_grpc.PubSubStub(self.channel)
+        self.log_in()
+
+    def log_in(self) -> None:
+        """Anew, as tokens last for two hours of the org's clock."""
+        token = self.server.sessions.issue(self.org.users.integration)
+        self.rest.session.headers["Authorization"] = f"Bearer {token}"
         self.metadata = (
             ("accesstoken", token),
-            ("instanceurl", server.rest_url),
-            ("tenantid", org.organization_id),
+            ("instanceurl", self.server.rest_url),
+            ("tenantid", self.org.organization_id),
         )
 
     def post_event(self, name: str = ORDER, **values: Any) -> requests.Response:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.cli.emulated_org import open_org
+from sfcdc_assets.cli.interruption import Interrupted, Interruption
 from sfcdc_assets.emulator.errors import OrgInUseError
 from sfcdc_assets.emulator.org import EmulatedOrg
 
@@ -66,3 +70,63 @@ def test_the_folder_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
         process.kill()
         process.wait(20)
         EmulatedOrg(tmp_path).close()
+
+
+_FILL = """
+import os, sys
+from pathlib import Path
+from sfcdc_assets.emulator import org as module
+from sfcdc_assets.cli.emulated_org import open_org
+from sfcdc_assets.emulator.roll_up import RollUps
+RollUps.recalculate_all = lambda self: os._exit(9)  # all records are written, and nothing is committed
+open_org(Path(sys.argv[1]), 3, 400)
+"""
+
+
+def test_an_org_that_was_killed_while_it_was_filled_is_filled_by_the_next_start(tmp_path: Path) -> None:
+    assert subprocess.run([sys.executable, "-c", _FILL, str(tmp_path / "org")], check=False).returncode == 9
+    org = open_org(tmp_path / "org", 3, 400)
+    whole = open_org(tmp_path / "other", 3, 400)
+    try:
+        for entity in org.definitions:
+            ids = [record["Id"] for record in org.records(entity)]
+            assert ids == [record["Id"] for record in whole.records(entity)]
+        assert org.database.rows("PRAGMA integrity_check") == [("ok",)]
+        assert org.database.rows("PRAGMA journal_mode") == [("wal",)]
+    finally:
+        org.close()
+        whole.close()
+
+
+def test_an_interruption_ends_the_filling_and_frees_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "sfcdc_assets.emulator.roll_up.RollUps.recalculate_all", lambda _: os.kill(os.getpid(), signal.SIGINT)
+    )
+    with Interruption() as interruption, pytest.raises(Interrupted), interruption.raised():
+        open_org(tmp_path, 3, 50)
+    monkeypatch.undo()
+    org = open_org(tmp_path, 3, 50)
+    assert org.count("Contact") == 50
+    org.close()
+
+
+def test_an_interruption_before_the_work_ends_it_and_one_after_it_is_waited_for() -> None:
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Interrupted), interruption.raised():
+            raise AssertionError("the work is not begun")
+        with interruption.raised():
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.wait(10)
+
+
+def test_an_org_whose_file_another_program_reads_is_filled_nevertheless(tmp_path: Path) -> None:
+    org = EmulatedOrg(tmp_path)
+    reader = sqlite3.connect(tmp_path / "org.db")
+    reader.execute("BEGIN")
+    reader.execute("SELECT COUNT(*) FROM Account").fetchone()
+    org.populate({"Account": 20})
+    assert org.count("Account") == 20
+    reader.close()
+    org.close()

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.faults import DESCRIPTIONS, Fault
+from sfcdc_assets.emulator.faults import DESCRIPTIONS, LASTING, SUDDEN, Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
@@ -65,9 +65,9 @@ def test_every_fault_is_described_and_can_be_armed(control: Control) -> None:
     listing = control.get("/faults")
     assert listing["faults"].keys() == set(Fault) == set(DESCRIPTIONS)
     assert listing["rest_faults"].keys() == set(RestFault) == set(REST_DESCRIPTIONS)
-    waiting = [fault for fault in Fault if fault is not Fault.GOAWAY]  # which strikes as soon as it is armed
+    waiting = [fault for fault in Fault if fault not in SUDDEN]
     for fault in waiting:
-        assert control.post(f"/faults/{fault}?times=2") == {"armed": 2}
+        assert control.post(f"/faults/{fault}?times=2") == {"armed": 1 if fault in LASTING else 2}
     control.post("/rest-faults/unavailable?times=3&path=/query&retry_after=9")
     armed = control.get("/faults")["armed"]
     assert [one["fault"] for one in armed] == [*waiting, "unavailable"]
@@ -81,7 +81,13 @@ def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> No
     control.post("/faults/enriched", {"times": 2, "fields": "Name,Phone"})
     control.post("/faults/stream_pause?after=3&seconds=30")
     control.post("/faults/late_answer?seconds=40")
+    control.post("/faults/cometd_refused", {"error": "403::Restricted channel"})
+    control.post("/faults/call_refused?code=service.tenant.license")
+    control.post("/faults/clock_skew?ahead=30&seconds=9")
     faults = control.server.faults
+    assert faults.option(Fault.COMETD_REFUSED, "error", "") == "403::Restricted channel"
+    assert faults.option(Fault.CALL_REFUSED, "code", "") == "service.tenant.license"
+    assert [faults.option(Fault.CLOCK_SKEW, name, 0) for name in ("ahead", "seconds")] == [30, 9]
     assert faults.option(Fault.DUPLICATE, "after", 0) == 4
     assert [faults.option(Fault.STREAM_PAUSE, name, 0) for name in ("after", "seconds")] == [3, 30]
     assert faults.option(Fault.LATE_ANSWER, "seconds", 0) == 40
@@ -94,6 +100,11 @@ def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> No
         ("/faults/nonsense", {}),
         ("/faults/duplicate", {"times": 0}),
         ("/faults/duplicate", {"after": "soon"}),
+        ("/faults/call_refused", {"code": "service.nonsense"}),
+        ("/faults/clock_skew", {"ahed": 3}),
+        ("/rest-faults/slow", {"second": 3}),
+        ("/faults/cometd_refused", {"error": "no"}),
+        ("/rest-faults/refused", {"code": "NONSENSE"}),
         ("/rest-faults/nonsense", {}),
         ("/traffic", {}),
         ("/traffic", {"events": 1, "transactions": 1}),
@@ -204,6 +215,34 @@ def test_the_body_of_a_control_request_is_a_json_object(served: EmulatorServer, 
     for body in ("nonsense", "[]"):
         answer = requests.post(served.rest_url + "/emulator/traffic", data=body, verify=str(served.ca_file), timeout=30)
         assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_values_are_renamed_fields_encrypted_and_activities_archived(control: Control) -> None:
+    with control.org.transaction() as work:
+        work.create("Account", {"Name": "Acme", "Rating": "Hot"})
+        task = work.create("Task", {"Subject": "Call"})
+    hot = sum(each["Rating"] == "Hot" for each in control.org.records("Account"))
+    field = "/objects/Account/fields/Rating"
+    assert control.post(f"{field}/rename-value", {"from": "Hot", "to": "Very hot"}) == {"records": hot}
+    assert control.post("/objects/Account/fields/Site/encrypt") == {}
+    assert control.org.definitions["Account"].fields_by_name["Site"].encrypted
+    assert control.post("/records/Task/archive", {"ids": [task]}) == {"archived": 1}
+    assert (control.org.record("Task", task) or {})["IsArchived"]
+
+
+def test_scenarios_are_listed_and_played(control: Control) -> None:
+    listed = control.get("/scenarios")["scenarios"]
+    assert listed["create"].keys() == {"title", "happens", "received"}
+    played = control.post("/scenarios/merge")
+    assert played.keys() == {"title", "received", "steps"}
+    last = played["steps"][-1]
+    assert last["step"] == "merge loser, other into winner"
+    kinds = sorted(each["change_type"] for each in last["transactions"][0]["changes"])
+    assert kinds == ["DELETE", "DELETE", "UPDATE", "UPDATE"]
+    assert [(each["channel"], each["entity"]) for each in last["events"]] == [
+        ("ChangeEvents", "Account"), ("ChangeEvents", "Contact"), ("ChangeEvents", "Account"),
+    ]  # fmt: skip
+    assert "There is no scenario merges" in control.post("/scenarios/merges", status=400)["error"]
 
 
 def test_a_picklist_is_converted(control: Control) -> None:

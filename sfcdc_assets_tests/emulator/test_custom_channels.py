@@ -15,6 +15,7 @@ from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 CHANNEL = "/tooling/sobjects/PlatformEventChannel"
 MEMBER = "/tooling/sobjects/PlatformEventChannelMember"
+TEN_FIELDS = ["Name", "Phone", "Fax", "Website", "Industry", "Rating", "Type", "Sic", "Ownership", "TickerSymbol"]
 SALES = "SalesEvents__chn"
 
 
@@ -125,12 +126,24 @@ def test_what_makes_no_sense_is_refused(watched: WatchedOrg) -> None:
         lambda: channels.add_member(SALES, "Nonsense"),
         lambda: channels.add_member(SALES, "Lead"),
         lambda: channels.add_member(SALES, "Account", ["SystemModstamp"]),
-        lambda: channels.add_member(SALES, "Account", ["Name"] * 11),
+        lambda: channels.add_member(SALES, "Account", [*TEN_FIELDS, "Site"]),
         lambda: channels.delete("0YL000000000000AAA"),
         lambda: channels.member("0v8000000000000AAA"),
     ):
         with pytest.raises(RecordError):
             change()
+
+
+def test_ten_fields_of_an_object_are_enriched_over_all_channels(watched: WatchedOrg) -> None:
+    channels = watched.org.channels
+    channels.create("Other__chn")
+    member = channels.add_member(SALES, "Account", TEN_FIELDS)
+    channels.add_member("Other__chn", "Account", TEN_FIELDS[:3])
+    with pytest.raises(RecordError, match="over all channels"):
+        channels.enrich(channels.members()[-1].id, ["Site"])
+    channels.enrich(member.id, TEN_FIELDS[:9])
+    channels.enrich(channels.members()[-1].id, ["Site"])
+    assert channels.members()[-1].enriched_fields == ("Site",)
 
 
 def test_a_channel_that_is_deleted_takes_its_members_with_it(watched: WatchedOrg) -> None:
@@ -172,20 +185,59 @@ def test_the_tooling_api_makes_changes_and_removes_channels_and_members(
     assert client.get(f"{MEMBER}/{member_id}").json()["FullName"] == "More_chn_AccountChangeEvent"
     assert client.get(f"{CHANNEL}/{channel_id}").json()["Metadata"]["label"] == "More"
     (row,) = tooling(client, "SELECT Id, DeveloperName, SelectedEntity FROM PlatformEventChannelMember "
-                             "WHERE EventChannel = 'More__chn'")  # fmt: skip
+                             f"WHERE EventChannel = '{channel_id}'")  # fmt: skip
     assert (row["Id"], row["DeveloperName"]) == (member_id, "More_chn_AccountChangeEvent")
-    assert len(tooling(client, "SELECT DeveloperName FROM PlatformEventChannel")) == 2
+    names = {row["DeveloperName"] for row in tooling(client, "SELECT DeveloperName FROM PlatformEventChannel")}
+    assert names == {SALES.removesuffix("__chn"), "More"}
     fields = [row["Field"] for row in tooling(client, f"SELECT Field FROM EnrichedField WHERE ChannelMemberId = "
                                                       f"'{member_id}'")]  # fmt: skip
     assert fields[0] == "Name"
-    assert fields[1].startswith("00N")
+    assert (fields[1][:3], len(fields[1])) == ("00N", 18)
     patch = client.send("PATCH", f"{MEMBER}/{member_id}", json={"Metadata": {"enrichedFields": []}})
-    assert patch.status_code == 204
+    assert patch.json()[0]["errorCode"] == "REQUIRED_FIELD_MISSING", "a definition is a whole one"
+    whole = {"Metadata": {**metadata, "enrichedFields": []}}
+    assert client.send("PATCH", f"{MEMBER}/{member_id}", json=whole).status_code == 204
     assert tooling(client, "SELECT Field FROM EnrichedField") == []
     assert client.send("DELETE", f"{MEMBER}/{member_id}").status_code == 204
     assert client.send("PATCH", f"{CHANNEL}/{channel_id}", json={"Metadata": {"label": "x"}}).status_code == 204
     assert client.send("DELETE", f"{CHANNEL}/{channel_id}").status_code == 204
     assert client.get(f"{CHANNEL}/{channel_id}").status_code == 404
+
+
+def test_metadata_is_queried_of_one_row_at_a_time(watched: WatchedOrg, client: RestClient) -> None:
+    watched.org.channels.add_member(SALES, "Account", ["Name"])
+    watched.org.channels.create("Other__chn", "Other")
+    soql = "SELECT Id, FullName, Metadata, ManageableState FROM PlatformEventChannel"
+    (error,) = client.get("/tooling/query", params={"q": soql}).json()
+    assert error["errorCode"] == "MALFORMED_QUERY"
+    assert error["message"].endswith("no more than one row for retrieval. Result size: 2")
+    (row,) = tooling(client, f"{soql} WHERE DeveloperName = 'Other'")
+    assert (row["FullName"], row["ManageableState"]) == ("Other__chn", "unmanaged")
+    assert row["Metadata"] == {"channelType": "data", "label": "Other"}
+    by_id = client.get(f"{CHANNEL}/{row['Id']}").json()
+    assert (by_id["Metadata"], by_id["FullName"]) == (row["Metadata"], row["FullName"])
+    assert by_id["CreatedDate"].endswith("+0000")
+    soql = "SELECT Metadata FROM PlatformEventChannelMember WHERE DeveloperName = 'SalesEvents_chn_AccountChangeEvent'"
+    assert [row["Metadata"] for row in tooling(client, soql)] == [
+        {
+            "eventChannel": SALES,
+            "selectedEntity": "AccountChangeEvent",
+            "enrichedFields": [{"name": "Name"}],
+            "filterExpression": None,
+        }
+    ]
+
+
+def test_the_tooling_api_describes_its_objects(client: RestClient) -> None:
+    objects = client.get("/tooling/sobjects").json()["sobjects"]
+    assert [each["name"] for each in objects] == [
+        "EnrichedField", "ManagedEventSubscription", "PlatformEventChannel", "PlatformEventChannelMember",
+    ]  # fmt: skip
+    for each in objects:
+        described = client.get(each["urls"]["describe"].replace("/services/data/v59.0", "")).json()
+        names = [field["name"] for field in described["fields"]]
+        assert client.get("/tooling/query", params={"q": f"SELECT {', '.join(names)} FROM {each['name']} LIMIT 1"}).ok
+    assert client.get("/tooling/sobjects/Nonsense/describe").status_code == 404
 
 
 def test_objects_are_selected_and_deselected_by_members_of_the_channel_of_all(

@@ -12,26 +12,10 @@ import requests
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.scenarios import SCENARIOS
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.emulator.subscriber import subscribed
 
 SECONDS = 20
-KINDS = {
-    "create": {"CREATE"},
-    "update": {"UPDATE"},
-    "mass-update": {"UPDATE"},
-    "delete-undelete": {"DELETE", "UNDELETE"},
-    "lead-conversion": {"CREATE", "UPDATE"},
-    "merge": {"DELETE", "UPDATE"},
-    "large-text": {"UPDATE"},
-    "geocode": {"UPDATE"},
-    "hard-delete": {"DELETE"},
-    "gap": {"GAP_UPDATE"},
-    "overflow": {"GAP_OVERFLOW"},
-    "duplicate": {"UPDATE"},
-}
-"""Change types of a scenario's events, where they are always the same."""
 
 
 class Control:
@@ -107,6 +91,64 @@ def test_copies_on_custom_channels_are_not_shown_again(org: EmulatedOrg, control
     assert names(control.get("/feed")) == ["once"]
 
 
+def test_every_kind_of_event_is_shown_once_and_says_what_it_is(org: EmulatedOrg, control: Control) -> None:
+    topics, publisher = control.server.cometd.topics, control.server.publisher
+    topics.push_topics.create({"Name": "Accounts", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 60.0})
+    news = topics.channels.create({"Name": "/u/News"})
+    org.clock.advance(1_000)
+    (account,) = accounts(org, "a")
+    org.clock.advance(1_000)
+    publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    org.clock.advance(1_000)
+    topics.channels.push(news.id, [{"payload": "hello"}], ())
+    org.clock.advance(1_000)
+    accounts(org, "b")
+    events = control.get("/feed", after=0)["events"]
+    assert [(event["kind"], event["entity"]) for event in events] == [
+        ("change", "Account"),
+        ("PushTopic", "/topic/Accounts"),
+        ("platform event", "Order_Event__e"),
+        ("generic", "/u/News"),
+        ("change", "Account"),
+        ("PushTopic", "/topic/Accounts"),
+    ]
+    assert events[1]["payload"]["sobject"] == {"Id": account, "Name": "a"}
+    assert events[1]["payload"]["event"]["type"] == "created"
+    assert events[3]["payload"]["payload"] == "hello"
+    for name in ("/topic/Accounts", "/u/News", "Order_Event__e"):
+        found = control.get("/feed", entity=name)["events"]
+        assert {event["entity"] for event in found} == {name}
+
+
+def test_pages_over_all_kinds_join_without_holes_or_doubles(org: EmulatedOrg, control: Control) -> None:
+    topics = control.server.cometd.topics
+    topics.push_topics.create({"Name": "Accounts", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 60.0})
+    for number in range(5):
+        accounts(org, f"a{number}")
+        org.clock.advance(700)
+    whole = [(event["kind"], event["number"]) for event in control.get("/feed", after=0)["events"]]
+    assert len(whole) == 10
+    for limit in (1, 3, 4):
+        found, after = [], "0"
+        while (page := control.get("/feed", after=after, limit=limit))["events"]:
+            found += [(event["kind"], event["number"]) for event in page["events"]]
+            after = page["next_after"]
+        assert found == whole
+        newest = control.get("/feed", limit=limit)["events"]
+        assert [(event["kind"], event["number"]) for event in newest] == whole[-limit:]
+        page = control.get("/feed", after=0, limit=limit, only_newest="true")
+        assert (len(page["events"]), page["skipped"]) == (limit, 10 - limit)
+
+
+def test_what_is_published_or_pushed_ends_the_waiting_too(org: EmulatedOrg, control: Control) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(control.get, "/feed", after=0, wait=30)
+        assert control.server.feed.watched.wait(SECONDS)
+        control.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+        (event,) = answer.result(SECONDS)["events"]
+    assert event["kind"] == "platform event"
+
+
 def test_a_request_that_waits_is_answered_by_the_next_commit(org: EmulatedOrg, control: Control) -> None:
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(control.get, "/feed", after=0, wait=30)
@@ -162,25 +204,6 @@ def test_a_subscriber_is_shown_with_its_place_and_its_lag(org: EmulatedOrg, cont
     assert shown["ended"] is not None
     accounts(org, "later")
     assert control.get("/subscribers")["subscribers"][0]["lag"] == 3
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_every_scenario_does_what_it_says_in_a_small_org(org: EmulatedOrg, control: Control, name: str) -> None:
-    org.populate(20)
-    transactions = control.post(f"/scenarios/{name}")["transactions"]
-    assert len(transactions) == len(SCENARIOS[name].kinds)
-    events = control.get("/feed", after=0)["events"]
-    assert (not events) == (name == "lost-event")
-    kinds = {event["payload"]["ChangeEventHeader"]["changeType"] for event in events}
-    if name in KINDS:
-        assert kinds == KINDS[name]
-    assert not [fault for fault in Fault if control.server.faults.armed(fault)]
-
-
-def test_a_scenario_that_cannot_be_played_leaves_no_fault_behind(org: EmulatedOrg, control: Control) -> None:
-    org.selected_entities = []
-    assert "the org has no object for it" in control.post("/scenarios/gap", 400)["error"]
-    assert not control.server.faults.armed(Fault.INTERNAL_ERROR)
 
 
 def test_traffic_has_a_rate(org: EmulatedOrg, control: Control) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
@@ -12,13 +13,14 @@ import pytest
 import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.control.fault_control import OPTIONS
 from sfcdc_assets.emulator.fault_advice import ADVICE, REST_ADVICE
 from sfcdc_assets.emulator.fault_plan import FaultFileError, FaultPlan, PlannedFault, PlannedFaults, load_fault_plan
 from sfcdc_assets.emulator.faults import DESCRIPTIONS, Fault, Faults
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.refusal_codes import CODES
 from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
-from sfcdc_assets.emulator.rest.rest_faults import RestFault, RestFaults
-from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.rest.rest_faults import REFUSALS, RestFault, RestFaults
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -46,7 +48,23 @@ def test_the_file_of_the_docs_is_one(tmp_path: Path) -> None:
     block = PAGE.read_text().split("```yml\n")[1].split("```")[0]
     (tmp_path / "faults.yml").write_text(block)
     plan = load_fault_plan(tmp_path / "faults.yml")
-    assert [each.fault for each in plan.faults] == [Fault.DUPLICATE, Fault.STREAM_RESET, RestFault.UNAVAILABLE]
+    named = [Fault.DUPLICATE, Fault.STREAM_RESET, Fault.PERMISSION_WITHDRAWN, RestFault.UNAVAILABLE]
+    assert [each.fault for each in plan.faults] == named
+
+
+def test_the_docs_have_every_code_that_a_fault_can_be_given() -> None:
+    tables = PAGE.read_text().split("## Error codes")[1]
+    rows = [
+        *(f"| `{code}` | {status.name} |" for code, (status, _) in CODES.items()),
+        *(f"| `{code}` | {error.status} |" for code, error in REFUSALS.items()),
+    ]
+    assert [line for line in tables.splitlines() if line.startswith("| `")] == rows
+
+
+def test_each_fault_of_a_file_may_have_the_options_that_its_description_names() -> None:
+    described = {**DESCRIPTIONS, **REST_DESCRIPTIONS}
+    for fault, names in OPTIONS.items():
+        assert set(re.findall("`([a-z]+)`", described[fault])) | {"seconds"} == {*names, "seconds"}, fault
 
 
 def test_a_file_says_which_faults_how_often_and_when(tmp_path: Path) -> None:
@@ -66,6 +84,13 @@ def test_a_file_says_which_faults_how_often_and_when(tmp_path: Path) -> None:
     assert (faults.armed(Fault.DUPLICATE), faults.option(Fault.DUPLICATE, "after", 0)) == (5, 2)
     (armed,) = rest_faults.armed()
     assert (armed.fault, armed.path, armed.retry_after) == (RestFault.UNAVAILABLE, "/query", 2)
+
+
+def test_every_fault_can_be_armed_from_a_file(tmp_path: Path) -> None:
+    names = [*Fault, *(f"rest:{fault}" for fault in RestFault)]
+    (tmp_path / "f.yml").write_text("faults:\n" + "".join(f"  - {{fault: '{name}', every: 9}}\n" for name in names))
+    plan = load_fault_plan(tmp_path / "f.yml")
+    assert [each.fault for each in plan.faults] == [*Fault, *RestFault]
 
 
 def test_times_follow_from_the_seed_and_keep_their_mean(tmp_path: Path) -> None:
@@ -99,6 +124,10 @@ def test_without_every_a_plan_has_an_end() -> None:
         ("faults: [{fault: overflow}, {fault: overflow, after: 1}]", "entry 2: overflow has no option after"),
         ("faults: [{fault: overflow, threshold: x}]", "entry 1: threshold must be a whole number"),
         ("faults: [{fault: overflow, times: 0}]", "entry 1: times must be"),
+        ("faults: [{fault: call_refused, code: x}]", "entry 1: code must be one of service.unavailable"),
+        ("faults: [{fault: cometd_refused, error: x}]", "entry 1: error must be a code and a text"),
+        ("faults: [{fault: 'rest:refused', code: x}]", "entry 1: code must be one of API_DISABLED_FOR_ORG"),
+        ("faults: [{fault: 'rest:slow', code: QUERY_TIMEOUT}]", "entry 1: slow has no option code"),
         ("faults: [{fault: overflow, every: 0}]", "entry 1: every must be a number of seconds"),
         ("faults: [{fault: overflow, every: true}]", "entry 1: every must be a number of seconds"),
     ],
@@ -182,7 +211,8 @@ def test_a_locator_is_gone_where_a_query_goes_on(faults: RestFaults, client: Res
 
 def test_a_clock_that_is_ahead_shows_in_commits_and_in_the_date_of_answers() -> None:
     clock = ManualClock()
-    org = EmulatedOrg(clock=clock, settings=OrgSettings(clock_skew=3_600_000))
+    org = EmulatedOrg(clock=clock)
+    org.faults.arm(Fault.CLOCK_SKEW, ahead=3_600)
     with org.transaction() as unit_of_work:
         unit_of_work.create("Account", {"Name": "later"})
     (transaction,) = org.transactions()

@@ -1,195 +1,216 @@
-"""Seeded malformed requests to what reads a body or a query: no 5xx, no traceback, and the org goes on.
-
-Some are random, most are good requests with a part replaced, dropped or doubled, since those get further.
-"""
+"""Malformed requests to all that an org serves: no 5xx, no traceback, no call that hangs, and the org goes on."""
 
 from __future__ import annotations
 
-import json
 import logging
 import random
-from collections.abc import Iterator
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
+import grpc
 import pytest
+import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.cometd.client_session import COOKIE, CometdTiming
 from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets_tests.emulator.malformed.bayeux import bayeux_request
+from sfcdc_assets_tests.emulator.malformed.pubsub import STREAMS, frames, pubsub_call
+from sfcdc_assets_tests.emulator.malformed.rest import rest_request
 
 REQUESTS = 1_000
-WORDS = (
-    "records", "attributes", "type", "referenceId", "Account", "Contact", "Contacts", "Id", "id", "ids", "fields",
-    "Name", "allOrNone", "graphs", "method", "url", "body", "POST", "GET", "PATCH", "DELETE", "External_Key__c",
-    "operation", "insert", "upsert", "query", "object", "contentType", "CSV", "JSON", "state", "UploadComplete",
-    "Aborted", "Closed", "FullName", "Metadata", "label", "LATEST", "losers", "grant_type", "@{a.id}", "@{a}",
-    "/services/data/v59.0/sobjects/Account", "001000000000001AAA", "", " ", "\ud800", "é\u2028", "a" * 300,
-)  # fmt: skip
-PLAIN_WORDS = WORDS[:-3]
-ATTRIBUTES = {"type": "Contact", "referenceId": "c1"}
-GOOD: dict[str, Any] = {
-    "/sobjects/Account": {"Name": "a", "Phone": "1", "NumberOfEmployees": 5, "Next_Review__c": "2024-01-01T00:00:00Z"},
-    "/sobjects/Account/External_Key__c/k": {"Name": "a", "Primary_Contact__r": {"Id": "003000000000001"}},
-    "/composite": {
-        "allOrNone": True,
-        "compositeRequest": [
-            {
-                "method": "POST",
-                "url": "/services/data/v59.0/sobjects/Account",
-                "referenceId": "a",
-                "body": {"Name": "a"},
-            },
-            {"method": "GET", "url": "/services/data/v59.0/sobjects/Account/@{a.id}", "referenceId": "b"},
-        ],
-    },
-    "/composite/batch": {"batchRequests": [{"method": "GET", "url": "v59.0/limits"}], "haltOnError": True},
-    "/composite/graph": {
-        "graphs": [
-            {
-                "graphId": "g",
-                "compositeRequest": [
-                    {
-                        "method": "POST",
-                        "url": "/services/data/v59.0/sobjects/Lead",
-                        "referenceId": "l",
-                        "body": {"LastName": "l", "Company": "c"},
-                    }
-                ],
-            }
-        ]
-    },
-    "/composite/tree/Account": {
-        "records": [
-            {
-                "attributes": {"type": "Account", "referenceId": "a1"},
-                "Name": "t",
-                "Contacts": {"records": [{"attributes": ATTRIBUTES, "LastName": "l"}]},
-            }
-        ]
-    },
-    "/composite/sobjects": {
-        "allOrNone": False,
-        "records": [{"attributes": ATTRIBUTES, "LastName": "x", "Account": {"External_Key__c": "k"}}],
-    },
-    "/composite/sobjects/Account/External_Key__c": {
-        "records": [{"attributes": {"type": "Account"}, "External_Key__c": "k", "Name": "n"}]
-    },
-    "/composite/sobjects/Account": {"ids": ["001000000000001"], "fields": ["Id", "Name"]},
-    "/jobs/ingest": {"object": "Account", "operation": "upsert", "externalIdFieldName": "External_Key__c"},
-    "/jobs/query": {"operation": "query", "query": "SELECT Id FROM Account"},
-    "/tooling/sobjects/ManagedEventSubscription": {
-        "FullName": "M",
-        "Metadata": {
-            "label": "m",
-            "topicName": "/data/ChangeEvents",
-            "defaultReplay": "LATEST",
-            "errorRecoveryReplay": "LATEST",
-            "state": "RUN",
-        },
-    },
-    "/tooling/sobjects/PlatformEventChannel": {"FullName": "S__chn", "Metadata": {"channelType": "data", "label": "s"}},
-    "/tooling/sobjects/PlatformEventChannelMember": {
-        "FullName": "S_m",
-        "Metadata": {
-            "eventChannel": "S__chn",
-            "selectedEntity": "AccountChangeEvent",
-            "enrichedFields": [{"name": "Name"}],
-            "filterExpression": "Name = 'a' AND Id IN ('001000000000001')",
-        },
-    },
-    "//services/async/59.0/job": {"operation": "query", "object": "Account", "contentType": "JSON"},
-}
-OTHER_PATHS = (
-    "/sobjects/Account/Id/x", "/jobs/ingest/750000000000001AAA", "/jobs/ingest/750000000000001AAA/batches", "/query",
-    "/queryAll", "/search", "/tooling/query", "/sobjects/Account/describe/layouts", "/event/eventSchema/x",
-    "//services/async/59.0/job/750000000000001/batch", "//services/Soap/u/59.0", "//services/oauth2/token",
-    "//services/oauth2/authorize", "//id/00D/005", "/limits",
-)  # fmt: skip
-QUERIES = (
-    "SELECT Id , Name , ( SELECT Id FROM Contacts WHERE LastName LIKE 'a%' ORDER BY Id LIMIT 2 ) FROM Account",
-    "SELECT Rating , COUNT(Id) n , MAX(CreatedDate) FROM Account GROUP BY Rating HAVING COUNT(Id) > 1",
-    "SELECT Site FROM Account GROUP BY Site ORDER BY COUNT(Id) DESC NULLS LAST LIMIT 3 OFFSET 1",
-    "SELECT Id FROM Contact WHERE AccountId IN ( SELECT Id FROM Account WHERE CreatedDate = TODAY ) AND Name != null",
-    "SELECT toLabel(Rating) r , Owner.Name FROM Account a WHERE NOT ( Rating = 'Hot' OR a.AnnualRevenue >= 1e3 )",
-    "SELECT FIELDS(ALL) FROM Account USING SCOPE mine WITH USER_MODE LIMIT 200 OFFSET 3 FOR VIEW",
-    "SELECT QualifiedApiName FROM FieldDefinition WHERE EntityDefinition.QualifiedApiName = 'Account' LIMIT 1",
-    "FIND {acme OR pain*} IN NAME FIELDS RETURNING Account ( Id , Name WHERE Rating = 'Hot' LIMIT 2 ) , Contact",
-)  # fmt: skip
-QUERIED = ("/query", "/queryAll", "/search", "/tooling/query")
-METHODS = ("POST", "POST", "PATCH", "GET", "PUT", "DELETE")
+PATIENCE = 20
+"""Seconds within which anything is answered."""
+HANDSHAKE = {"channel": "/meta/handshake", "version": "1.0", "supportedConnectionTypes": ["long-polling"]}
+BROKEN = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.DATA_LOSS}
+"""What a call ends with whose handler failed, or that hangs."""
+
+
+class Fuzzed:
+    """A served org and a client that knows how to ask properly, beside asking badly."""
+
+    def __init__(self, org: EmulatedOrg, server: EmulatorServer) -> None:
+        self.org, self.server = org, server
+        self.statuses: dict[str, int] = {}
+        self._http = requests.Session()
+        self._http.trust_env = False  # which would name another authority
+        self._http.verify = str(server.ca_file)
+        self._token = server.sessions.issue(org.users.integration)
+        self._http.headers["Authorization"] = f"Bearer {self._token}"
+        credentials = grpc.ssl_channel_credentials(server.ca_file.read_bytes())
+        self._channel = grpc.secure_channel(server.pubsub_endpoint, credentials)
+        self._metadata = {
+            "accesstoken": self._token,
+            "instanceurl": server.rest_url,
+            "tenantid": org.organization_id,
+        }
+        self._client_id, self._cookie = "", ""
+        self._ids: dict[str, str] = {}
+
+    def rest(self, dice: random.Random) -> None:
+        if not self._ids or dice.random() < 0.01:
+            self._ids = self._real_ids()
+        asked = rest_request(dice, self._ids)
+        path = asked.path[1:] if asked.path.startswith("//") else f"/services/data/v59.0{asked.path}"
+        headers = {name: value.encode("latin-1") for name, value in asked.headers.items()}
+        answer = self._http.request(
+            asked.method, self.server.rest_url + path, params=asked.asked, data=asked.content, headers=headers,
+            timeout=PATIENCE, allow_redirects=False,
+        )  # fmt: skip
+        # SOAP answers each refusal with a fault and 500.
+        is_fault = "<sf:exceptionCode>" in answer.text and "UNKNOWN_EXCEPTION" not in answer.text
+        assert answer.status_code < 500 or is_fault, (asked, answer.text)
+        self._note(f"REST {answer.status_code}")
+
+    def _real_ids(self) -> dict[str, str]:
+        """A record and open jobs, for requests to get further."""
+        base = self.server.rest_url
+
+        def made(path: str, document: dict[str, str]) -> str:
+            return str(self._http.post(base + path, json=document, timeout=PATIENCE).json()["id"])
+
+        return {
+            "record": made("/services/data/v59.0/sobjects/Account", {"Name": "real"}),
+            "ingest": made("/services/data/v59.0/jobs/ingest", {"object": "Account", "operation": "insert"}),
+            "query": made("/services/data/v59.0/jobs/query", {"operation": "query", "query": "SELECT Id FROM Account"}),
+            "async": made(
+                "/services/async/59.0/job", {"operation": "insert", "object": "Account", "contentType": "JSON"}
+            ),
+        }
+
+    def bayeux(self, dice: random.Random) -> None:
+        if not self._client_id or dice.random() < 0.02:
+            answer = self._http.post(f"{self.server.rest_url}/cometd/59.0", json=[HANDSHAKE], timeout=PATIENCE)
+            self._client_id, self._cookie = answer.json()[0]["clientId"], answer.cookies[COOKIE]
+        asked = bayeux_request(dice, self._client_id)
+        cookie = f"{COOKIE}={self._cookie}" if asked.knows_cookie else ""
+        sent: dict[str, Any] = {"Content-Type": "application/json", "Cookie": cookie}
+        if asked.token is not None:
+            sent["Authorization"] = asked.token.encode("latin-1")
+        answer = self._http.request(
+            asked.method, self.server.rest_url + asked.path, data=asked.content, headers=sent, timeout=PATIENCE
+        )
+        assert answer.status_code < 500, (asked, answer.text)
+        if answer.status_code == 200:
+            assert all(isinstance(reply, dict) for reply in answer.json()), asked
+        self._note(f"Bayeux {answer.status_code}")
+
+    def pubsub(self, dice: random.Random) -> None:
+        asked = pubsub_call(dice)
+        metadata = dict(self._metadata)
+        if asked.header is not None:
+            name, given = asked.header
+            metadata = {key: value for key, value in metadata.items() if key != name}
+            metadata |= {name: given} if given is not None else {}
+        path = f"/eventbus.v1.PubSub/{asked.method}"
+        options = {"metadata": [*metadata.items()], "timeout": PATIENCE}
+        if asked.method in STREAMS:
+            call = self._channel.stream_stream(path)(iter(asked.messages), **options)
+        else:
+            call = self._channel.unary_stream(path)(asked.messages[0], **options)
+        with suppress(grpc.RpcError):  # its status is what counts
+            for _ in call:
+                pass
+        shown = (asked.method, asked.header, [each[:99] for each in asked.messages], call.details())
+        assert call.code() not in BROKEN, shown
+        self._note(f"gRPC {call.code().name}")
+
+    def connection(self, dice: random.Random) -> None:
+        """Say something that is no protocol, and go; the answer, if there is one, is of no interest."""
+        host, port = self.server.pubsub_endpoint.split(":")
+        if dice.random() < 0.3:
+            port = self.server.rest_url.rsplit(":", 1)[1]
+        said = frames(dice)
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as plain, suppress(OSError):
+            if dice.random() < 0.3:
+                plain.sendall(said)
+                return
+            context = ssl.create_default_context(cafile=str(self.server.ca_file))
+            context.set_alpn_protocols(["h2"])
+            with context.wrap_socket(plain, server_hostname="localhost") as secure:
+                secure.sendall(said)
+        self._note("connection")
+
+    def check_the_org_goes_on(self) -> None:
+        """All three protocols answer a good request."""
+        base = self.server.rest_url
+        counted = self._http.get(f"{base}/services/data/v59.0/query?q=SELECT COUNT() FROM Account", timeout=PATIENCE)
+        assert counted.json()["totalSize"] == sum(1 for _ in self.org.records("Account"))
+        (reply,) = self._http.post(f"{base}/cometd/59.0", json=[HANDSHAKE], timeout=PATIENCE).json()
+        assert reply["successful"]
+        request = pb.TopicRequest(topic_name="/data/ChangeEvents").SerializeToString()
+        call = self._channel.unary_unary("/eventbus.v1.PubSub/GetTopic")
+        answer = pb.TopicInfo.FromString(call(request, metadata=[*self._metadata.items()], timeout=PATIENCE))
+        assert answer.can_subscribe
+        assert self.server.service.open_streams == 0
+
+    def close(self) -> None:
+        self._channel.close()
+        self._http.close()
+
+    def _note(self, status: str) -> None:
+        self.statuses[status] = self.statuses.get(status, 0) + 1
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[RestClient]:
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
     org = EmulatedOrg(clock=ManualClock(), seed=1, objects=[*built_in_definitions(), *stock_definitions()])
     org.populate({"User": 1, "Account": 5, "Contact": 5})
-    with rest_client(org) as client:
+    timing = CometdTiming(timeout=0)
+    with EmulatorServer(org, directory=tmp_path_factory.mktemp("org"), cometd_timing=timing) as server:
+        client = Fuzzed(org, server)
         yield client
+        client.close()
+    org.close()
 
 
-def value(dice: random.Random, depth: int = 0) -> Any:
-    kind = dice.randrange(9 if depth < 4 else 6)
-    if kind < 3:
-        return dice.choice(WORDS)
-    if kind < 6:
-        return dice.choice([None, True, False, 0, -1, 2**70, 1.5, [], {}])
-    if kind == 6:
-        return [value(dice, depth + 1) for _ in range(dice.randrange(4))]
-    return {dice.choice(WORDS): value(dice, depth + 1) for _ in range(dice.randrange(6))}
+def throw(fuzzed: Fuzzed, first: int, last: int, log: pytest.LogCaptureFixture) -> None:
+    """The requests of these numbers; each is known by its number alone."""
+    failed: list[threading.ExceptHookArgs] = []
+    hook, threading.excepthook = threading.excepthook, failed.append
+    try:
+        with log.at_level(logging.ERROR):
+            for number in range(first, last):
+                dice = random.Random(number)
+                kinds: tuple[Callable[[random.Random], None], ...] = (
+                    fuzzed.rest, fuzzed.rest, fuzzed.rest, fuzzed.rest, fuzzed.bayeux, fuzzed.bayeux, fuzzed.pubsub,
+                    fuzzed.pubsub, fuzzed.pubsub, fuzzed.connection if number % 100 < 30 else fuzzed.rest,
+                )  # fmt: skip
+                try:
+                    kinds[number % len(kinds)](dice)
+                except (AssertionError, requests.RequestException) as error:
+                    raise AssertionError(f"request {number}: {error}") from error
+        fuzzed.check_the_org_goes_on()
+    finally:
+        threading.excepthook = hook
+    assert [str(each.exc_value) for each in failed] == []
+    assert [(record.message, str(record.exc_info)) for record in log.records if record.exc_info] == []
 
 
-def changed(dice: random.Random, good: Any) -> Any:
-    """A good body with one part of it replaced or dropped."""
-    if dice.random() < 0.25 or not isinstance(good, (dict, list)) or not good:
-        return value(dice)
-    if isinstance(good, list):
-        place = dice.randrange(len(good))
-        return [*good[:place], changed(dice, good[place]), *good[place + dice.randrange(2) :]]
-    key = dice.choice(list(good))
-    if dice.random() < 0.2:
-        return {name: each for name, each in good.items() if name != key}
-    return {**good, key: changed(dice, good[key])}
+def test_malformed_requests_are_refused_and_the_org_goes_on(
+    fuzzed: Fuzzed, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    throw(fuzzed, 0, REQUESTS, caplog)
+    assert "Traceback" not in capfd.readouterr().err
+    assert {"REST 400", "REST 404", "REST 405", "Bayeux 200", "Bayeux 400", "connection"} <= {*fuzzed.statuses}
+    codes = {"gRPC OK", "gRPC INVALID_ARGUMENT", "gRPC UNAUTHENTICATED", "gRPC INTERNAL", "gRPC UNIMPLEMENTED"}
+    assert codes <= {*fuzzed.statuses}
 
 
-def query(dice: random.Random) -> str:
-    tokens = dice.choice(QUERIES).split()
-    for _ in range(dice.randrange(1, 3)):
-        place = dice.randrange(len(tokens))
-        another = dice.choice(dice.choice(QUERIES).split())
-        tokens[place : place + dice.randrange(2)] = [[another], [], [another, another]][dice.randrange(3)]
-        tokens = tokens or ["x"]
-    return " ".join(tokens)
-
-
-def body(dice: random.Random, path: str) -> tuple[bytes, str]:
-    kind = dice.randrange(10)
-    if kind < 7:
-        return json.dumps(changed(dice, GOOD.get(path, {}))).encode(), "application/json"
-    if kind == 7:
-        return dice.randbytes(dice.randrange(200)), "application/json"
-    if kind == 8:
-        return "\n".join(",".join(dice.choices(PLAIN_WORDS, k=3)) for _ in range(4)).encode(), "text/csv"
-    names = [dice.choice(("login", "jobInfo", "operation", "e:Body", "merge")) for _ in range(3)]
-    text = "".join(f"<{name}>" for name in names) + dice.choice(PLAIN_WORDS)
-    closed = "".join(f"</{name}>" for name in reversed(names)) if dice.random() < 0.7 else ""
-    return (text + closed).encode(), "text/xml"
-
-
-def test_no_malformed_request_is_an_error_of_the_server(client: RestClient, caplog: pytest.LogCaptureFixture) -> None:
-    dice = random.Random(2026)
-    statuses: dict[int, int] = {}
-    with caplog.at_level(logging.ERROR):
-        for number in range(REQUESTS):
-            method, path = dice.choice(METHODS), dice.choice((*GOOD, *GOOD, *OTHER_PATHS))
-            content, kind = body(dice, path)
-            asked = {"q": query(dice)} if path in QUERIED else {}
-            method = "GET" if asked else method
-            answer = client.send(method, path, params=asked, data=content, headers={"Content-Type": kind})
-            # SOAP answers each refusal with a fault and 500.
-            is_fault = "<sf:exceptionCode>" in answer.text
-            assert answer.status_code < 500 or is_fault, (number, method, path, content, asked, answer.text)
-            statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
-    assert [record for record in caplog.records if record.exc_info] == []
-    assert {400, 404, 405} <= statuses.keys()
-    assert client.query("SELECT COUNT() FROM Account").status_code == 200
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ten_thousand_malformed_requests_are_refused_and_the_org_goes_on(
+    fuzzed: Fuzzed,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    pytestconfig: pytest.Config,
+) -> None:
+    throw(fuzzed, 0, pytestconfig.getoption("--requests"), caplog)
+    assert "Traceback" not in capfd.readouterr().err

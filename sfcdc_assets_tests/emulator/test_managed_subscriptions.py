@@ -187,6 +187,18 @@ def test_a_subscription_has_one_stream_and_ends_when_stopped_or_deleted(client: 
     assert client.rest("GET", path).status_code == 404
 
 
+def test_a_subscription_that_was_stopped_has_forgotten_what_was_committed(client: Client) -> None:
+    subscription_id = client.make("Stopped", defaultReplay="EARLIEST")
+    path = f"/sobjects/ManagedEventSubscription/{subscription_id}"
+    client.org.managed_subscriptions.commit("Stopped", b"some place")
+    client.rest("PATCH", path, json={"Metadata": {"label": "Renamed"}})
+    kept = client.org.managed_subscriptions.get(subscription_id)
+    assert (kept.label, kept.committed) == ("Renamed", b"some place")
+    for state in ("STOP", "RUN"):
+        client.rest("PATCH", path, json={"Metadata": {"state": state}})
+        assert client.org.managed_subscriptions.get(subscription_id).committed is None
+
+
 def test_a_subscription_is_read_and_queried_with_its_metadata(client: Client) -> None:
     subscription_id = client.make("Read_Me")
     path = f"/sobjects/ManagedEventSubscription/{subscription_id}"

@@ -20,7 +20,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pages.record_form import changed_texts, form_fields
 from sfcdc_assets.emulator.record_editing import ORIGIN_OF_PAGES
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
-from sfcdc_assets.emulator.scenarios import SCENARIOS
+from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import Credentials
 
@@ -321,6 +321,23 @@ def test_programs_that_are_no_browsers_need_no_headers(browser: Browser, server:
     assert answer.json() == {"armed": 1}
 
 
+def test_the_feed_says_of_which_kind_each_event_is(browser: Browser, server: EmulatorServer, org: EmulatedOrg) -> None:
+    topics = server.cometd.topics
+    topic = topics.push_topics.create({"Name": "Kinds", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 60.0})
+    with org.transaction() as work:
+        work.create("Account", {"Name": "of two kinds"})
+    server.publisher.publish("Order_Event__e", {"Order_Number__c": "4711"})
+    page = browser.get("/emulator/pages/events")
+    topics.push_topics.delete(topic.id)
+    for kind in ("change", "PushTopic", "platform event"):
+        assert f'<span class="kind quiet">{kind}</span>' in page
+    for shown in ("/topic/Kinds", "of two kinds", "4711", ">published<", ">created<"):
+        assert shown in page
+    only = browser.get("/emulator/pages/events?entity=Order_Event__e")
+    assert "4711" in only
+    assert "of two kinds" not in only
+
+
 def test_every_fault_is_a_switch(browser: Browser, server: EmulatorServer) -> None:
     page = browser.get("/emulator/pages/faults")
     assert page.count('role="switch"') == len(Fault) + len(RestFault)
@@ -338,23 +355,27 @@ def test_every_fault_is_a_switch(browser: Browser, server: EmulatorServer) -> No
     assert "times must be a whole number" in browser.post("/emulator/pages/faults/duplicate", {"times": "x"}, 400)
 
 
-def test_conditions_of_the_org_are_buttons(browser: Browser, server: EmulatorServer, org: EmulatedOrg) -> None:
-    conditions = "/emulator/pages/conditions"
-    assert "60,000 ms late" in browser.post(f"{conditions}/rest-delay", {"milliseconds": "60000"})
-    assert org.settings.rest_delay == 60_000
-    browser.post(f"{conditions}/rest-delay", {"milliseconds": "0"})
-    assert "Give back" in browser.post(f"{conditions}/withdraw-view-all")
+def test_what_an_administrator_or_salesforce_brings_about_is_a_switch(
+    browser: Browser, server: EmulatorServer, org: EmulatedOrg
+) -> None:
+    faults = "/emulator/pages/faults"
+    browser.post(f"{faults}/rest_lag", {"do": "on", "behind": "60"})
+    assert org.rest_delay == 60_000
+    browser.post(f"{faults}/rest_lag", {"do": "off"})
+    assert org.rest_delay == 0
+    browser.post(f"{faults}/permission_withdrawn", {"do": "on"})
     assert not org.view_all.of_all_data
-    browser.post(f"{conditions}/give-back-view-all")
+    assert "1 ×" in browser.get(faults)
+    browser.post(f"{faults}/permission_withdrawn", {"do": "off"})
     assert org.view_all.of_all_data
     token = server.sessions.issue(org.users.integration)
-    browser.post(f"{conditions}/expire-tokens")
+    browser.post(f"{faults}/tokens_expired", {"do": "on"})
     assert server.sessions.user_of(token) is None
     before = org.instance_name
-    browser.post(f"{conditions}/move")
+    browser.post(f"{faults}/instance_move", {"do": "on"})
     assert org.instance_name != before
-    assert "replay ids given out until now are refused" in browser.post(f"{conditions}/expire-replay-ids")
-    assert 'class="event"' not in browser.get("/")
+    browser.post(f"{faults}/replay_ids_expired", {"do": "on"})
+    assert not server.feed.newest(1, "Account").events
 
 
 def test_traffic_is_switched_on_and_off(browser: Browser, server: EmulatorServer) -> None:
@@ -366,13 +387,13 @@ def test_traffic_is_switched_on_and_off(browser: Browser, server: EmulatorServer
 
 def test_every_scenario_has_a_button_that_plays_it(browser: Browser) -> None:
     page = browser.get("/emulator/pages/scenarios")
-    for name in SCENARIOS:
+    for name in scenarios():
         assert f'action="/emulator/pages/scenarios/{name}"' in page
     said = browser.post("/emulator/pages/scenarios/lead-conversion")
     assert "A lead is converted: " in said
     assert "CREATE of Contact 003" in said
     assert "UPDATE of Lead 00Q" in said
-    assert "there is no scenario x" in browser.post("/emulator/pages/scenarios/x", status=400)
+    assert "There is no scenario x" in browser.post("/emulator/pages/scenarios/x", status=400)
 
 
 def test_a_notice_is_shown_once(browser: Browser) -> None:

@@ -135,6 +135,12 @@ def test_the_picture_of_the_docs(server: EmulatorServer, org: EmulatedOrg, page:
     for name in ("large-text", "lead-conversion", "several-objects", "merge", "overflow", "delete-undelete", "create"):
         page.goto(f"{server.rest_url}/emulator/pages/scenarios")
         page.locator(f"form[action$='/{name}'] button").click()
+    topics = server.cometd.topics
+    query = "SELECT Id, Name, Phone FROM Account"
+    topics.push_topics.create({"Name": "Accounts", "Query": query, "ApiVersion": 60.0})
+    with org.transaction() as work:
+        work.update("Account", account, {"Phone": "(415) 555-1212"})
+    server.publisher.publish("Order_Event__e", {"Order_Number__c": "4711"})
     server.faults.arm(Fault.COMETD_SILENCE, 2)
     with subscribed(org, server, "/data/ChangeEvents", 9):
         page.goto(server.rest_url)

@@ -508,12 +508,20 @@ def test_usage_counts_platform_events_apart_from_change_events(client: EventClie
         soql = "SELECT Name, Value FROM PlatformEventUsageMetric"
         return {row["Name"]: row["Value"] for row in client.rest.query(soql).json()["records"]}
 
+    def next_hour() -> None:
+        client.clock.advance(HOUR - client.clock() % HOUR)
+        client.log_in()
+
+    next_hour()
     before, start = usage(), client.place()
     client.post_event(Order_Number__c="1")
     client.received(1, after=start)
+    client.post_event("Low_Ink__e", Printer_Model__c="p")
+    assert client.bayeux("/event/Low_Ink__e", replay=-2)
+    next_hour()
     after = usage()
     changed = {name: after[name] - before.get(name, 0) for name in after}
-    assert changed["PLATFORM_EVENTS_PUBLISHED"] == changed["PLATFORM_EVENTS_DELIVERED"] == 1
+    assert changed["PLATFORM_EVENTS_PUBLISHED"] == changed["PLATFORM_EVENTS_DELIVERED"] == 2
     assert changed.get("CHANGE_EVENTS_PUBLISHED", 0) == changed.get("CHANGE_EVENTS_DELIVERED", 0) == 0
 
 
@@ -533,6 +541,27 @@ def test_limits_count_what_the_streaming_api_really_delivered_and_who_listens(cl
     }  # fmt: skip
     assert used["DailyStreamingApiEvents"] == used["DailyDeliveredPlatformEvents"] == 0
     assert after["StreamingApiConcurrentClients"] == {"Max": 2_000, "Remaining": 2_000}
+
+
+def test_events_of_standard_volume_have_an_allowance_of_their_own(client: EventClient) -> None:
+    def remaining() -> tuple[int, int]:
+        limits = client.rest.get("/limits").json()
+        names = ("DailyStandardVolumePlatformEvents", "DailyDeliveredPlatformEvents")
+        standard, delivered = (limits[name]["Remaining"] for name in names)
+        return standard, delivered
+
+    (standard, delivered), place = remaining(), len(client.bayeux("/event/Low_Ink__e", replay=-2))
+    client.post_event("Low_Ink__e", Printer_Model__c="p")
+    assert len(client.bayeux("/event/Low_Ink__e", replay=-2)) == place + 1
+    assert remaining() == (standard - 2 * place - 1, delivered)
+    settings = client.org.settings
+    used = settings.daily_standard_event_deliveries - remaining()[0]
+    client.org.settings = replace(settings, daily_standard_event_deliveries=used)
+    try:
+        (refused,) = client.connects("/event/Low_Ink__e", replay=-2)
+        assert refused["error"].startswith("403::Organization total events daily limit exceeded")
+    finally:
+        client.org.settings = settings
 
 
 def test_notifications_beyond_the_days_allowance_end_the_session_with_the_vendors_text(client: EventClient) -> None:

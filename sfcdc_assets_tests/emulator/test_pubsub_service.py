@@ -398,6 +398,48 @@ def test_an_unreadable_object_is_denied_alone_and_left_out_of_the_channel_of_all
     assert not topic.can_subscribe
 
 
+def test_events_read_ahead_are_those_that_follow_however_many_are_asked_for(emulated: Emulated) -> None:
+    emulated.create(9)
+    expected = emulated.bus.read({"Account"}, after=0, max_events=9, max_bytes=10**6).events
+    stream, found = emulated.subscribe(2), []
+    for number, more in zip((2, 1, 3, 2, 1), (1, 3, 2, 1, 0), strict=True):
+        response = stream.next()
+        assert (len(response.events), response.pending_num_requested) == (number, 0)
+        found.extend(response.events)
+        assert response.latest_replay_id == found[-1].replay_id or len(found) == 9
+        wait_for(lambda: emulated.service.next_due() != 0)  # has read ahead
+        if more:
+            stream.request(more)
+    assert [event.event.id for event in found] == [event.event_id for event in expected]
+    assert emulated.service.meter.total == 9
+
+
+def test_what_was_read_ahead_is_not_given_to_who_may_no_longer_read_it(emulated: Emulated) -> None:
+    emulated.create(4)
+    stream = emulated.subscribe(2)
+    stream.next()
+    wait_for(lambda: emulated.service.next_due() != 0)
+    emulated.org.unreadable_objects.add("Account")
+    with emulated.org.transaction() as work:
+        work.create("Lead", {"LastName": "l", "Company": "c"})
+    (event,) = stream.request(2).events(1)
+    assert event.event.schema_id == emulated.bus.newest_schema_id("Lead")
+
+
+@pytest.mark.parametrize("remove", [EventBus.expire, EventBus.move])
+def test_what_was_read_ahead_is_not_given_once_it_is_gone(
+    emulated: Emulated, remove: Callable[[EventBus], None]
+) -> None:
+    emulated.create(4)
+    stream = emulated.subscribe(2)
+    stream.next()
+    wait_for(lambda: emulated.service.next_due() != 0)
+    remove(emulated.bus)
+    emulated.create(1)
+    (event,) = stream.request(2).events(1)
+    assert event.event.id == emulated.bus.read({"Account"}, after=0, max_events=9, max_bytes=10**6).events[0].event_id
+
+
 @pytest.mark.parametrize("form", ["15", "18", "core"])
 def test_the_organization_id_is_accepted_in_its_three_forms(emulated: Emulated, form: str) -> None:
     org_id = emulated.org.organization_id

@@ -108,6 +108,11 @@ def test_queries_that_the_guide_calls_unsupported(topics: PushTopics, query: str
 GOOD = {"Name": "Good", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 60.0}
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"Name": "x" * 26}, "STRING_TOO_LONG", "max length=25"),
+    (
+        {"Query": "SELECT Id, Name FROM Account WHERE CALENDAR_YEAR(CreatedDate) = 2020"},
+        "MALFORMED_QUERY",
+        "unexpected token: 'CALENDAR_YEAR'",
+    ),
     ({"Name": None}, "REQUIRED_FIELD_MISSING", "[Name]"),
     ({"Query": ""}, "REQUIRED_FIELD_MISSING", "[Query]"),
     ({"ApiVersion": None}, "REQUIRED_FIELD_MISSING", "[ApiVersion]"),

@@ -37,16 +37,6 @@ def test_requests_are_counted_and_limited_over_24_hours(org: EmulatedOrg, client
     assert client.get("/limits").status_code == 200
 
 
-def test_record_counts_are_those_of_live_records_of_the_objects_asked_for(org: EmulatedOrg, client: RestClient) -> None:
-    org.populate({"Account": 3, "Contact": 2})
-    with org.transaction() as one:
-        one.delete("Account", str(next(org.records("Account"))["Id"]))
-    asked = client.get("/limits/recordCount", params={"sObjects": "Account,Unknown__c,Contact"}).json()
-    assert asked == {"sObjects": [{"count": 2, "name": "Account"}, {"count": 2, "name": "Contact"}]}
-    every = client.get("/limits/recordCount").json()["sObjects"]
-    assert {each["name"] for each in every} == set(org.definitions)
-
-
 def test_versions_need_no_token_but_their_resources_do(client: RestClient) -> None:
     del client.session.headers["Authorization"]
     versions = client.get("//services/data").json()

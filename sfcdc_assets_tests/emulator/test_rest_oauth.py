@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import Credentials, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
@@ -117,11 +118,12 @@ def test_a_signed_assertion_with_wrong_claims_is_refused(
 
 
 def test_an_assertion_seems_expired_to_an_org_whose_clock_is_ahead() -> None:
-    org = EmulatedOrg(clock=CLOCK, settings=OrgSettings(credentials=CREDENTIALS, clock_skew=181_000))
+    org = EmulatedOrg(clock=CLOCK, settings=OrgSettings(credentials=CREDENTIALS))
+    org.faults.arm(Fault.CLOCK_SKEW, ahead=181)
     with rest_client(org) as client:
         answer = ask(client, grant_type=JWT_BEARER, assertion=assertion())
         assert answer.json()["error_description"] == "expired authorization code"
-        org.settings = replace(org.settings, clock_skew=170_000)
+        org.faults.arm(Fault.CLOCK_SKEW, ahead=170)
         assert ask(client, grant_type=JWT_BEARER, assertion=assertion()).status_code == 200
     org.close()
 

@@ -221,3 +221,14 @@ def test_objects_of_inner_queries_must_be_readable(org: EmulatedOrg, client: Res
             assert client.query(soql).status_code == 403
     finally:
         org.unreadable_objects.discard("Contact")
+
+
+def test_groups_have_no_second_page() -> None:
+    org = EmulatedOrg(clock=ManualClock(), seed=1)
+    org.populate({"User": 1, "Account": 2_001})
+    with rest_client(org) as client:
+        few = client.query("SELECT Id, COUNT(Name) FROM Account GROUP BY Id LIMIT 2000")
+        assert (few.json()["done"], len(few.json()["records"])) == (True, 2_000)
+        answer = client.query("SELECT Id, COUNT(Name) FROM Account GROUP BY Id")
+    assert (answer.status_code, answer.json()[0]["errorCode"]) == (400, "EXCEEDED_ID_LIMIT")
+    assert answer.json()[0]["message"].startswith("Aggregate query does not support queryMore()")

@@ -92,17 +92,16 @@ def test_preferences_come_as_the_true_ones_of_the_touched_group(watched: Watched
     watched.update(user, "User", UserPreferencesDisableAllFeedsEmail=True)
     watched.update(user, "User", EmailPreferencesAutoBcc=False)
     first, second, third = watched.events()
-    assert first.body["EmailPreferences"] == ["EmailPreferencesAutoBcc"]
-    assert first.body["UserPreferences"] == ["UserPreferencesReminderSoundOff"]
-    assert first.body["UserPreferences2"] is None
-    assert second.body["UserPreferences"] == [
-        "UserPreferencesReminderSoundOff",
-        "UserPreferencesDisableAllFeedsEmail",
-    ]
+    assert first.body["EmailPreferences"] == ["AutoBcc"]
+    assert first.body["UserPreferences"] == ["ReminderSoundOff"]
+    assert second.body["UserPreferences"] == ["ReminderSoundOff", "DisableAllFeedsEmail"]
     assert second.body["EmailPreferences"] is None
     assert third.body["EmailPreferences"] == []
     assert third.header["changedFields"] == watched.bitmap("LastModifiedDate", "EmailPreferencesAutoBcc", entity="User")
     assert third.header["nulledFields"] == []
+    watched.update(user, "User", UserPreferencesLightningExperiencePreferred=True)
+    (other,) = watched.events()
+    assert other.body["UserPreferences"] == ["LightningExperiencePreferred"], "of the second 32 in the same list"
     with rest_client(watched.org) as client:
         (record,) = client.query(
             f"SELECT UserPreferencesReminderSoundOff, EmailPreferencesAutoBcc FROM User WHERE Id = '{user}'"

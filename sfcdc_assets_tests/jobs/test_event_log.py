@@ -9,19 +9,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
+from uuid import uuid4
 
 import dagster as dg
 import pytest
 from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
 
-from sfcdc_assets.assets.keys import CURRENT_STATE_KEY, RAW_EVENTS_KEY
+from sfcdc_assets.assets.keys import CURRENT_STATE_KEY, PREFIX, RAW_EVENTS_KEY
 from sfcdc_assets.definitions import defs
-from sfcdc_assets.jobs.event_log import Forgotten, OtherEventLog, forget
+from sfcdc_assets.jobs.event_log import Forgotten, OtherEventLog, Ours, forget
+from sfcdc_assets.jobs.forget_runs import JOBS
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.sensors.dagster_runs import run_of
 
 CHECK = dg.AssetCheckKey(CURRENT_STATE_KEY, "is_fresh")
 EVERYTHING = timedelta(minutes=1)
+OURS = Ours(PREFIX, JOBS, None)
+OTHERS = Ours((*PREFIX, "emea"), JOBS, "emea")
 
 
 @pytest.fixture
@@ -45,9 +49,16 @@ def run(instance: dg.DagsterInstance, *entities: str, evaluates: bool = False) -
     return job.execute_in_process(instance=instance).run_id
 
 
+def materialized(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
+    """A run of Dagster's own job over an asset."""
+    status = dg.DagsterRunStatus.SUCCESS
+    run = dg.DagsterRun("__ASSET_JOB", str(uuid4()), status=status, asset_selection=frozenset({key}))
+    return instance.add_run(run).run_id
+
+
 def forget_all(instance: dg.DagsterInstance) -> Forgotten:
     """As if everything was past its retention."""
-    return forget(instance, datetime.now(UTC) + EVERYTHING)
+    return forget(instance, datetime.now(UTC) + EVERYTHING, OURS)
 
 
 def landed(instance: dg.DagsterInstance, entity: str) -> list[int]:
@@ -94,9 +105,26 @@ def test_what_is_not_past_its_retention_stays(instance: dg.DagsterInstance) -> N
     for position in (1, 2):
         event = dg.AssetMaterialization(RAW_EVENTS_KEY, partition="Account", metadata={"position": position})
         instance.report_runless_asset_event(event)
-    assert forget(instance, before) == Forgotten(runs=0, events=0, kept=0)
+    assert forget(instance, before, OURS) == Forgotten(runs=0, events=0, kept=0)
     assert [instance.has_run(each) for each in runs] == [True, True]
     assert landed(instance, "Account") == [1, 2]
+
+
+def test_what_another_code_location_of_the_instance_keeps_is_not_touched(instance: dg.DagsterInstance) -> None:
+    key = dg.AssetKey([*OTHERS.prefix, "raw_events"])
+    ours, emea, stranger = (
+        run_of(instance, job, tags, dg.DagsterRunStatus.SUCCESS).run_id
+        for job, tags in (("sync", {}), ("sync", {"sfcdc/org": "emea"}), ("nightly_report", {}))
+    )
+    assets = [materialized(instance, of) for of in (RAW_EVENTS_KEY, key, dg.AssetKey("report"))]
+    for _ in range(2):
+        for of in (RAW_EVENTS_KEY, key, dg.AssetKey("report")):
+            instance.report_runless_asset_event(dg.AssetMaterialization(of))
+    assert forget_all(instance) == Forgotten(runs=2, events=1, kept=0)
+    assert [instance.has_run(each) for each in (ours, assets[0])] == [False, False]
+    assert all(instance.has_run(each) for each in (emea, stranger, *assets[1:]))
+    assert forget(instance, datetime.now(UTC) + EVERYTHING, OTHERS) == Forgotten(runs=2, events=1, kept=0)
+    assert all(instance.has_run(each) for each in (stranger, assets[2]))
 
 
 def test_a_run_that_has_not_ended_stays_however_old_it_is(instance: dg.DagsterInstance) -> None:
@@ -119,7 +147,7 @@ def test_another_kind_of_event_log_is_refused_with_what_to_do(monkeypatch: pytes
         event_log_storage = object()
 
     with pytest.raises(OtherEventLog, match=r"switch the schedule forget_runs_every_night off"):
-        forget(cast(dg.DagsterInstance, Elsewhere()), datetime.now(UTC))
+        forget(cast(dg.DagsterInstance, Elsewhere()), datetime.now(UTC), OURS)
 
 
 def test_the_job_runs_from_cron_too(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ class _Request(BaseHTTPRequestHandler):
             return True
         self._body()
         self._answer(403)
+        self.wfile.flush()
         return False
 
     def log_message(self, *_: Any) -> None:

@@ -50,6 +50,17 @@ const loaded = await connection.bulk2.loadAndWaitForResults({
     object: 'Contact', operation: 'insert', input: [{ LastName: 'b2', Title: 'x' }, { LastName: '', Title: 'no name' }],
 });
 result.bulk2Loaded = { good: loaded.successfulResults, bad: loaded.failedResults };
+const channels = connection.tooling.sobject('PlatformEventChannel');
+const made = await channels.create({ FullName: 'Js__chn', Metadata: { channelType: 'data', label: 'Js' } });
+const members = connection.tooling.sobject('PlatformEventChannelMember');
+await members.create({
+    FullName: 'Js_chn_AccountChangeEvent', Metadata: { eventChannel: 'Js__chn', selectedEntity: 'AccountChangeEvent' },
+});
+const selected = `SELECT SelectedEntity FROM PlatformEventChannelMember WHERE EventChannel = '${made.id}'`;
+result.selected = (await connection.tooling.query(selected)).records.map((each) => each.SelectedEntity);
+result.channelFields = (await channels.describe()).fields.map((each) => each.name);
+result.owners = (await connection.query('SELECT Id, Owner.Name, Owner.Profile.Name FROM Account LIMIT 20')).records;
+result.organization = await connection.sobject('Organization').retrieve(result.login.organizationId);
 result.recent = await connection.recent();
 result.limits = (await connection.limits()).DailyApiRequests;
 await connection.logout();

@@ -1,37 +1,29 @@
-"""The npm packages of package.json, installed once into a folder of the checkout that git ignores."""
+"""Packages from npm, and scripts that import them."""
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-_HERE = Path(__file__).parent
-_FOLDER = Path(__file__).parents[2] / ".peers"
-_SECONDS = 240
+from sfcdc_assets_tests.peers.installed_once import installed_once
 
 
-def npm_packages() -> Path:
-    """The folder in which `node` finds them. Skips the test, and says why, where they cannot be had."""
-    manifest = _HERE / "package.json"
+def npm_packages(scripts: Path, folder: Path) -> Path:
+    """`folder` with the scripts (`*.mjs`) of a folder and what its package.json, whose versions are pinned, asks for:
+    `node` runs them there. Skips the test, and says why, where that cannot be had."""
+    manifest = scripts / "package.json"
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("Node.js and npm are not installed")
-    folder = _FOLDER / f"npm-{hashlib.sha256(manifest.read_bytes()).hexdigest()[:12]}"
-    if not (folder / "installed").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        shutil.copy(manifest, folder)
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
-        try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"npm installed nothing within {_SECONDS} seconds")
-        if done.returncode:
-            pytest.skip(f"npm cannot install the packages of {manifest}: {done.stderr.strip()[-300:]}")
-        (folder / "installed").touch()
-    for script in _HERE.glob("*.mjs"):
-        shutil.copy(script, folder)
+
+    def commands(target: Path) -> list[list[str]]:
+        shutil.copy(manifest, target)
+        return [["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]]
+
+    packages = installed_once(f"npm-{scripts.name}", manifest.read_text(), commands)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "node_modules").symlink_to(packages / "node_modules")
+    for path in (manifest, *scripts.glob("*.mjs")):
+        shutil.copy(path, folder)
     return folder

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.emulator.avro.event_schema import event_name
+from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.replay_id import replay_counter
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
@@ -24,10 +26,14 @@ pytestmark = pytest.mark.slow
 SECONDS = 120
 
 
-def answers(script: str, served: ServedOrg, **more: str) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return npm_packages(Path(__file__).parent, tmp_path_factory.mktemp("npm"))
+
+
+def answers(script: str, folder: Path, served: ServedOrg, **more: str) -> dict[str, Any]:
     """What the script says it read; `more` are settings of its own."""
     command = ["node", script]
-    folder = npm_packages()
     done = subprocess.run(
         command,
         cwd=folder,
@@ -41,7 +47,7 @@ def answers(script: str, served: ServedOrg, **more: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def test_jsforce_logs_in_reads_and_writes(tmp_path: Path) -> None:
+def test_jsforce_logs_in_reads_and_writes(scripts: Path, tmp_path: Path) -> None:
     with served_org(tmp_path, {"User": 2, "Account": 2_100, "Contact": 5}) as served:
         org = served.org
         with org.transaction() as work:
@@ -49,7 +55,7 @@ def test_jsforce_logs_in_reads_and_writes(tmp_path: Path) -> None:
             child = work.create("Contact", {"LastName": "c", "AccountId": parent})
         truth = [record["Id"] for record in org.records("Account")]
         objects = len(org.definitions)
-        read = answers("jsforce_client.mjs", served)
+        read = answers("jsforce_client.mjs", scripts, served)
         assert {read[way]["organizationId"] for way in ("login", "oauth")} == {org.organization_id}
         assert read["identity"]["user_id"] == org.users.integration
         assert read["refreshed"] == len(truth)
@@ -74,10 +80,20 @@ def test_jsforce_logs_in_reads_and_writes(tmp_path: Path) -> None:
         last_names = {record["LastName"] for record in org.records("Contact")}
         assert {"b1", "b2"} <= last_names
         assert [len(read["bulk2Loaded"][kind]) for kind in ("good", "bad")] == [1, 1]
+        assert read["selected"] == [
+            event_name(each.entity) for each in org.channels.members() if each.channel == "Js__chn"
+        ]
+        assert {"DeveloperName", "FullName", "Metadata", "ChannelType"} <= set(read["channelFields"])
+        for row in read["owners"]:
+            owner = org.record("User", str((org.record("Account", row["Id"]) or {})["OwnerId"])) or {}
+            known = {each.id: each.name for each in profiles(org.store.instance)}
+            assert row["Owner"]["Name"] == owner["Name"]
+            assert row["Owner"]["Profile"]["Name"] == known[str(owner["ProfileId"])]
+        assert read["organization"]["IsSandbox"] is True
         assert read["limits"]["Remaining"] < read["limits"]["Max"]
 
 
-def test_the_pubsub_client_subscribes_resumes_and_commits(tmp_path: Path) -> None:
+def test_the_pubsub_client_subscribes_resumes_and_commits(scripts: Path, tmp_path: Path) -> None:
     with served_org(tmp_path, {"User": 1, "Account": 1}) as served:
         org = served.org
         account = str(next(org.records("Account"))["Id"])
@@ -85,7 +101,7 @@ def test_the_pubsub_client_subscribes_resumes_and_commits(tmp_path: Path) -> Non
         org.managed_subscriptions.create(
             "Managed_Accounts", "Accounts", "/data/AccountChangeEvent", "EARLIEST", "EARLIEST", "RUN"
         )
-        read = answers("pubsub_client.mjs", served)
+        read = answers("pubsub_client.mjs", scripts, served)
         oracle = [
             (transaction.transaction_key, change.after["Phone"], change.changed_fields)
             for transaction in org.transactions()
@@ -111,9 +127,9 @@ def test_the_pubsub_client_subscribes_resumes_and_commits(tmp_path: Path) -> Non
         assert replay_counter(kept.committed) == read["committed"]["events"][1]["replayId"]
 
 
-def test_the_pubsub_client_publishes_one_event_and_a_batch_and_receives_them(tmp_path: Path) -> None:
+def test_the_pubsub_client_publishes_one_event_and_a_batch_and_receives_them(scripts: Path, tmp_path: Path) -> None:
     with served_org(tmp_path, {"User": 1}) as served:
-        read = answers("pubsub_publish.mjs", served, PUBLISHER=served.org.users.integration)
+        read = answers("pubsub_publish.mjs", scripts, served, PUBLISHER=served.org.users.integration)
         oracle = served.server.publisher.published()
         assert [each.name for each in oracle] == ["Order_Event__e"] * 3
         results = [read["one"], *read["batch"]["results"]]

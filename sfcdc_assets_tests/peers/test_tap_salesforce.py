@@ -56,15 +56,13 @@ def test_it_discovers_and_reads_what_the_org_has(tmp_path: Path, mode: str) -> N
         catalog = json.loads(tap(served, tmp_path, mode, "--discover"))
         discovered = {stream["stream"] for stream in catalog["streams"]}
         assert served.org.definitions.keys() <= discovered
-        # Organization is computed, which the Bulk API does not read.
-        chosen = STREAMS if mode == "REST" else STREAMS[:-1]
         for stream in catalog["streams"]:
             for entry in stream["metadata"]:
                 if not entry["breadcrumb"]:
-                    entry["metadata"]["selected"] = stream["stream"] in chosen
+                    entry["metadata"]["selected"] = stream["stream"] in STREAMS
         (tmp_path / "catalog.json").write_text(json.dumps(catalog))
         found = records(tap(served, tmp_path, mode, "--properties", str(tmp_path / "catalog.json")))
-        assert found.keys() == set(chosen)
+        assert found.keys() == set(STREAMS)
         for entity in ("Account", "Campaign", "UserRole"):
             truth = {record["Id"]: record for record in served.org.records(entity)}
             read = {record["Id"]: record for record in found[entity]}
@@ -72,5 +70,6 @@ def test_it_discovers_and_reads_what_the_org_has(tmp_path: Path, mode: str) -> N
             assert {each: record["Name"] for each, record in read.items()} == {
                 each: record["Name"] for each, record in truth.items()
             }
+        assert [each["Id"] for each in found["Organization"]] == [served.org.organization_id]
         revenues = {record["Id"]: record["AnnualRevenue"] for record in served.org.records("Account")}
         assert {record["Id"]: record.get("AnnualRevenue") for record in found["Account"]} == revenues

@@ -141,10 +141,10 @@ def watched() -> Figures:
         apply()
         print("day zero", flush=True)
         sys.stdin.readline()
-        before = _status("self", "VmRSS")
+        before = status("self", "VmRSS")
         landing_peak, landing_seconds = measured(lambda: poller.land(CHANNEL))
         driver_peak, apply_seconds = measured(apply)
-        java, workers = _peaks_of_spark()
+        java, workers = peaks_of_spark()
     contacts = Path(settings.warehouse) / "current_state" / "Contact"
     from deltalake import DeltaTable  # noqa: PLC0415 - only to look at the end
 
@@ -171,19 +171,20 @@ def measured(work: Callable[[], object]) -> tuple[float, float]:
     began = time.monotonic()
     Path("/proc/self/clear_refs").write_text("5")
     work()
-    return _status("self", "VmHWM"), time.monotonic() - began
+    return status("self", "VmHWM"), time.monotonic() - began
 
 
-def _status(pid: int | str, name: str) -> float:
+def status(pid: int | str, name: str) -> float:
+    """Megabytes of a process, such as `VmRSS` (now) or `VmHWM` (at most); 0 when it has ended."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1]) / 1000
-    return 0.0  # it has ended
+    return 0.0
 
 
-def _peaks_of_spark() -> tuple[float, float]:
+def peaks_of_spark() -> tuple[float, float]:
     """The most that the JVM held, and the most that one of its Python workers did."""
-    held = {pid: _status(pid, "VmHWM") for pid in _descendants()}
+    held = {pid: status(pid, "VmHWM") for pid in _descendants()}
     java = {pid for pid in held if Path(f"/proc/{pid}/comm").read_text().startswith("java")}
     return max(held[pid] for pid in java), max(held[pid] for pid in held.keys() - java)
 

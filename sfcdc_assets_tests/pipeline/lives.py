@@ -29,6 +29,7 @@ from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
 from sfcdc_assets.maintenance.tiers import SMALLEST_BYTES
+from sfcdc_assets.pipeline.applying import batch_end
 from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, apply_entity
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.catch_up import Applied, ApplyListener, CatchUp
@@ -371,6 +372,7 @@ def opened(plan: BatchPlan, folder: Path, authority: Path, spark: SparkSession |
         with server, clock.followed(server), pytest.MonkeyPatch.context() as patch:
             for name, value in server.client_environment().items():
                 patch.setenv(name, value)
+            patch.setattr(batch_end, "MOST_EVENTS", plan.most_events)
             life = Life(plan, org, clock, server, Warehouse(str(folder)), spark)
             with life.process():
                 yield life

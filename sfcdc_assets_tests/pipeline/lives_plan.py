@@ -11,6 +11,7 @@ from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefin
 from sfcdc_assets.emulator.object_file import built_in_definitions
 from sfcdc_assets.emulator.org_life import LifeMix
 from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.pipeline.applying.batch_end import MOST_EVENTS
 
 OBJECTS = ("Account", "Contact", "Case", "Task", "Invoice_Statement__c", "Lead", "Opportunity")
 FAMILY = ("Lead", "Account", "Contact", "Opportunity")
@@ -24,7 +25,8 @@ _KEPT = ("Id", "IsDeleted", "MasterRecordId", "Name", "AccountId", "Amount", "De
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """`holes` is the share of transactions that meet one, `steps` those of each round, `visibility` seconds."""
+    """`holes` is the share of transactions that meet one, `steps` those of each round, `visibility` seconds;
+    `most_events` of an entity are applied by one batch."""
 
     seed: int
     objects: tuple[ObjectDefinition, ...]
@@ -34,6 +36,7 @@ class BatchPlan:
     steps: tuple[int, ...]
     records: int
     visibility: float
+    most_events: int
 
 
 def plan_of(seed: int) -> BatchPlan:
@@ -72,6 +75,7 @@ def plan_of(seed: int) -> BatchPlan:
         steps=tuple(dice.randint(8, 25) for _ in range(2 if is_family else dice.choice((2, 2, 2, 3)))),
         records=dice.choice((3, 6)),
         visibility=2.0 if delay else 0.0,
+        most_events=Random(f"batches:{seed}").choice((1, 3, MOST_EVENTS, MOST_EVENTS)),
     )
 
 

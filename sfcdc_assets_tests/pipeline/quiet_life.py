@@ -20,6 +20,7 @@ from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.rebuilding.rebuild import remove_layers
+from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
@@ -38,6 +39,11 @@ class QuietLife:
     def __init__(self, of: Stream) -> None:
         self._stream = of
         self.org, self.server, self.clock, self.warehouse = of.org, of.server, of.clock, of.warehouse
+
+    @property
+    def session(self) -> OrgSession:
+        """The client's, with the org's REST side."""
+        return self._stream.connected.session
 
     def settings(self, **changed: object) -> None:
         """Change settings of the org."""

@@ -23,30 +23,59 @@ BOUND_SECONDS = 60.0
 LOOPBACK = "127.0.0.1"
 
 
+_OPTIONS = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
 @dataclass
 class SparkCluster:
     """Where the master listens, and its workers' processes."""
 
     folder: Path
     url: str
+    of_workers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Their environment."""
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
         """Settings of one who uses the cluster, and keeps Spark's event log."""
-        options = {
-            "spark.driver.host": LOOPBACK,
-            "spark.driver.bindAddress": LOOPBACK,
-            "spark.executor.memory": "512m",
-            "spark.executor.cores": "1",
-            "spark.sql.shuffle.partitions": "4",
+        settings = {f"SFCDC_SPARK_CONF_{name}": value for name, value in self._options.items()}
+        return {"SFCDC_SPARK_MASTER": self.url, **settings}
+
+    @property
+    def _options(self) -> dict[str, str]:
+        return {
+            **_OPTIONS,
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": (self.folder / "events").as_uri(),
             "spark.eventLog.compress": "false",
             "spark.eventLog.rolling.enabled": "false",
         }
-        settings = {f"SFCDC_SPARK_CONF_{name}": value for name, value in options.items()}
-        return {"SFCDC_SPARK_MASTER": self.url, **settings}
+
+    @contextmanager
+    def connect_server(self) -> Iterator[str]:
+        """A Spark Connect server whose application runs on the cluster; its URL. It has the workers' environment, and
+        no clients when it is ended."""
+        options = {
+            **self._options,
+            "spark.ui.enabled": "false",
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": "0",
+        }
+        conf = [part for name, value in options.items() for part in ("--conf", f"{name}={value}")]
+        main = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", self.url]
+        server = _start(self.folder, "connect", self.of_workers, "spark-submit", *main, *conf)
+        try:
+            port = _said(self.folder / "connect.log", r"Spark Connect server started at: \S*?:(\d+)")
+            yield f"sc://{LOOPBACK}:{port}"
+        finally:
+            _kill(server)
 
     def tasks_by_executor(self) -> dict[tuple[str, int], Counter[str]]:
         """Application and stage -> executor -> tasks that it ended well, from Spark's event logs so far."""
@@ -78,13 +107,13 @@ def spark_cluster(
     whole = {**kept, "SPARK_LOCAL_IP": LOOPBACK, **python, **(environment or {})}
     started: list[subprocess.Popen[bytes]] = []
     try:
-        started.append(_start(folder, "master", whole, "master.Master", "--host", LOOPBACK, "--port", "0"))
+        started.append(_daemon(folder, "master", whole, "master.Master", "--host", LOOPBACK, "--port", "0"))
         url = _said(folder / "master.log", r"Starting Spark master at (spark://\S+)")
-        cluster = SparkCluster(folder, url)
+        cluster = SparkCluster(folder, url, whole)
         for number in range(workers):
             name = f"worker{number}"
             arguments = ("--host", LOOPBACK, "--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), url)
-            worker = _start(folder, name, whole, "worker.Worker", *arguments)
+            worker = _daemon(folder, name, whole, "worker.Worker", *arguments)
             started.append(worker)
             cluster.workers.append(worker)
         for number in range(workers):
@@ -95,14 +124,20 @@ def spark_cluster(
             _kill(process)
 
 
-def _start(
+def _daemon(
     folder: Path, name: str, environment: Mapping[str, str], of_deploy: str, *arguments: str
 ) -> subprocess.Popen[bytes]:
-    command = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    start = (f"org.apache.spark.deploy.{of_deploy}", "--webui-port", "0")
+    return _start(folder, name, {**environment, "SPARK_DAEMON_MEMORY": "256m"}, "spark-class", *start, *arguments)
+
+
+def _start(
+    folder: Path, name: str, environment: Mapping[str, str], script: str, *arguments: str
+) -> subprocess.Popen[bytes]:
     with (folder / f"{name}.log").open("wb") as output:
         return subprocess.Popen(
-            [str(command), f"org.apache.spark.deploy.{of_deploy}", "--webui-port", "0", *arguments],
-            env={**environment, "SPARK_DAEMON_MEMORY": "256m"},
+            [str(Path(pyspark.__file__).parent / "bin" / script), *arguments],
+            env=dict(environment),
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,

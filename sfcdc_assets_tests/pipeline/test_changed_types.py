@@ -22,8 +22,8 @@ FIELDS: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any], str]] = {
     "Parsed__c": ({"type": "string", "length": 40}, TEXTS, {"type": "double", "precision": 18, "scale": 2}, "wildcard"),
     "Choice__c": ({"type": "picklist", "values": ["A", "B"]}, ["A", "B"], {"type": "multipicklist"}, "gaps"),
     "Ticked__c": ({"type": "picklist", "values": ["true", "no"]}, ["true", "no"], {"type": "boolean"}, "gaps"),
-    "Moment__c": ({"type": "date"}, ["2024-02-29", "1969-12-31"], {"type": "datetime"}, "none"),
-    "Day__c": ({"type": "datetime"}, ["2024-02-29T10:15:00Z", "2024-03-01T00:00:00Z"], {"type": "date"}, "none"),
+    "Moment__c": ({"type": "date"}, ["2024-02-29", "1969-12-31"], {"type": "datetime"}, "wildcard"),
+    "Day__c": ({"type": "datetime"}, ["2024-02-29T10:15:00Z", "2024-03-01T00:00:00Z"], {"type": "date"}, "wildcard"),
     "Rounded__c": (
         {"type": "double", "precision": 18, "scale": 4},
         [1.25, 2.0, 3.9999],

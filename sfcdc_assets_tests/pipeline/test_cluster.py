@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -12,13 +13,20 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.doctor.finding import Outcome
+from sfcdc_assets.doctor.workers import workers
 from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.applying.apply_changes import ToApply, apply_entities
 from sfcdc_assets.pipeline.ready_spark import ready_spark
 from sfcdc_assets.spark.warm_up import warm_up
 from sfcdc_assets.spark.workers import WorkersNotReady
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
+from sfcdc_assets_tests.pipeline.s3_server import BUCKET, s3_server
 from sfcdc_assets_tests.pipeline.spark_cluster import SparkCluster, spark_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -64,6 +72,8 @@ def test_workers_whose_python_lacks_the_package_are_refused_with_what_to_install
     monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "warehouse"))
     with pytest.raises(WorkersNotReady, match=r"spark://.* has no module \w+\. Install this release of sfcdc_assets"):
         ready_spark(load_settings())
+    found = workers(load_settings(), ready_spark)
+    assert (found.outcome, "has no module" in found.found) == (Outcome.FAILED, True)
     assert list((tmp_path / "warehouse").iterdir()) == []
 
 
@@ -88,6 +98,25 @@ def test_a_warehouse_that_workers_see_elsewhere_is_refused_before_anything_is_ap
     with pytest.raises(WorkersNotReady, match=r"does not reach the warehouse /proc/self/cwd/warehouse .*share"):
         ready_spark(load_settings())
     assert list((tmp_path / "warehouse").iterdir()) == []
+
+
+def test_workers_without_credentials_apply_to_tables_in_an_object_store(
+    cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not [name for name in cluster.of_workers if name.startswith("AWS_")]
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    with s3_server() as store:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("SFCDC_WAREHOUSE", f"s3://{BUCKET}/warehouse")
+        entities = Entities(Warehouse(f"s3://{BUCKET}/warehouse"), ("First__c", "Second__c"), 5)
+        entities.day_zero()
+        entities.land(2)
+        wanted = [ToApply(name, CHANNEL) for name in entities.names]
+        found = apply_entities(entities.warehouse, ready_spark(load_settings()), NOTHING_PRIVATE, wanted, "a test")
+        assert [each for each in found.values() if isinstance(each, Exception)] == []
+        assert entities.differences() == []
 
 
 def change_all(pipeline: EmulatedPipeline, value: str) -> None:

@@ -16,6 +16,7 @@ from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.commit_protocol import CommitProtocol
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying import apply_changes
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
@@ -105,11 +106,46 @@ def test_an_entity_with_much_to_read_has_a_job_of_its_own_after_the_others(
         entities.land(1)
     entities.names = names
     entities.land(1)
-    sizes = {name: sum(file.stat().st_size for file in events_of(entities, name)) for name in NAMES}
-    monkeypatch.setattr(apply_changes, "LARGE_BYTES", sizes[NAMES[0]])
+    states = Path(entities.warehouse.root) / "current_state"
+    of_others = [[*events_of(entities, name), *(states / name).glob("*.parquet")] for name in (NAMES[0], *NAMES[2:])]
+    monkeypatch.setattr(apply_changes, "LARGE_BYTES", max(sum(file.stat().st_size for file in of) for of in of_others))
     assert errors(applied(entities)) == {}
     assert jobs[1:] == [[NAMES[0], *NAMES[2:]], [NAMES[1]]]
     assert entities.differences() == []
+
+
+def test_large_entities_come_after_all_small_ones_and_the_one_with_less_to_read_first(
+    entities: Entities, jobs: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply_changes, "MOST_ENTITIES", 2)
+    monkeypatch.setattr(apply_changes, "LARGE_BYTES", 1000)
+    sizes = dict(zip(NAMES, (3000, 10, 2000, 20, 30), strict=True))
+    batch_of = apply_changes._batch_of
+    monkeypatch.setattr(
+        apply_changes, "_batch_of", lambda tables, planned: (batch_of(tables, planned)[0], sizes[tables.entity])
+    )
+    assert errors(applied(entities)) == {}
+    assert jobs == [[NAMES[1]], [NAMES[3]], [NAMES[4]], [NAMES[2]], [NAMES[0]]]
+    assert entities.differences() == []
+
+
+def test_few_events_that_touch_many_rows_make_an_entity_large(
+    entities: Entities, jobs: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied(entities)
+    entities.land(1)
+    table = Table.open(entities.warehouse, f"current_state/{NAMES[3]}")
+    assert table is not None
+    (file,) = table.files()
+    statistics = CurrentState.files
+    monkeypatch.setattr(
+        CurrentState,
+        "files",
+        lambda state: {path: replace(each, size=each.size + 10**8) if each == file else each
+                       for path, each in statistics(state).items()},
+    )  # fmt: skip
+    assert errors(applied(entities)) == {}
+    assert jobs[1:] == [[*NAMES[:3], NAMES[4]], [NAMES[3]]]
 
 
 def test_an_entity_whose_events_are_gone_fails_alone_and_is_reported_with_the_file(

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -26,49 +20,32 @@ from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives_tables import versions_of
 from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Counts, Entities, catch_up
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
 __all__ = ["no_settings_but_the_tests_own"]
 
 pytestmark = pytest.mark.slow
 
-BOUND_SECONDS = 60.0
 COMMITS = (1, 3, 5)
 """Before which of a batch's five something happens."""
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
+def server() -> Iterator[S3Server]:
     """A server of the S3 API on loopback, in memory, with one bucket."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + BOUND_SECONDS
-        while True:
-            try:
-                urllib.request.urlopen(urllib.request.Request(f"{url}/bucket", method="PUT"), timeout=5).close()
-                break
-            except (urllib.error.URLError, OSError):
-                assert server.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-        yield url
-    finally:
-        server.kill()
-        server.wait()
+    with s3_server() as served:
+        yield served
 
 
 @pytest.fixture
-def store(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def store(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A warehouse of the test's own in the store, whose settings are in the environment."""
     for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    credentials = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1"}
-    for name, value in {**credentials, "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true"}.items():
+    for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    return f"s3://bucket/{tmp_path.name}"
+    return f"s3://{BUCKET}/{tmp_path.name}"
 
 
 @pytest.fixture
@@ -103,7 +80,7 @@ def test_snapshot_changes_and_a_rebuild_end_with_the_orgs_rows(life: QuietLife) 
 
 
 @pytest.mark.parametrize("number", COMMITS)
-def test_of_two_processes_one_wins_and_the_other_redoes_and_nothing_is_lost(life: QuietLife, number: int) -> None:
+def test_of_two_memories_one_wins_and_the_other_redoes_and_nothing_is_lost(life: QuietLife, number: int) -> None:
     def other() -> None:
         with another_memory():
             change_and_apply(life, "other's")

@@ -16,7 +16,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]
     """Synced; changes from now on have a SystemModstamp of a minute before."""
     with quiet(tmp_path, monkeypatch) as life:
         life.sync()
-        life.settings(modstamp_delay=60_000)
+        life.server.faults.arm(Fault.STALE_MODSTAMP, times=100, behind=60)
         yield life
 
 
@@ -62,7 +62,8 @@ def test_a_snapshot_with_such_rows_heals_too(life: QuietLife) -> None:
 def test_a_new_record_of_whose_event_the_kind_is_unknown_is_not_taken_to_be_deleted_while_rest_lags(
     life: QuietLife,
 ) -> None:
-    life.settings(modstamp_delay=0, rest_delay=60_000)
+    life.server.faults.disarm()
+    life.server.faults.arm(Fault.REST_LAG, behind=60)
     life.server.faults.arm(Fault.UNKNOWN_CHANGE_TYPE)
     with life.org.transaction() as work:
         work.create(ENTITY, {"Name": "not shown yet"})
@@ -75,7 +76,8 @@ def test_a_new_record_of_whose_event_the_kind_is_unknown_is_not_taken_to_be_dele
 def test_a_deleted_record_that_rest_never_showed_is_not_taken_to_be_gone_for_good_while_rest_lags(
     life: QuietLife,
 ) -> None:
-    life.settings(modstamp_delay=0, rest_delay=60_000)
+    life.server.faults.disarm()
+    life.server.faults.arm(Fault.REST_LAG, behind=60)
     life.server.faults.arm(Fault.INTERNAL_ERROR)
     with life.org.transaction() as work:
         record_id = work.create(ENTITY, {"Name": "in the recycle bin"})
@@ -89,7 +91,7 @@ def test_a_deleted_record_that_rest_never_showed_is_not_taken_to_be_gone_for_goo
 
 
 def test_a_record_that_was_known_and_is_gone_for_good_heals_at_once_whatever_came_before(life: QuietLife) -> None:
-    life.settings(modstamp_delay=0)
+    life.server.faults.disarm()
     record_id = life.ids()[0]
     life.server.faults.arm(Fault.UNKNOWN_CHANGE_TYPE)
     life.update(record_id, Name="of a kind that is not known")

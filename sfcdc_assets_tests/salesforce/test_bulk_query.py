@@ -71,11 +71,13 @@ def test_waiting_grows_from_a_fifth_of_a_second_to_ten_seconds(org, session, sle
     assert slept == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0]
 
 
-def test_waiting_ends(org, session, slept):
+def test_waiting_ends_and_the_job_is_aborted(org, session, slept):
     org.on("GET", JOB, description("InProgress"))
-    with pytest.raises(BulkJobFailed, match="is InProgress: it has not ended after"):
+    org.on("PATCH", JOB, description("Aborted"))
+    with pytest.raises(BulkJobFailed, match=r"is InProgress: it has not ended after .* and was aborted"):
         wait_for_job(session, JOB.rpartition("/")[2], wait_s=60)
     assert 60 <= sum(slept) <= 70
+    assert [seen.json for seen in org.requests("PATCH", JOB)] == [{"state": "Aborted"}]
 
 
 @pytest.mark.parametrize("state", ["Failed", "Aborted"])

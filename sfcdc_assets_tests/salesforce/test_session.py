@@ -120,11 +120,24 @@ def test_an_org_that_stays_unavailable_is_given_up_after_bounded_tries(org, sess
     assert all(seconds <= 30 for seconds in slept)
 
 
-def test_a_used_up_allowance_is_reported_and_not_tried_again(org, session, slept):
-    org.on("GET", "thing", refusal(403, "REQUEST_LIMIT_EXCEEDED", "TotalRequests Limit exceeded."))
-    with pytest.raises(ApiLimitReached, match="TotalRequests Limit exceeded"):
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (403, "REQUEST_LIMIT_EXCEEDED", "TotalRequests Limit exceeded."),
+        (400, "LIMIT_EXCEEDED", "Max bulk v2 query jobs (10000) per 24 hrs has been reached (10021)"),
+    ],
+)
+def test_a_used_up_allowance_is_reported_and_not_tried_again(org, session, slept, status, code, message):
+    org.on("GET", "thing", refusal(status, code, message))
+    with pytest.raises(ApiLimitReached, match=message[:20]):
         session.request("GET", "thing")
     assert (len(org.requests("GET", "thing")), slept) == (1, [])
+
+
+def test_another_limit_than_that_of_a_day_is_a_refusal(org, session):
+    org.on("POST", "thing", refusal(400, "LIMIT_EXCEEDED", "an org has at most 100 channels"))
+    with pytest.raises(RequestRefused, match="at most 100 channels"):
+        session.request("POST", "thing", json={})
 
 
 def test_another_403_is_a_refusal_with_the_orgs_own_words(org, session):

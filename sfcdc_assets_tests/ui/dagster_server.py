@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,16 +58,23 @@ class DagsterServer:
     """`sfcdc dev` in a folder of its own, on a free port."""
 
     def __init__(
-        self, folder: Path, entities: Sequence[str], records: int, script: Path = SCRIPT, cwd: Path = ROOT
+        self,
+        folder: Path,
+        entities: Sequence[str],
+        records: int,
+        script: Path = SCRIPT,
+        cwd: Path = ROOT,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`environment`: settings of other orgs than the emulated one that it would start."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
         command = [str(script), "dev", "--dir", str(folder), "--port", "0"]
-        command += ["--records", str(records), "--traffic", "0.3"]
+        command += ["--records", str(records), "--traffic", "0.3", "--yes"]
         self.folder = folder
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
-            env={**kept, **QUICK, "SFCDC_ENTITIES": ",".join(entities)},
+            env={**kept, **QUICK, "SFCDC_ENTITIES": ",".join(entities), **(environment or {})},
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,

@@ -91,8 +91,9 @@ class EventCodec:
         if field.flags:
             self.paths.update({flag.name: field.name for flag in field.flags})
             self._flags.update(flag.name for flag in field.flags)
-            whole = frozenset(flag.name for flag in field.flags)
-            self.whole_compounds.update(dict.fromkeys(whole, whole))
+            for group in {flag.bit_group for flag in field.flags}:
+                whole = frozenset(flag.name for flag in field.flags if flag.bit_group == group)
+                self.whole_compounds.update(dict.fromkeys(whole, whole))
         elif field.record is None:
             self.paths[field.name] = field.name
             self._conversions[field.name] = CONVERSIONS.get(field.definition.type, as_stored)
@@ -122,7 +123,7 @@ class EventCodec:
             if name in self._flags:
                 true_ones = body.setdefault(path, [])
                 assert isinstance(true_ones, list)
-                true_ones += [name] if value else []
+                true_ones += [name.removeprefix(path)] if value else []
                 continue
             compound, _, component = path.partition(".")
             converted = self._conversions[name](value)

@@ -114,10 +114,10 @@ def event_fields(definition: ObjectDefinition) -> tuple[EventField, ...]:
     groups: set[str] = set()
     for field in definition.fields:
         if field.bit_group is not None:
-            if field.bit_group not in groups:
-                groups.add(field.bit_group)
-                flags = tuple(one for one in definition.fields if one.bit_group == field.bit_group)
-                result.append(EventField(field.bit_group, field, flags=flags))
+            if field.bit_list not in groups:
+                groups.add(field.bit_list)
+                flags = tuple(one for one in definition.fields if one.bit_group and one.bit_list == field.bit_list)
+                result.append(EventField(field.bit_list, field, flags=flags))
         elif field.extra_type_info == SWITCHABLE_NAME:
             parts = [part for part in definition.fields if part.compound_field_name == field.name]
             names = tuple((part.name, part) for part in parts)

@@ -1,7 +1,7 @@
 """How many events the Streaming API may still deliver today, by kind (Streaming API Developer Guide, "Limits").
 
-Change events and platform events draw on one allowance with those of the Pub/Sub API; PushTopics and generic channels
-have one each.
+Change events and platform events draw on one allowance with those of the Pub/Sub API; platform events of standard
+volume, PushTopics and generic channels have one each.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ class Allowance(StrEnum):
     """What deliveries are counted against."""
 
     BUS = "bus"
+    STANDARD_EVENTS = "standard_events"
     PUSH_TOPICS = "push_topics"
     GENERIC = "generic"
 
@@ -28,6 +29,7 @@ class Allowances:
         self._org = org
         self._meters = {
             Allowance.BUS: bus,
+            Allowance.STANDARD_EVENTS: DeliveryMeter(org.clock),
             Allowance.PUSH_TOPICS: DeliveryMeter(org.clock),
             Allowance.GENERIC: DeliveryMeter(org.clock),
         }
@@ -37,6 +39,7 @@ class Allowances:
         settings = self._org.settings
         return {
             Allowance.BUS: settings.daily_event_deliveries,
+            Allowance.STANDARD_EVENTS: settings.daily_standard_event_deliveries,
             Allowance.PUSH_TOPICS: settings.daily_push_topic_deliveries,
             Allowance.GENERIC: settings.daily_generic_deliveries,
         }[allowance]
@@ -44,6 +47,11 @@ class Allowances:
     def left(self, allowance: Allowance) -> int:
         """What of them is left now."""
         return self.most(allowance) - self._meters[allowance].in_last_24_hours()
+
+    def platform_events_between(self, start: int, end: int) -> int:
+        """Platform events of all kinds delivered by any API, from one full hour to another (epoch ms)."""
+        meters = (self._meters[each] for each in (Allowance.BUS, Allowance.STANDARD_EVENTS))
+        return sum(each.delivered_between(start, end, platform_events=True) for each in meters)
 
     def delivered(self, allowance: Allowance, numbers: Sequence[int], platform_events: int) -> None:
         """Count one answer's events."""

@@ -50,7 +50,8 @@ class StreamingTopics:
         if topic.entity is not None and not readable(self._org, topic):
             is_change = channel.startswith("/data/")
             raise BayeuxRefused(refusals.NO_ACCESS_TO_CHANGES if is_change else refusals.NO_ACCESS_TO_ENTITY)
-        return BusEvents(self._org, self._bus, topic, self._dice)
+        allowance = Allowance.BUS if topic.is_high_volume else Allowance.STANDARD_EVENTS
+        return BusEvents(self._org, self._bus, topic, self._dice, allowance)
 
     def _push_topic(self, name: str, expression: str) -> ChannelSource:
         topics = [each for each in self.push_topics.all() if each.values["IsActive"]]

@@ -33,12 +33,14 @@ class CometdCall:
 
 @dataclass
 class CometdAnswer:
-    """Its answer. `cookie` is to be set; `is_cut` ends it in the middle, `is_reset` before it began."""
+    """Its answer. `cookie` is to be set; `is_cut` ends it in the middle, `is_reset` before it began; `pause` is that of
+    a slow network in its middle, in seconds."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     cookie: str | None = None
     is_cut: bool = False
     is_reset: bool = False
+    pause: float | None = None
 
 
 def reply_to(message: Message, **values: Any) -> dict[str, Any]:

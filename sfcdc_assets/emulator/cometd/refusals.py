@@ -37,8 +37,10 @@ class BayeuxRefused(Exception):
         super().__init__(refusal.error)
 
 
-VERSION_MANDATORY = BayeuxRefusal("400::API version in the URI is mandatory. URI format: '/cometd/43.0'")
-UNSUPPORTED_VERSION = BayeuxRefusal("400::Unsupported API version. Supported API versions are 23.0 or higher")
+VERSION_MANDATORY = BayeuxRefusal("400::API version in the URI is mandatory. URI format: '/cometd/60.0'")
+UNSUPPORTED_VERSION = BayeuxRefusal(
+    "400::Unsupported API version. Only API versions '23.0' and above are supported. URI format: '/cometd/60.0'"
+)
 NO_CHANNEL_NAME = BayeuxRefusal("400::Channel name not specified")
 NO_LEADING_SLASH = BayeuxRefusal("400::Channel subscriptions must start with a leading '/'")
 ANOTHER_USER = BayeuxRefusal("400::Authenticated user id does not match the session's user id", HANDSHAKE_AT_ONCE)
@@ -52,6 +54,7 @@ NO_ACCESS_TO_WHERE = BayeuxRefusal("403::Subscriber does not have access to the 
 NO_ACCESS_TO_CHANNEL = BayeuxRefusal("403::No access on channel")
 CANNOT_CREATE_CHANNEL = BayeuxRefusal("403::Cannot create channel")
 ONLY_BY_CASE = BayeuxRefusal("404::Channel names may not vary only by case")
+USER_NOT_ENABLED = BayeuxRefusal("403::User not enabled for streaming")
 RESTRICTED_CHANNEL = BayeuxRefusal("403::Restricted channel")
 INVALID_TOKEN = BayeuxRefusal("401::Authentication invalid", NOT_AGAIN)
 NO_TOKEN = BayeuxRefusal("401::Request requires authentication", NOT_AGAIN)

@@ -13,11 +13,14 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from sfcdc_assets.emulator.cometd import refusals
 from sfcdc_assets.emulator.cometd.client_session import COOKIE
 from sfcdc_assets.emulator.cometd.messages import CometdAnswer, CometdCall
 from sfcdc_assets.emulator.cometd.service import CometdService
+from sfcdc_assets.emulator.json_body import parse_json
+from sfcdc_assets.emulator.rest.halved_body import halved
 
 MOST_BYTES = 32_768
 """Of a request's body; cookies and headers are not reckoned."""
@@ -36,7 +39,7 @@ def cometd_routes(service: CometdService) -> list[Route]:
         if len(body) > MOST_BYTES:
             return PlainTextResponse("Maximum Request Size Exceeded", status_code=413)
         try:
-            found = json.loads(body)
+            found = parse_json(body)
         except ValueError:
             return PlainTextResponse("The request is no JSON", status_code=400)
         messages = found if isinstance(found, list) else [found]
@@ -90,6 +93,15 @@ async def _watch(service: CometdService, request: Request, call: CometdCall) -> 
     service.bus.wake()
 
 
+class _SlowResponse(Response):
+    """Has a pause of so many seconds in the middle of its body."""
+
+    pause: float | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await super().__call__(scope, receive, send if self.pause is None else halved(send, self.pause))
+
+
 def _response(answer: CometdAnswer) -> Response:
     content = json.dumps(answer.messages, separators=(",", ":")).encode()
     if answer.is_reset:
@@ -97,7 +109,8 @@ def _response(answer: CometdAnswer) -> Response:
         return Response(b"", headers={"Content-Length": "2"}, media_type="application/json")
     if answer.is_cut:
         content = content[: len(content) // 2]
-    response = Response(content, media_type="application/json;charset=UTF-8")
+    response = _SlowResponse(content, media_type="application/json;charset=UTF-8")
+    response.pause = answer.pause
     if answer.cookie is not None:
         response.set_cookie(COOKIE, answer.cookie, path="/cometd/", secure=True, httponly=True)
     return response

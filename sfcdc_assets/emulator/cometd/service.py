@@ -134,6 +134,8 @@ class CometdService:
                     refusal = refusals.handshake_denied(refusal)
                 parts = [reply_to(message, **refusal.reply())]
             answer.messages += parts
+        if self.faults.take(Fault.COMETD_SLOW):
+            answer.pause = float(self.faults.option(Fault.COMETD_SLOW, "seconds", 5))
         return answer
 
     def _handled(self, call: CometdCall, answer: CometdAnswer, channel: str, message: Message) -> list[dict[str, Any]]:
@@ -162,6 +164,9 @@ class CometdService:
             raise BayeuxRefused(refusals.MALFORMED)
         if self.faults.take(Fault.COMETD_BUSY):
             raise BayeuxRefused(refusals.TOO_BUSY)
+        if self.faults.take(Fault.COMETD_REFUSED):
+            error = self.faults.option(Fault.COMETD_REFUSED, "error", refusals.USER_NOT_ENABLED.error)
+            raise BayeuxRefused(refusals.BayeuxRefusal(str(error)))
         if not call.has_token:
             raise BayeuxRefused(refusals.NO_TOKEN)
         if call.user_id is None or (channel != CONNECT and self.faults.take(Fault.COMETD_UNAUTHORIZED)):

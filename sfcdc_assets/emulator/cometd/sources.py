@@ -118,7 +118,7 @@ class Notifications:
         return self.log.start(place)
 
     def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
-        found, through = self.log.read(self.source, after, most)
+        found, through = self.log.read((self.source,), after, most)
         shown = ((each, self._data(each, user_id)) for each in found)
         messages = [(each.number, {"data": data, "channel": channel}) for each, data in shown if data]
         return Found(messages, through, [number for number, _ in messages])

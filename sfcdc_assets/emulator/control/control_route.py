@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.json_body import parse_json
 from sfcdc_assets.errors import SfcdcError
 
 Parameters = Mapping[str, Any]
@@ -66,7 +66,7 @@ def text(parameters: Parameters, name: str) -> str:
 
 def _answered(request: Request, body: bytes, answer: Answer) -> Response:
     try:
-        document = json.loads(body) if body.strip() else {}
+        document = parse_json(body) if body.strip() else {}
         if not isinstance(document, dict):
             raise ControlError("the body must be a JSON object")
         return JSONResponse(answer({**request.query_params, **document, **request.path_params}))

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
 from starlette.routing import Route
 
 from sfcdc_assets.emulator import faults as stream_side
-from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, whole_number
+from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text, whole_number
 from sfcdc_assets.emulator.faults import Fault, Faults
+from sfcdc_assets.emulator.refusal_codes import CODES
 from sfcdc_assets.emulator.rest import rest_faults as rest_side
-from sfcdc_assets.emulator.rest.rest_faults import RestFault, RestFaults
+from sfcdc_assets.emulator.rest.rest_faults import REFUSALS, RestFault, RestFaults
 
 OPTIONS = {
     Fault.OVERFLOW: ("threshold",),
     Fault.DUPLICATE: ("after",),
     Fault.ENRICHED: ("fields",),
     Fault.STREAM_PAUSE: ("after", "seconds"),
+    Fault.STREAM_REFUSED: ("code",),
     Fault.LATE_ANSWER: ("seconds",),
+    Fault.SLOW_NETWORK: ("seconds",),
     Fault.GOAWAY: ("seconds",),
+    Fault.CALL_REFUSED: ("code",),
+    Fault.COMETD_REFUSED: ("error",),
+    Fault.COMETD_SLOW: ("seconds",),
+    Fault.STALE_MODSTAMP: ("behind",),
+    Fault.REST_LAG: ("behind", "seconds"),
+    Fault.CLOCK_SKEW: ("ahead", "seconds"),
+    Fault.PERMISSION_WITHDRAWN: ("entity", "seconds"),
 }
 """What each fault takes beside `times`."""
-REST_OPTIONS = ("path", "method", "retry_after", "seconds")
+REST_OPTIONS = {
+    fault: ("path", "method", "retry_after", "seconds", *(("code",) if fault is RestFault.REFUSED else ()))
+    for fault in RestFault
+}
 """What each of REST takes."""
+_BAYEUX_ERROR = re.compile(r"\d{3}::.+")
 
 
 def fault_routes(faults: Faults, rest_faults: RestFaults) -> list[Route]:
     """`GET /emulator/faults` describes all faults, says what is armed, and how often each has struck. `DELETE` disarms
     all, and at `/emulator/faults/{fault}` and `/emulator/rest-faults/{fault}` one.
 
-    `POST /emulator/faults/{fault}?times=N` arms one, with its options: `threshold` (overflow), `after` (duplicate),
-    `fields` (enriched), `after` and `seconds` (stream_pause), `seconds` (late_answer).
+    `POST /emulator/faults/{fault}?times=N` arms one, with its options, which its description names; one that lasts
+    begins, whatever `times` is.
     `POST /emulator/rest-faults/{fault}?times=N&path=/query&method=GET&retry_after=S&seconds=S` arms one of REST.
     """
 
@@ -51,11 +67,14 @@ def fault_routes(faults: Faults, rest_faults: RestFaults) -> list[Route]:
 
     def arm(parameters: Parameters) -> Any:
         fault = fault_of(parameters["fault"])
+        check_options(fault, [name for name in parameters if name != "fault"], "times")
         arm_fault(faults, fault, parameters)
         return {"armed": faults.armed(fault)}
 
     def arm_rest(parameters: Parameters) -> Any:
-        arm_rest_fault(rest_faults, rest_fault_of(parameters["fault"]), parameters)
+        fault = rest_fault_of(parameters["fault"])
+        check_options(fault, [name for name in parameters if name != "fault"], "times")
+        arm_rest_fault(rest_faults, fault, parameters)
         return {"armed": sum(one.times for one in rest_faults.armed())}
 
     def disarm(parameters: Parameters) -> Any:
@@ -84,12 +103,39 @@ def arm_fault(faults: Faults, fault: Fault, parameters: Parameters) -> None:
     options: dict[str, str | int] = {}
     for name in OPTIONS.get(fault, ()):
         if name in parameters:
-            options[name] = str(parameters[name]) if name == "fields" else whole_number(parameters, name, 0)
+            options[name] = _option(parameters, name)
     faults.arm(fault, whole_number(parameters, "times", 1, least=1), **options)
 
 
+def check_options(fault: Fault | RestFault, given: Collection[str], *others: str) -> None:
+    """Raises ControlError if anything given is neither an option of the fault nor among `others`."""
+    known = (*others, *(OPTIONS.get(fault, ()) if isinstance(fault, Fault) else REST_OPTIONS[fault]))
+    unknown = [str(name) for name in given if name not in known]
+    if unknown:
+        raise ControlError(f"{fault} has no option {', '.join(unknown)}; there are {', '.join(known)}")
+
+
+def _option(parameters: Parameters, name: str) -> str | int:
+    if name in ("fields", "entity"):
+        return text(parameters, name)
+    if name == "code":
+        return _choice(text(parameters, name), CODES)
+    if name == "error":
+        error = text(parameters, name)
+        if not _BAYEUX_ERROR.fullmatch(error):
+            raise ControlError("error must be a code and a text, such as 403::User not enabled for streaming")
+        return error
+    return whole_number(parameters, name, 0)
+
+
+def _choice(code: str, known: Collection[str]) -> str:
+    if code not in known:
+        raise ControlError(f"code must be one of {', '.join(known)}")
+    return code
+
+
 def arm_rest_fault(rest_faults: RestFaults, fault: RestFault, parameters: Parameters) -> None:
-    """The same for one of REST: its options are `path`, `method`, `retry_after` and `seconds`. Raises ControlError."""
+    """The same for one of REST. Raises ControlError."""
     rest_faults.arm(
         fault,
         whole_number(parameters, "times", 1, least=1),
@@ -97,6 +143,7 @@ def arm_rest_fault(rest_faults: RestFaults, fault: RestFault, parameters: Parame
         method=str(parameters.get("method", "")),
         retry_after=whole_number(parameters, "retry_after", 0) if "retry_after" in parameters else None,
         seconds=whole_number(parameters, "seconds", 0) if "seconds" in parameters else None,
+        code=_choice(str(parameters.get("code", next(iter(REFUSALS)))), REFUSALS),
     )
 
 

@@ -1,4 +1,4 @@
-"""The change events decoded, and who listens to them."""
+"""The events decoded, and who listens to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, truth, whole_number
-from sfcdc_assets.emulator.event_feed import FeedEvent, FeedPage
+from sfcdc_assets.emulator.event_feed import FeedPage, FeedPlace
+from sfcdc_assets.emulator.feed_sources import FeedEvent
 from sfcdc_assets.emulator.running_org import RunningOrg
 from sfcdc_assets.emulator.subscribers import subscribers
 
@@ -21,9 +22,10 @@ MOST_SECONDS = 30
 
 
 def feed_routes(running: RunningOrg) -> list[Route]:
-    """`GET /emulator/feed?after=N&limit=N&entity=X&wait=SECONDS&only_newest=true`: events oldest first, decoded, each
-    once, with `next_after` to go on from. Without `after`, the newest ones. `wait` holds the answer until there is
-    something; `only_newest` leaves out all but the last `limit`, and says in `skipped` how many.
+    """`GET /emulator/feed?after=PLACE&limit=N&entity=X&wait=SECONDS&only_newest=true`: events oldest first, decoded,
+    each once, with `next_after` to go on from; `kind` says of which sort each is, and `entity` may be an object, a
+    platform event, or a channel such as `/topic/X` or `/u/X`. Without `after`, the newest ones. `wait` holds the answer
+    until there is something; `only_newest` leaves out all but the last `limit`, and says in `skipped` how many.
 
     `GET /emulator/subscribers`: streams and sessions with their place and lag, those that ended last at the end.
     """
@@ -34,7 +36,7 @@ def feed_routes(running: RunningOrg) -> list[Route]:
         except ControlError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         events = [event_json(each) for each in page.events]
-        return JSONResponse({"events": events, "next_after": page.next_after, "skipped": page.skipped})
+        return JSONResponse({"events": events, "next_after": str(page.next_after), "skipped": page.skipped})
 
     def listeners(parameters: Parameters) -> Any:
         return {
@@ -51,12 +53,16 @@ async def feed_page(running: RunningOrg, parameters: Parameters, default_limit: 
     limit = min(MOST_EVENTS, whole_number(parameters, "limit", default_limit, least=1))
     seconds = min(MOST_SECONDS, whole_number(parameters, "wait", 0))
     entity = str(parameters.get("entity", ""))
-    if entity and entity not in running.org.definitions:
-        raise ControlError(f"there is no object {entity}; there are {', '.join(running.org.definitions)}")
+    names = running.feed.names()
+    if entity and entity not in names:
+        raise ControlError(f"there is no object, platform event or channel {entity}; there are {', '.join(names)}")
     if "after" not in parameters:
         return await run_in_threadpool(running.feed.newest, limit, entity)
     only_newest = truth(parameters, "only_newest", default=False)
-    after = whole_number(parameters, "after", 0)
+    try:
+        after = FeedPlace.parse(str(parameters["after"]))
+    except ValueError:
+        raise ControlError("after must be 0, or a place that an answer named as next_after") from None
     return await running.feed.wait_after(after, limit, entity, seconds=seconds, only_newest=only_newest)
 
 

@@ -35,7 +35,10 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
     or those of `values` (by record id), or some made by chance with `"sample": true`; no event tells of them.
     `DELETE .../fields/{field}` drops one, `POST .../fields/{field}/rename {"to": name}` renames one, and
     `POST .../fields/{field}/retype {"type": ...}` changes its type and answers how events told of it.
+    `POST .../fields/{field}/rename-value {"from": old, "to": new}` renames a value of a picklist, and answers how many
+    records had it; `.../encrypt` keeps a field encrypted.
     `POST .../fields/{field}/hide` and `/show` are field-level security; both answer the object's hidden fields.
+    `POST /emulator/objects/{entity}/record-types {"names": [...]}` gives the object record types.
     `POST /emulator/person-accounts` lets accounts be persons, and `POST /emulator/user-preferences` gives users
     preferences; `POST /emulator/state-and-country-codes` gives addresses the codes of their states and countries.
     """
@@ -77,6 +80,16 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
             raise ControlError(str(error)) from None
         return {"notice": change.notice, "records": change.records}
 
+    def rename_value(parameters: Parameters) -> Any:
+        entity, name = text(parameters, "entity"), text(parameters, "field")
+        return {
+            "records": org.setup.rename_picklist_value(entity, name, text(parameters, "from"), text(parameters, "to"))
+        }
+
+    def encrypt(parameters: Parameters) -> Any:
+        org.setup.encrypt_field(text(parameters, "entity"), text(parameters, "field"))
+        return {}
+
     def hide(parameters: Parameters) -> Any:
         org.field_security.hide(text(parameters, "entity"), text(parameters, "field"))
         return {"hidden": sorted(org.field_security.hidden(parameters["entity"]))}
@@ -84,6 +97,14 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
     def show(parameters: Parameters) -> Any:
         org.field_security.show(text(parameters, "entity"), text(parameters, "field"))
         return {"hidden": sorted(org.field_security.hidden(parameters["entity"]))}
+
+    def record_types(parameters: Parameters) -> Any:
+        names = parameters.get("names")
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise ControlError("names must be a list of texts")
+        entity = text(parameters, "entity")
+        org.setup.add_record_types(entity, names)
+        return {"record_types": list(org.definitions[entity].record_types)}
 
     def person_accounts(parameters: Parameters) -> Any:
         org.setup.enable_person_accounts()
@@ -100,6 +121,7 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
     field = "/objects/{entity}/fields/{field}"
     return [
         control_route("/objects", "POST", add_object),
+        control_route("/objects/{entity}/record-types", "POST", record_types),
         control_route("/person-accounts", "POST", person_accounts),
         control_route("/user-preferences", "POST", user_preferences),
         control_route("/state-and-country-codes", "POST", state_and_country_codes),
@@ -107,6 +129,8 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
         control_route(field, "DELETE", drop_field),
         control_route(f"{field}/rename", "POST", rename_field),
         control_route(f"{field}/retype", "POST", change_type),
+        control_route(f"{field}/rename-value", "POST", rename_value),
+        control_route(f"{field}/encrypt", "POST", encrypt),
         control_route(f"{field}/hide", "POST", hide),
         control_route(f"{field}/show", "POST", show),
     ]

@@ -22,7 +22,8 @@ def record_routes(org: EmulatedOrg) -> list[Route]:
     `POST /emulator/recycle-bin/empty {"entity": optional}` and
     `POST /emulator/records/{entity}/hard-delete {"ids": [...]}` remove records for good; only live ones raise an event.
     `POST /emulator/records/{entity}/clear-field {"field": name}` nulls a field of all records, with one event `001*`;
-    `.../convert-field` makes a picklist a multi-select one, with a gap event for each record that has a value.
+    `POST /emulator/records/{entity}/archive {"ids": [...]}` archives activities, with gap events. `.../convert-field`
+    makes a picklist a multi-select one, with a gap event for each record that has a value.
     """
 
     def records(parameters: Parameters) -> Any:
@@ -47,13 +48,18 @@ def record_routes(org: EmulatedOrg) -> list[Route]:
         return {"removed": removed}
 
     def hard_delete(parameters: Parameters) -> Any:
-        definition, ids = _definition(org, parameters), parameters.get("ids")
-        if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
-            raise ControlError("ids must be a list of record ids")
+        definition, ids = _definition(org, parameters), _ids(parameters)
         with org.transaction() as unit_of_work:
             for record_id in ids:
                 unit_of_work.hard_delete(definition.name, record_id)
         return {"removed": len(ids)}
+
+    def archive(parameters: Parameters) -> Any:
+        definition, ids = _definition(org, parameters), _ids(parameters)
+        with org.transaction(user_id=org.users.automated_process) as unit_of_work:
+            for record_id in ids:
+                unit_of_work.archive(definition.name, record_id)
+        return {"archived": len(ids)}
 
     def clear_field(parameters: Parameters) -> Any:
         definition = _definition(org, parameters)
@@ -72,9 +78,17 @@ def record_routes(org: EmulatedOrg) -> list[Route]:
         control_route("/records/{entity}", "GET", records),
         control_route("/recycle-bin/empty", "POST", empty),
         control_route("/records/{entity}/hard-delete", "POST", hard_delete),
+        control_route("/records/{entity}/archive", "POST", archive),
         control_route("/records/{entity}/clear-field", "POST", clear_field),
         control_route("/records/{entity}/convert-field", "POST", convert_field),
     ]
+
+
+def _ids(parameters: Parameters) -> list[str]:
+    ids = parameters.get("ids")
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise ControlError("ids must be a list of record ids")
+    return ids
 
 
 def _definition(org: EmulatedOrg, parameters: Parameters) -> ObjectDefinition:

@@ -31,6 +31,6 @@ def all_control_routes(running: RunningOrg) -> list[Route]:
         *bus_routes(org, bus, running.service, running.sessions),
         *event_routes(org, running.service.publisher),
         *feed_routes(running),
-        *scenario_routes(running.scenarios),
+        *scenario_routes(running),
         *traffic_routes(org, bus, running.traffic),
     ]

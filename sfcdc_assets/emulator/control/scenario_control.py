@@ -7,25 +7,39 @@ from typing import Any
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text
-from sfcdc_assets.emulator.scenarios import SCENARIOS, ScenarioStage, UnknownScenarioError
-from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
+from sfcdc_assets.emulator.control.feed_control import event_json
+from sfcdc_assets.emulator.running_org import RunningOrg
+from sfcdc_assets.emulator.scenarios.errors import ScenarioRefusedError, UnknownScenarioError
+from sfcdc_assets.emulator.scenarios.scenario import scenario_of, scenarios
+from sfcdc_assets.emulator.scenarios.watching import WatchedStep, watched
 from sfcdc_assets.emulator.transaction import Transaction
 
 
-def scenario_routes(stage: ScenarioStage) -> list[Route]:
-    """`GET /emulator/scenarios` describes them, `POST /emulator/scenarios/{scenario}` plays one and answers its
-    transactions: key, commit number, and the records with their changes."""
+def scenario_routes(running: RunningOrg) -> list[Route]:
+    """`GET /emulator/scenarios` describes them, `POST /emulator/scenarios/{scenario}` plays one and answers its steps:
+    what was done, the transactions (key, commit number, and the records with their changes) and the decoded events."""
 
     def listing(parameters: Parameters) -> Any:
-        return {"scenarios": {each.name: {"title": each.title, "what": each.what} for each in SCENARIOS.values()}}
+        return {"scenarios": {each.name: each.described for each in scenarios().values()}}
 
     def play(parameters: Parameters) -> Any:
         try:
-            return {"transactions": [_shown(each) for each in stage.play(text(parameters, "scenario"))]}
-        except (UnknownScenarioError, TrafficRefusedError) as error:
+            scenario = scenario_of(text(parameters, "scenario"))
+            steps = [step_json(each) for each in watched(running.scenarios.steps(scenario), running.feed, scenario)]
+        except (UnknownScenarioError, ScenarioRefusedError) as error:
             raise ControlError(str(error)) from None
+        return {"title": scenario.title, "received": scenario.received, "steps": steps}
 
     return [control_route("/scenarios", "GET", listing), control_route("/scenarios/{scenario}", "POST", play)]
+
+
+def step_json(step: WatchedStep) -> dict[str, Any]:
+    """A step with what it did, as JSON."""
+    return {
+        "step": step.played.said,
+        "transactions": [_shown(each) for each in step.played.transactions],
+        "events": [{"channel": channel, **event_json(event)} for channel, event in step.events],
+    }
 
 
 def _shown(transaction: Transaction) -> dict[str, Any]:

@@ -45,7 +45,8 @@ class InternalErrors:
 
 
 class DatabaseChanges:
-    """Turns transactions for which it is armed into changes made in the database, past the application.
+    """Makes the events of changes that were made in the database, past the application: archiving, and transactions for
+    which it is armed.
 
     All are gaps, merged for each object and kind of change, with sequence number 1 and a database id as key.
     """
@@ -56,7 +57,10 @@ class DatabaseChanges:
         self._is_exposed = is_exposed
 
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
-        if not any(self._is_exposed(each) for each in drafts) or not self._faults.take(Fault.DATABASE_CHANGE):
+        is_one = any(change.is_database_change for change in transaction.changes)
+        if not any(self._is_exposed(each) for each in drafts) or not (
+            is_one or self._faults.take(Fault.DATABASE_CHANGE)
+        ):
             return drafts
         # 15 characters, `0Mcxx000000000B`, as the vendor's sample has it.
         key = new_id("0Mc", instance_characters(self._org.seed), transaction.commit_number)[:15]

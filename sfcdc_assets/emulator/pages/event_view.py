@@ -1,4 +1,4 @@
-"""A change event as a row of a page."""
+"""An event as a row of a page."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfcdc_assets.emulator.event_feed import FeedEvent
+from sfcdc_assets.emulator.feed_sources import FeedEvent
 
 _LONGEST = 60
 _FIELDS = 6
-_KINDS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete", "UNDELETE": "undelete"}
+_COLOURS = {
+    **{change.upper(): change for change in ("create", "update", "delete", "undelete")},
+    **{f"{change}d": change for change in ("create", "update", "delete", "undelete")},
+    "published": "message",
+    "pushed": "message",
+}
+"""Of change types and what stands for them; all others are gaps."""
 _AUDIT = frozenset({"CreatedDate", "CreatedById", "LastModifiedDate", "LastModifiedById", "SystemModstamp", "OwnerId"})
 
 
 @dataclass(frozen=True)
 class EventView:
-    """What the row shows. `kind` names its colour; `committed` is epoch ms, None if the header is unreadable."""
+    """What the row shows. `committed` is epoch ms, None if nothing in the event says."""
 
     number: int
     committed: int | None
     change_type: str
+    colour: str
     kind: str
+    """Change, platform event, PushTopic or generic."""
     entity: str
     record_ids: tuple[str, ...]
     values: tuple[tuple[str, str], ...]
@@ -35,23 +43,24 @@ class EventView:
 
 def event_view(event: FeedEvent) -> EventView:
     """The row of an event."""
-    header = event.header
-    change_type = str(header.get("changeType", "unreadable"))
     values = list(_flat(event.fields))
     shown = [(name, _cut(value)) for name, value in values if name not in _AUDIT] or [
         (name, _cut(value)) for name, value in values
     ]
     return EventView(
         number=event.number,
-        committed=header.get("commitTimestamp"),
-        change_type=change_type,
-        kind=_KINDS.get(change_type, "gap"),
+        committed=event.at or None,
+        change_type=event.what,
+        colour=_COLOURS.get(event.what, "gap"),
+        kind=event.kind,
         entity=event.entity,
-        record_ids=tuple(header.get("recordIds", ())),
+        record_ids=event.record_ids,
         values=tuple(shown[:_FIELDS]),
         more=len(values) - min(len(shown), _FIELDS),
         whole=json.dumps(
-            {"replayId": event.replay_id, "EventUuid": event.event_id, "schema": event.schema_id, **event.payload},
+            {"replayId": event.replay_id, "EventUuid": event.event_id, "schema": event.schema_id, **event.payload}
+            if event.schema_id
+            else event.payload,
             indent=2,
             ensure_ascii=False,
         ),

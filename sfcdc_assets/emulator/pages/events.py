@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError
 from sfcdc_assets.emulator.control.feed_control import feed_page
-from sfcdc_assets.emulator.event_feed import FeedEvent
+from sfcdc_assets.emulator.feed_sources import FeedEvent
 from sfcdc_assets.emulator.pages.event_view import event_views
 from sfcdc_assets.emulator.pages.site import PAGES, PageRequest, Site
 
@@ -21,7 +21,8 @@ def event_routes(site: Site) -> list[Route]:
 
     def events(request: PageRequest) -> Response:
         entity = request.query.get("entity", "")
-        if entity not in site.running.org.definitions:
+        names = site.running.feed.names()
+        if entity not in names:
             entity = ""
         page = site.running.feed.newest(_ON_A_PAGE, entity)
         return site.page(
@@ -31,6 +32,7 @@ def event_routes(site: Site) -> list[Route]:
             next_after=page.next_after,
             most_events=_ON_A_PAGE,
             entity=entity,
+            names=names,
         )
 
     async def rows(request: Request) -> Response:

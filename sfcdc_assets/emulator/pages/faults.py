@@ -1,16 +1,15 @@
-"""Faults as switches, and conditions of the org that an administrator or Salesforce itself would bring about."""
+"""Faults as switches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from sfcdc_assets.emulator import faults as stream_side
-from sfcdc_assets.emulator.control.control_route import whole_number
 from sfcdc_assets.emulator.control.fault_control import (
     OPTIONS,
     REST_OPTIONS,
@@ -21,7 +20,7 @@ from sfcdc_assets.emulator.control.fault_control import (
 )
 from sfcdc_assets.emulator.fault_advice import ADVICE, REST_ADVICE
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.pages.site import PAGES, PageRequest, Site
+from sfcdc_assets.emulator.pages.site import PAGES, Handler, PageRequest, Site
 from sfcdc_assets.emulator.rest import rest_faults as rest_side
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 
@@ -54,47 +53,35 @@ class FaultGroup:
 def fault_routes(site: Site) -> list[Route]:
     """The page, and what its switches and buttons do."""
     running = site.running
-    org = running.org
 
     def page(request: PageRequest) -> Response:
-        return site.page(
-            request,
-            "faults.html",
-            groups=list(_groups(site)),
-            rest_delay=org.settings.rest_delay,
-            sees_all=org.view_all.of_all_data,
-        )
+        return site.page(request, "faults.html", groups=list(_groups(site)))
 
-    def switch(request: PageRequest) -> Response:
-        fault = fault_of(request.path["fault"])
-        if request.sent("do") == "off":
-            running.faults.disarm(fault)
-            return site.done(f"{fault} is off.", _PATH)
-        arm_fault(running.faults, fault, _parameters(request))
-        return site.done(f"{fault} is armed.", _PATH)
+    def switch(named: Callable[[str], Any], faults: Any, arm: Callable[..., None], where: str) -> Handler:
+        """What a switch does for one side's faults."""
 
-    def switch_rest(request: PageRequest) -> Response:
-        fault = rest_fault_of(request.path["fault"])
-        if request.sent("do") == "off":
-            running.rest_faults.disarm(fault)
-            return site.done(f"REST: {fault} is off.", _PATH)
-        arm_rest_fault(running.rest_faults, fault, _parameters(request))
-        return site.done(f"REST: {fault} is armed.", _PATH)
+        def switched(request: PageRequest) -> Response:
+            fault = named(request.path["fault"])
+            if request.sent("do") == "off":
+                faults.disarm(fault)
+                return site.done(f"{where}{fault} is off.", _PATH)
+            arm(faults, fault, _parameters(request))
+            return site.done(f"{where}{fault} is armed.", _PATH)
+
+        return switched
 
     def all_off(request: PageRequest) -> Response:
         running.faults.disarm()
         running.rest_faults.disarm()
         return site.done("All faults are off.", _PATH)
 
-    def condition(name: str, request: PageRequest) -> Response:
-        return site.done(_CONDITIONS[name](site, request), _PATH)
-
     return [
         site.route("/faults", page),
         site.route("/faults/off", all_off, "POST"),
-        site.route("/faults/{fault}", switch, "POST"),
-        site.route("/rest-faults/{fault}", switch_rest, "POST"),
-        *(site.route(f"/conditions/{name}", partial(condition, name), "POST") for name in _CONDITIONS),
+        site.route("/faults/{fault}", switch(fault_of, running.faults, arm_fault, ""), "POST"),
+        site.route(
+            "/rest-faults/{fault}", switch(rest_fault_of, running.rest_faults, arm_rest_fault, "REST: "), "POST"
+        ),
     ]
 
 
@@ -133,7 +120,7 @@ def _groups(site: Site) -> Iterator[FaultGroup]:
                 REST_ADVICE[fault],
                 sum(each.times for each in armed if each.fault is fault),
                 site.running.rest_faults.struck(fault),
-                REST_OPTIONS,
+                REST_OPTIONS[fault],
                 f"{PAGES}/rest-faults/{fault}",
             )
             for fault in RestFault
@@ -147,58 +134,35 @@ _CALLS = (
     Fault.SILENT_STREAM,
     Fault.STREAM_AUTH_ERROR,
     Fault.STREAM_UNAVAILABLE,
+    Fault.STREAM_REFUSED,
     Fault.STREAM_PAUSE,
     Fault.LATE_ANSWER,
+    Fault.SLOW_NETWORK,
     Fault.GOAWAY,
     Fault.UNAVAILABLE,
+    Fault.CALL_REFUSED,
     Fault.SCHEMA_REFUSED,
     Fault.SCHEMA_NOT_PERMITTED,
 )
+_ORG = (
+    Fault.STALE_MODSTAMP,
+    Fault.REST_LAG,
+    Fault.BULK_JOB_STUCK,
+    Fault.CLOCK_SKEW,
+    Fault.PERMISSION_WITHDRAWN,
+    Fault.INSTANCE_MOVE,
+    Fault.REPLAY_IDS_EXPIRED,
+    Fault.TOKENS_EXPIRED,
+)
+_EVENTS = tuple(fault for fault in Fault if fault not in (*_COMETD, *_CALLS, *_ORG))
 _GROUPS = (
-    ("Events", "Each strikes the next changes of records.", tuple(f for f in Fault if f not in (*_COMETD, *_CALLS))),
+    ("Events", "Each strikes the next changes of records.", _EVENTS),
+    (
+        "The org",
+        "What an administrator or Salesforce itself brings about. What lasts ends after `seconds`, or when it is "
+        "switched off.",
+        _ORG,
+    ),
     ("Pub/Sub API", "Each strikes the next calls, or a stream that is open.", _CALLS),
     ("Streaming API (CometD)", "Each strikes the next messages of a client.", _COMETD),
 )
-
-
-def _rest_delay(site: Site, request: PageRequest) -> str:
-    org = site.running.org
-    delay = whole_number({"milliseconds": request.sent("milliseconds", "0")}, "milliseconds", 0)
-    org.settings = replace(org.settings, rest_delay=delay)
-    return f"REST shows commits {delay:,} ms late." if delay else "REST shows commits at once."
-
-
-def _withdraw_view_all(site: Site, request: PageRequest) -> str:
-    site.running.org.view_all.withdraw()
-    return "View All Data is withdrawn: the client sees its own records."
-
-
-def _give_back_view_all(site: Site, request: PageRequest) -> str:
-    site.running.org.view_all.give_back()
-    return "View All Data is given back."
-
-
-def _expire_replay_ids(site: Site, request: PageRequest) -> str:
-    site.running.bus.expire()
-    return "All stored events are purged; replay ids given out until now are refused."
-
-
-def _move(site: Site, request: PageRequest) -> str:
-    site.running.bus.move()
-    return f"The org is on {site.running.org.instance_name}; replay ids begin again, lower than before."
-
-
-def _expire_tokens(site: Site, request: PageRequest) -> str:
-    site.running.sessions.expire_all()
-    return "All access tokens are worthless; open streams go on."
-
-
-_CONDITIONS: dict[str, Callable[[Site, PageRequest], str]] = {
-    "rest-delay": _rest_delay,
-    "withdraw-view-all": _withdraw_view_all,
-    "give-back-view-all": _give_back_view_all,
-    "expire-replay-ids": _expire_replay_ids,
-    "move": _move,
-    "expire-tokens": _expire_tokens,
-}
-"""Each brings it about and says what is the case now."""

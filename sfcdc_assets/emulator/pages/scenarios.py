@@ -9,8 +9,8 @@ from sfcdc_assets.emulator.control.control_route import ControlError
 from sfcdc_assets.emulator.control.traffic_control import set_traffic_rate
 from sfcdc_assets.emulator.pages.event_view import event_views
 from sfcdc_assets.emulator.pages.site import PAGES, PageRequest, Site
-from sfcdc_assets.emulator.scenarios import SCENARIOS, UnknownScenarioError
-from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
+from sfcdc_assets.emulator.scenarios.errors import ScenarioRefusedError, UnknownScenarioError
+from sfcdc_assets.emulator.scenarios.scenario import scenario_of, scenarios
 from sfcdc_assets.emulator.transaction import Transaction
 
 _EVENTS = 15
@@ -27,7 +27,7 @@ def scenario_routes(site: Site) -> list[Route]:
         return site.page(
             request,
             "scenarios.html",
-            scenarios=list(SCENARIOS.values()),
+            scenarios=list(scenarios().values()),
             rate=running.traffic.rate,
             events=event_views(newest.events),
             next_after=newest.next_after,
@@ -37,10 +37,10 @@ def scenario_routes(site: Site) -> list[Route]:
     def play(request: PageRequest) -> Response:
         name = request.path["scenario"]
         try:
-            made = running.scenarios.play(name)
-        except (UnknownScenarioError, TrafficRefusedError) as error:
+            made = [each for step in running.scenarios.play(name) for each in step.transactions]
+        except (UnknownScenarioError, ScenarioRefusedError) as error:
             raise ControlError(str(error)) from None
-        return site.done(f"{SCENARIOS[name].title}: {'; '.join(map(_told, made))}.", _PATH)
+        return site.done(f"{scenario_of(name).title}: {'; '.join(map(_told, made))}.", _PATH)
 
     def traffic(request: PageRequest) -> Response:
         set_traffic_rate(running.traffic, {"rate": request.sent("rate", "0")})

@@ -88,6 +88,14 @@ class PlatformEventLog:
         )
         return (row[0] or 0) if row else 0
 
+    def count_between(self, start: int, end: int) -> int:
+        """How many events were published from one full minute to another (epoch ms)."""
+        row = self._database.row(
+            "SELECT SUM(count) FROM _platform_event_count WHERE minute >= ? AND minute < ?",
+            (start // _MINUTE, end // _MINUTE),
+        )
+        return (row[0] or 0) if row else 0
+
 
 @lru_cache(maxsize=64)
 def _parsed(schema_json: str) -> object:

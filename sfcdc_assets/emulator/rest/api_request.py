@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.json_body import parse_json
 
 _CLIENT = re.compile(r"client=([^;,\s]+)")
 
@@ -55,7 +56,7 @@ class ApiRequest:
             if "json" not in content_type:
                 raise ApiError("UNSUPPORTED_MEDIA_TYPE", f"Content type '{content_type}' is not supported", status=415)
             try:
-                document = json.loads(self.body)
+                document = parse_json(self.body)
             except ValueError as error:
                 raise ApiError("JSON_PARSER_ERROR", f"The HTTP entity body is not JSON: {error}") from None
         if not isinstance(document, dict):

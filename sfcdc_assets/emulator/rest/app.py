@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from starlette.applications import Starlette
@@ -25,6 +25,7 @@ from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
 from sfcdc_assets.emulator.rest.composite import add_composite
 from sfcdc_assets.emulator.rest.composite_sobjects import add_composite_sobjects
 from sfcdc_assets.emulator.rest.composite_tree import add_composite_tree
+from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects
 from sfcdc_assets.emulator.rest.control import control_routes
 from sfcdc_assets.emulator.rest.describe import add_describe
 from sfcdc_assets.emulator.rest.event_schemas import EventSchemas, add_event_schemas
@@ -40,6 +41,7 @@ from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, er
 from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
 from sfcdc_assets.emulator.rest.same_origin import SameOriginMiddleware
 from sfcdc_assets.emulator.rest.search import add_search
+from sfcdc_assets.emulator.rest.setup_objects import EventUsage, no_event_usage
 from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
 from sfcdc_assets.emulator.rest.streaming_objects import STREAMING_OBJECTS, add_streaming_objects, streaming_rows
@@ -58,7 +60,7 @@ def build_app(
     control: Sequence[BaseRoute] = (),
     schemas: EventSchemas | None = None,
     publisher: EventPublisher | None = None,
-    event_usage: Callable[[], Mapping[str, int]] | None = None,
+    event_usage: EventUsage = no_event_usage,
     cometd: CometdService | None = None,
     hosts: Sequence[str] = LOOPBACK_NAMES,
 ) -> Starlette:
@@ -70,8 +72,7 @@ def build_app(
     `schemas`: what `eventSchema` answers with. `publisher`: of platform events. `event_usage`: what
     PlatformEventUsageMetric has. `cometd`: the Streaming API, with its objects.
     """
-    context = RestContext(org, sessions or Sessions(org), intercept)
-    context.event_usage = event_usage or context.event_usage
+    context = RestContext(org, sessions or Sessions(org), intercept, event_usage)
     context.publisher = publisher
     oauth = oauth_routes(context)
     versions = version_routes(context)
@@ -82,11 +83,9 @@ def build_app(
     add_replication(context)  # before the single records, whose paths would match `updated` and `deleted`
     if cometd is not None:
         add_streaming_objects(context, cometd)
+        context.computed |= ComputedObjects(STREAMING_OBJECTS, partial(streaming_rows, context, cometd))
     add_sobjects(context)
-    if cometd is None:
-        add_query(context)
-    else:
-        add_query(context, STREAMING_OBJECTS, partial(streaming_rows, context, cometd))
+    add_query(context)
     add_search(context)
     add_composite_sobjects(context)
     add_composite_tree(context)

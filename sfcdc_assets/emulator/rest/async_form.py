@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -12,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.field_value import datetime_text
+from sfcdc_assets.emulator.json_body import parse_json
 from sfcdc_assets.emulator.rest.async_error import AsyncError
 from sfcdc_assets.emulator.rest.async_job import AsyncBatch, AsyncJob
 
@@ -23,7 +23,7 @@ def job_request(body: bytes, *, is_json: bool) -> dict[str, Any]:
     """The facts of a `jobInfo`. Raises AsyncError."""
     if is_json:
         try:
-            document = json.loads(body)
+            document = parse_json(body)
         except ValueError as error:
             raise AsyncError("InvalidJob", f"Unable to parse Job: {error}") from None
         if not isinstance(document, dict):

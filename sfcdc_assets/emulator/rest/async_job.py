@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.async_error import AsyncError
 from sfcdc_assets.emulator.rest.rest_context import RestContext
@@ -51,6 +52,8 @@ class AsyncBatch:
     message: str | None = None
     processed: int = 0
     failed: int = 0
+    is_stuck: bool = False
+    """Never ends by itself: the fault `bulk_job_stuck`."""
 
 
 Run = Callable[[AsyncJob, str, Callable[[str], None]], tuple[int, int]]
@@ -103,7 +106,8 @@ class AsyncJobs:
             if job.state != "Open":
                 raise AsyncError("InvalidJobState", f"Unable to add batch to job in state {job.state}")
             number, now = self._next("_async_batch"), self._org.clock()
-            batch = AsyncBatch(new_id("751", instance_characters(self._org.seed), number), job.id, now, now)
+            id_ = new_id("751", instance_characters(self._org.seed), number)
+            batch = AsyncBatch(id_, job.id, now, now, is_stuck=self._org.faults.take(Fault.BULK_JOB_STUCK))
             values = (number, batch.id, job.id, json.dumps(asdict(batch)), data)
             self._database.execute("INSERT INTO _async_batch VALUES (?, ?, ?, ?, ?)", values)
         return batch
@@ -125,6 +129,8 @@ class AsyncJobs:
             is_due = step == 0 or self._org.clock() - batch.created_at >= step
             if batch.state in _ENDED or not looking or not is_due:
                 return batch
+            if batch.is_stuck and job.state != "Aborted":
+                return replace(batch, state="InProgress")
             return self._finished(job, batch, row[1])
 
     def data(self, batch: AsyncBatch) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.json_body import parse_json
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.async_error import AsyncError
 from sfcdc_assets.emulator.rest.async_job import AsyncJob
@@ -21,7 +22,7 @@ from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.record_operations import RecordOperations
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 
 _BLOCK = 1_000
 _MAX_RECORDS = 10_000
@@ -94,7 +95,7 @@ def _records(job: AsyncJob, data: str) -> list[dict[str, Any]]:
         header, rows = read_rows(data, ",")
         return [record_of(header, row) for row in rows]
     try:
-        records = json.loads(data)
+        records = parse_json(data)
     except ValueError as error:
         raise AsyncError("InvalidBatch", f"Failed to parse JSON: {error}") from None
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
@@ -40,6 +41,8 @@ class BulkJob:
     changed_at: int
     state: str
     error: str | None = None
+    is_stuck: bool = False
+    """Never ends by itself: the fault `bulk_job_stuck`."""
 
     @property
     def delimiter(self) -> str:
@@ -118,7 +121,11 @@ class BulkJobs(ABC, Generic[AnyJob]):
         with self._database.transaction():
             row = self._database.row(f"SELECT COALESCE(MAX(number), 0) + 1 FROM {self._table}")
             number = row[0] if row else 1
-            job = replace(job, id=new_id("750", instance_characters(self._org.seed), self._first - 1 + number))
+            job = replace(
+                job,
+                id=new_id("750", instance_characters(self._org.seed), self._first - 1 + number),
+                is_stuck=self._org.faults.take(Fault.BULK_JOB_STUCK),
+            )
             values = (number, job.id, json.dumps(asdict(job)))
             self._database.execute(f"INSERT INTO {self._table} (number, id, job) VALUES (?, ?, ?)", values)
         return job
@@ -156,7 +163,7 @@ class BulkJobs(ABC, Generic[AnyJob]):
     def _moved_on(self, job: AnyJob) -> AnyJob:
         if job.state == "UploadComplete":
             return self._in_state(job, "InProgress")
-        return self._finished(job) if job.state == "InProgress" else job
+        return self._finished(job) if job.state == "InProgress" and not job.is_stuck else job
 
     def _in_state(self, job: AnyJob, state: str, **facts: Any) -> AnyJob:
         job = replace(job, state=state, changed_at=self._org.clock(), **facts)

@@ -40,8 +40,13 @@ class _BulkQueryResource:
             raise ApiError("API_ERROR", "operation must be query or queryAll, and query a SOQL query")
         org = self._context.org
         facts = asked_for(request, org.clock())
-        if self._context.usage.used("bulk_query") >= org.settings.daily_bulk_query_jobs:
-            raise ApiError("REQUEST_LIMIT_EXCEEDED", "Max query jobs per 24 hours exceeded.", status=403)
+        used, most = self._context.usage.used("bulk_query"), org.settings.daily_bulk_query_jobs
+        if used >= most:
+            raise ApiError("LIMIT_EXCEEDED", f"Max bulk v2 query jobs ({most}) per 24 hrs has been reached ({used})")
+        most = org.settings.daily_bulk_query_mb
+        if self._context.usage.used("bulk_query_byte") >= most * 2**20:
+            message = f"Max bulk v2 query result size stored ({most * 1024}) kb per 24 hrs has been exceeded"
+            raise ApiError("LIMIT_EXCEEDED", message)
         entity = compile_for(self._context, query, include_deleted=True).definition.name
         job = self._jobs.create(QueryJob(operation=operation, query=query, entity=entity, **facts))
         self._context.usage.add("bulk_query")

@@ -9,7 +9,7 @@ from typing import Any
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
-from sfcdc_assets.emulator.soql.compiler import ChildRows, CompiledQuery
+from sfcdc_assets.emulator.soql.compiled_query import ChildRows, CompiledQuery
 
 
 def add_children(

@@ -1,15 +1,18 @@
-"""SOQL over objects that are no tables of the org but are computed when they are asked for: setup and permissions."""
+"""Objects that are no tables of the org but are computed when a query reads them: setup, permissions, streaming."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
+from sfcdc_assets.emulator.soql.literal_value import Parameter
 from sfcdc_assets.emulator.store import columns_of
 from sfcdc_assets.emulator.transaction import StoredValue
 
@@ -30,45 +33,56 @@ def computed_object(
     return object_definition(document, name)
 
 
-def query_computed(
-    org: EmulatedOrg,
-    text: str,
-    definitions: Mapping[str, ObjectDefinition],
-    rows: Callable[[ObjectDefinition], Sequence[ComputedRow]],
-    hidden: Collection[str] = (),
-) -> tuple[CompiledQuery, list[tuple[Any, ...]]]:
-    """The query and its rows. `rows` gives an object's rows now; `hidden` objects do not exist. Raises QueryError."""
-    database = org.database
-    compiled = compile_query(text, definitions, now=org.clock(), hidden=hidden)
-    with database.lock:
-        made: list[str] = []
-        try:
-            # Made again for each query: what they are computed from may change at any time.
-            for definition in _asked_for(compiled.definition, definitions):
-                names = [field.name for field in columns_of(definition)]
-                names += ["IsDeleted"] if "IsDeleted" not in names else []  # every query looks at it
-                database.execute(f"CREATE TEMP TABLE {quoted(definition.name)} ({', '.join(map(quoted, names))})")
-                made.append(definition.name)
-                database.execute_many(
-                    f"INSERT INTO {quoted(definition.name)} VALUES ({', '.join('?' * len(names))})",
-                    [tuple(row[name] for name in names) for row in rows(definition)],
-                )
-            return compiled, database.rows(compiled.sql, compiled.parameters)
-        finally:
-            for name in made:
-                database.execute(f"DROP TABLE {quoted(name)}")
+@dataclass(frozen=True)
+class ComputedObjects:
+    """Some of these objects. `rows` gives an object's rows as they are now; it may raise ApiError."""
+
+    definitions: Mapping[str, ObjectDefinition]
+    rows: Callable[[ObjectDefinition], Sequence[ComputedRow]]
+
+    def __or__(self, other: ComputedObjects) -> ComputedObjects:
+        """These and those of another."""
+        return ComputedObjects(
+            {**self.definitions, **other.definitions},
+            lambda each: (other if each.name in other.definitions else self).rows(each),
+        )
+
+    def given_to(self, compiled: CompiledQuery) -> CompiledQuery:
+        """The query with what it reads of these objects as common table expressions, so that it runs like any other,
+        whatever it joins them with. Each takes one parameter: the rows as JSON."""
+        read = {each.name: each for each in (compiled.definition, *compiled.others) if each.name in self.definitions}
+        if not read:
+            return compiled
+        tables = ", ".join(_table(each) for each in read.values())
+        parameters = tuple(_rows_json(each, self.rows(each)) for each in read.values())
+        return _with_tables(compiled, f"WITH {tables} ", parameters)
 
 
-def _asked_for(first: ObjectDefinition, definitions: Mapping[str, ObjectDefinition]) -> list[ObjectDefinition]:
-    """The object of a query and those its fields may lead to: the others need no rows."""
-    found, waiting = {first.name: first}, [first]
-    while waiting:
-        for field in waiting.pop().fields:
-            for name in field.reference_to:
-                if name in definitions and name not in found:
-                    found[name] = definitions[name]
-                    waiting.append(definitions[name])
-    return list(found.values())
+def _table(definition: ObjectDefinition) -> str:
+    columns = ", ".join(f"value ->> {number} AS {quoted(name)}" for number, name in enumerate(_columns(definition)))
+    # Materialized, it is read by an index for each record that names one of its rows. Queries order by rowid.
+    return f"{quoted(definition.name)} AS MATERIALIZED (SELECT key AS rowid, {columns} FROM json_each(?))"
+
+
+def _columns(definition: ObjectDefinition) -> list[str]:
+    names = [field.name for field in columns_of(definition)]
+    return names if "IsDeleted" in names else [*names, "IsDeleted"]  # every query looks at it
+
+
+def _rows_json(definition: ObjectDefinition, rows: Sequence[ComputedRow]) -> str:
+    names = _columns(definition)
+    return json.dumps([[row[name] for name in names] for row in rows])
+
+
+def _with_tables(compiled: CompiledQuery, tables: str, parameters: tuple[Parameter, ...]) -> CompiledQuery:
+    return replace(
+        compiled,
+        sql=tables + compiled.sql,
+        parameters=(*parameters, *compiled.parameters),
+        children=tuple(
+            replace(each, compiled=_with_tables(each.compiled, tables, parameters)) for each in compiled.children
+        ),
+    )
 
 
 def audit_fields(org: EmulatedOrg, record_id: str, created: int) -> dict[str, str | int]:

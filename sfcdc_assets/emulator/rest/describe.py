@@ -10,14 +10,15 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
+from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.relationships import ChildRelationship, child_relationships
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.setup_objects import setup_definitions
-from sfcdc_assets.emulator.soql.condition import is_filterable, is_sortable
+from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
 
+MASTER_TYPE = "012000000000000AAA"
 _SOAP_TYPES = {
     "id": "tns:ID", "reference": "tns:ID", "boolean": "xsd:boolean", "int": "xsd:int", "double": "xsd:double",
     "currency": "xsd:double", "percent": "xsd:double", "date": "xsd:date", "datetime": "xsd:dateTime",
@@ -47,16 +48,11 @@ def add_describe(context: RestContext) -> None:
         body = object_json(definition, request.data_path) | {
             "fields": [field_json(field) for field in definition.fields],
             "childRelationships": [
-                _child_json(each) for each in child_relationships(definition, context.org.definitions)
+                _child_json(each)
+                for each in child_relationships(definition, {**context.org.definitions, **context.computed.definitions})
             ],
-            "recordTypeInfos": [
-                {
-                    "active": True, "available": True, "defaultRecordTypeMapping": True, "developerName": "Master",
-                    "master": True, "name": "Master", "recordTypeId": "012000000000000AAA",
-                },
-                *(_record_types() if has_person_accounts(definition) else ()),
-            ],
-        }  # fmt: skip
+            "recordTypeInfos": record_type_infos(definition, context.org.store.instance),
+        }
         return _unless_known(context, request, body)
 
     context.add("/sobjects", {"GET": all_objects})
@@ -84,18 +80,21 @@ def _child_json(each: ChildRelationship) -> dict[str, Any]:
     }
 
 
-def _record_types() -> list[dict[str, Any]]:
+def record_type_infos(definition: ObjectDefinition, instance: str) -> list[dict[str, Any]]:
+    """The record types of a describe: the object's own, the first being the user's default, and Master."""
+    own = record_types(definition, instance)
+    known = [*((each.name, each.developer_name, each.id) for each in own), ("Master", "Master", MASTER_TYPE)]
     return [
         {
             "active": True,
             "available": True,
-            "defaultRecordTypeMapping": False,
-            "developerName": name,
-            "master": False,
+            "defaultRecordTypeMapping": number == 0,
+            "developerName": developer_name,
+            "master": name == "Master",
             "name": name,
             "recordTypeId": record_type,
         }
-        for name, record_type in (("Business_Account", BUSINESS_TYPE), ("PersonAccount", PERSON_TYPE))
+        for number, (name, developer_name, record_type) in enumerate(known)
     ]
 
 
@@ -153,7 +152,7 @@ def field_json(field: FieldDefinition) -> dict[str, Any]:
         "updateable": field.updateable,
         "filterable": is_filterable(field),
         "sortable": is_sortable(field),
-        "groupable": is_sortable(field) and field.type not in {"double", "currency", "percent", "datetime", "time"},
+        "groupable": is_groupable(field),
         "aggregatable": is_filterable(field) and field.type != "boolean",
         "permissionable": field.nillable and field.name not in {"Id", "Name"},
         "referenceTo": list(field.reference_to),
@@ -176,7 +175,7 @@ def field_json(field: FieldDefinition) -> dict[str, Any]:
         ],
         "nameField": field.name in {"Name", "CaseNumber"},
         "namePointing": False,
-        "encrypted": field.type == "encryptedstring",
+        "encrypted": field.encrypted or field.type == "encryptedstring",
         "extraTypeInfo": field.extra_type_info,
         "htmlFormatted": field.extra_type_info == "richtextarea",
         "inlineHelpText": None,

@@ -27,7 +27,7 @@ class HeaderNamesMiddleware:
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [(_name(bytes(name)), value) for name, value in message.get("headers", ())]
-                date = formatdate(time.time() + self._org.settings.clock_skew / 1000, usegmt=True)
+                date = formatdate(time.time() + self._org.clock_skew / 1000, usegmt=True)
                 message = {**message, "headers": [(b"Date", date.encode()), *headers]}
             await send(message)
 

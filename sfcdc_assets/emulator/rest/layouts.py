@@ -9,9 +9,9 @@ from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.describe import MASTER_TYPE, record_type_infos
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
-_MASTER = "012000000000000AAA"
 _LAYOUT = "00h000000000000AAA"
 
 
@@ -20,19 +20,17 @@ def add_layouts(context: RestContext) -> None:
 
     def layouts(request: ApiRequest) -> Response:
         definition = context.definition(request.path["object"])
-        mapping = {
-            "active": True,
-            "available": True,
-            "defaultRecordTypeMapping": True,
-            "developerName": "Master",
-            "layoutId": _LAYOUT,
-            "master": True,
-            "name": "Master",
-            "picklistsForRecordType": None,
-            "recordTypeId": _MASTER,
-        }
+        instance = context.org.store.instance
+        mappings = [
+            {**each, "layoutId": _LAYOUT, "picklistsForRecordType": None}
+            for each in record_type_infos(definition, instance)
+        ]
         return JSONResponse(
-            {"layouts": [_layout(definition)], "recordTypeMappings": [mapping], "recordTypeSelectorRequired": [False]}
+            {
+                "layouts": [_layout(definition)],
+                "recordTypeMappings": mappings,
+                "recordTypeSelectorRequired": [len(mappings) > 1],
+            }
         )
 
     def layout(request: ApiRequest) -> Response:
@@ -48,7 +46,12 @@ def add_layouts(context: RestContext) -> None:
             "name": "SYSTEM",
             "objectType": definition.name,
         }
-        mapping = {"available": True, "compactLayoutId": None, "compactLayoutName": "SYSTEM", "recordTypeId": _MASTER}
+        mapping = {
+            "available": True,
+            "compactLayoutId": None,
+            "compactLayoutName": "SYSTEM",
+            "recordTypeId": MASTER_TYPE,
+        }
         return JSONResponse(
             {"compactLayouts": [only], "defaultCompactLayoutId": None, "recordTypeCompactLayoutMappings": [mapping]}
         )

@@ -1,4 +1,4 @@
-"""The `limits` resource: what a day allows and what is left (docs/salesforce-streams.md, "Limits")."""
+"""`limits`: what a day allows and what is left (docs/salesforce-streams.md, "Limits"); and `limits/recordCount`."""
 
 from __future__ import annotations
 
@@ -15,44 +15,45 @@ Limits = Mapping[str, tuple[int, int]]
 """Key -> most allowed, remaining (which may be negative)."""
 
 _UNUSED: Limits = {
-    "DailyBulkV2QueryFileStorageMB": (976_562, 976_562),
-    "DailyDeliveredPlatformEvents": (50_000, 50_000),
-    "DailyStandardVolumePlatformEvents": (10_000, 10_000),
-    "DataStorageMB": (1_024, 1_024),
-    "FileStorageMB": (1_024, 1_024),
-    "HourlyPublishedPlatformEvents": (50_000, 50_000),
-    "HourlyPublishedStandardVolumePlatformEvents": (1_000, 1_000),
+    # The org has no files, and no add-on.
+    "FileStorageMB": (10_240, 10_240),
     "MonthlyPlatformEventsUsageEntitlement": (0, 0),
 }
+_NAMES_UNTIL_48 = {"DailyBulkApiBatches": "DailyBulkApiRequests"}
+_LAST_WITH_THEM = 48
 
 
 def add_limits(context: RestContext, measured: Callable[[], Limits] | None = None) -> None:
-    """The resource, and `recordCount` below it: live records of the objects asked for, or of all, where an object that
-    there is not is left out. Salesforce's own is a snapshot of some time ago; this one counts. `measured` brings the
-    values other parts of the org count themselves (event deliveries)."""
+    """The resources; `measured` brings the values other parts of the org count themselves (events)."""
 
     def limits(request: ApiRequest) -> Response:
         values = {**_UNUSED, **counted_limits(context.org, context.usage), **(measured() if measured else {})}
+        if float(request.version) <= _LAST_WITH_THEM:
+            values = {_NAMES_UNTIL_48.get(key, key): value for key, value in values.items()}
         return JSONResponse({key: {"Max": most, "Remaining": left} for key, (most, left) in sorted(values.items())})
 
     def record_count(request: ApiRequest) -> Response:
-        asked = request.query.get("sObjects")
-        names = asked.split(",") if asked else list(context.org.definitions)
-        shown = [name for name in names if name in context.org.definitions and name not in context.org.hidden_objects]
-        return JSONResponse({"sObjects": [{"count": context.org.count(name), "name": name} for name in shown]})
+        org = context.org
+        wanted = {name.strip().lower() for name in request.query.get("sObjects", "").split(",") if name.strip()}
+        counts = [
+            {"count": org.count(name), "name": name}
+            for name in org.definitions
+            if name not in org.hidden_objects and (not wanted or name.lower() in wanted)
+        ]
+        return JSONResponse({"sObjects": counts})
 
     context.add("/limits", {"GET": limits})
     context.add("/limits/recordCount", {"GET": record_count})
 
 
 def counted_limits(org: EmulatedOrg, usage: ApiUsage) -> Limits:
-    """The allowances that are counted where requests are served."""
+    """The allowances that are counted where requests are served, and what the records take."""
     settings = org.settings
-    return {
-        "DailyApiRequests": (settings.daily_api_requests, settings.daily_api_requests - usage.used()),
-        "DailyBulkApiBatches": (settings.daily_bulk_batches, settings.daily_bulk_batches - usage.used("bulk_batch")),
-        "DailyBulkV2QueryJobs": (
-            settings.daily_bulk_query_jobs,
-            settings.daily_bulk_query_jobs - usage.used("bulk_query"),
-        ),
+    used = {
+        "DailyApiRequests": (settings.daily_api_requests, usage.used()),
+        "DailyBulkApiBatches": (settings.daily_bulk_batches, usage.used("bulk_batch")),
+        "DailyBulkV2QueryFileStorageMB": (settings.daily_bulk_query_mb, usage.used("bulk_query_byte") // 2**20),
+        "DailyBulkV2QueryJobs": (settings.daily_bulk_query_jobs, usage.used("bulk_query")),
+        "DataStorageMB": (settings.data_storage_mb, round(org.data_storage.used_mb)),
     }
+    return {key: (most, most - count) for key, (most, count) in used.items()}

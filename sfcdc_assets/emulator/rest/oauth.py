@@ -156,7 +156,7 @@ class _OAuth:
         if str(claims.get("sub")).lower() != credentials.username.lower():
             raise TokenError("invalid_grant", "user hasn't approved this consumer")
         org = self._context.org
-        if expires_at <= org.clock() + org.settings.clock_skew:
+        if expires_at <= org.clock() + org.clock_skew:
             raise TokenError("invalid_grant", "expired authorization code")
 
     @property

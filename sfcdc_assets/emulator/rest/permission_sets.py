@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.record_visibility import WITHOUT_OBJECT_PERMISSIONS
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object
 
@@ -50,7 +51,7 @@ def permission_rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[
     instance = instance_characters(org.seed)
     sets = [new_id("0PS", instance, number) for number in (1, 2)]
     if definition is _PERMISSION_SET:
-        profile = new_id("00e", instance, 1)
+        profile = profiles(instance)[0].id
         owned: ComputedRow = {"Name": f"X{profile}", "Label": profile, "ProfileId": profile, "IsOwnedByProfile": 1}
         made: ComputedRow = {
             "Name": "Change_Event_Reader",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,13 +19,13 @@ from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.child_records import add_children
-from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, query_computed
+from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects
+from sfcdc_assets.emulator.rest.definition_queries import check_definition_query, check_one_batch
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.rest.setup_objects import setup_definitions, setup_rows
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery, compile_query
-from sfcdc_assets.emulator.soql.parser import parse_query
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
+from sfcdc_assets.emulator.soql.compiler import compile_query
 
 _DEFAULT_BATCH = 2000
 _MAX_COMPILED = 500
@@ -33,15 +33,9 @@ _LOCATOR = re.compile(r"(0r8[0-9A-Za-z]{15})-(\d+)")
 _BATCH_SIZE = re.compile(r"batchSize\s*=\s*(\d+)", re.IGNORECASE)
 
 
-Rows = Callable[[ObjectDefinition], Sequence[ComputedRow]]
-
-
-def add_query(
-    context: RestContext, more: Mapping[str, ObjectDefinition] | None = None, rows: Rows | None = None
-) -> None:
-    """`query`, `queryAll` and their `nextRecordsUrl`s. `more`: computed objects beside those of Setup, with what
-    `rows` gives."""
-    resource = _QueryResource(context, more or {}, rows)
+def add_query(context: RestContext) -> None:
+    """`query`, `queryAll` and their `nextRecordsUrl`s."""
+    resource = _QueryResource(context)
     for path, include_deleted in (("/query", False), ("/queryAll", True)):
         context.add(path, {"GET": resource.query_all if include_deleted else resource.query})
         context.add(path + "/{locator}", {"GET": resource.more})
@@ -49,27 +43,37 @@ def add_query(
 
 def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> CompiledQuery:
     """A query as the client may ask it. Raises ApiError, INSUFFICIENT_ACCESS for an object the client may not read."""
+    tables = context.org.field_security.visible_definitions
+    return compile_over(context, text, tables, context.computed, include_deleted=include_deleted)
+
+
+def compile_over(
+    context: RestContext,
+    text: str,
+    tables: Mapping[str, ObjectDefinition],
+    computed: ComputedObjects,
+    *,
+    include_deleted: bool = False,
+) -> CompiledQuery:
+    """The same over some of the org's objects and some computed ones, which hide objects of the same name."""
     org = context.org
     compiled = compile_query(
         text,
-        org.field_security.visible_definitions,
+        {**tables, **computed.definitions},
         now=org.clock(),
         include_deleted=include_deleted,
         hidden=org.hidden_objects,
-        shared=org.view_all.condition,
+        shared=lambda each: None if each.name in computed.definitions else org.view_all.condition(each),
     )
-    context.check_readable(compiled.definition)
-    for other in (*(parent.definition for parent in compiled.parents), *compiled.others):
-        context.check_readable(other)
-    return compiled
+    for read in (compiled.definition, *compiled.others):
+        context.check_readable(read)
+    check_definition_query(compiled.query, compiled.definition)
+    return computed.given_to(compiled)
 
 
 class _QueryResource:
-    def __init__(self, context: RestContext, more: Mapping[str, ObjectDefinition], rows: Rows | None) -> None:
+    def __init__(self, context: RestContext) -> None:
         self._context = context
-        self._more, self._rows = more, rows
-        self._computed_objects = {**setup_definitions(), **more}
-        self._computed_names = frozenset(name.lower() for name in self._computed_objects)
         self._database = context.org.database
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS _query (number INTEGER PRIMARY KEY, locator TEXT UNIQUE, started_at INTEGER, "
@@ -124,8 +128,6 @@ class _QueryResource:
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        if parse_query(text).entity.text.lower() in self._computed_names:
-            return self._computed(request, text)
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
             if compiled.query.is_count:
@@ -133,34 +135,15 @@ class _QueryResource:
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
             return self._first_page(request, compiled, include_deleted=include_deleted)
 
-    def _computed(self, request: ApiRequest, text: str) -> Response:
-        """What the org is, and what the client's user may do; the rows are few."""
-        org = self._context.org
-        compiled, rows = query_computed(
-            org,
-            text,
-            self._computed_objects,
-            self._computed_rows,
-            org.hidden_objects,
-        )
-        self._context.check_readable(compiled.definition)
-        if compiled.query.is_count:
-            return JSONResponse({"totalSize": rows[0][0], "done": True, "records": []})
-        return _page(request, len(rows), [record_json(compiled, row, request.data_path) for row in rows], "", None)
-
-    def _computed_rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-        if self._rows is not None and definition.name in self._more:
-            return self._rows(definition)
-        return setup_rows(self._context.org, self._context.event_usage, definition)
-
     def _first_page(self, request: ApiRequest, compiled: CompiledQuery, *, include_deleted: bool) -> Response:
-        size = _batch_size(request)
+        size = _DEFAULT_BATCH if compiled.counts else _batch_size(request)
         blocks = self._context.org.rest_view.stream(compiled.sql, compiled.parameters, size)
         first = self._records(request, compiled, next(blocks, []))
         total = len(first)
         locator: str | None = None
         for block in blocks:
             if locator is None:
+                check_one_batch(compiled)
                 locator = self._new_locator(compiled, include_deleted=include_deleted)
             rows = self._records(request, compiled, block) if compiled.children else block
             self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(rows)))

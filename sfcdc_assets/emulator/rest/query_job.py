@@ -13,7 +13,7 @@ from sfcdc_assets.emulator.rest.csv_form import LINE_ENDINGS, cells, csv_line, q
 from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.spoiled_records import NO_VALUE, spoiled_fields
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 
 _BLOCK = 1_000
 
@@ -101,6 +101,7 @@ class QueryJobs(BulkJobs[QueryJob]):
         if block:
             lines = [line.encode() for line in block]
             ends = array("Q", accumulate(map(len, lines))).tobytes()
+            self._context.usage.add("bulk_query_byte", sum(map(len, lines)))
             self._database.execute(
                 "INSERT INTO _bulk_lines VALUES (?, ?, ?, ?)", (job.id, first, ends, b"".join(lines))
             )

@@ -9,10 +9,10 @@ from typing import Any
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.ids import is_id, to_18
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
-from sfcdc_assets.emulator.soql.compiler import compile_query
 
 
 def chosen_fields(definition: ObjectDefinition, names: Sequence[str]) -> list[str]:
@@ -41,7 +41,6 @@ def read_records(
     id_list = ", ".join(f"'{record_id}'" for record_id in sorted(wanted))
     text = f"SELECT {', '.join(fields)} FROM {definition.name} WHERE Id IN ({id_list})"
     org = context.org
-    definitions = org.field_security.visible_definitions
-    compiled = compile_query(text, definitions, now=org.clock(), shared=org.view_all.condition)
+    compiled = compile_for(context, text, include_deleted=False)
     rows = org.rest_view.rows(compiled.sql, compiled.parameters)
     return {row[0]: spoiled(org.settings, row[0], record_json(compiled, row, data_path)) for row in rows}

@@ -7,7 +7,7 @@ from typing import Any
 
 from sfcdc_assets.emulator.field_value import datetime_text
 from sfcdc_assets.emulator.object_definition import FieldDefinition
-from sfcdc_assets.emulator.soql.compiler import CompiledQuery, ParentByType, SelectedField
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery, ParentByType, SelectedField
 
 
 def record_json(compiled: CompiledQuery, row: Sequence[Any], data_path: str) -> dict[str, Any]:

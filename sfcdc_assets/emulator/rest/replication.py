@@ -23,7 +23,8 @@ def add_replication(context: RestContext) -> None:
     org = context.org
 
     def updated(request: ApiRequest) -> Response:
-        definition = context.definition(request.path["object"], to_read=True)
+        definition = context.definition(request.path["object"])
+        context.check_readable(definition)
         start, end = _span(request, org.clock(), org.settings.replication_window)
         sql = (
             f'SELECT "Id" FROM {quoted(definition.name)} AS r '
@@ -35,7 +36,8 @@ def add_replication(context: RestContext) -> None:
         return JSONResponse({"ids": ids, "latestDateCovered": _covered(end, org.clock())})
 
     def deleted(request: ApiRequest) -> Response:
-        definition = context.definition(request.path["object"], to_read=True)
+        definition = context.definition(request.path["object"])
+        context.check_readable(definition)
         start, end = _span(request, org.clock(), org.settings.recycle_bin_lifetime)
         sql = (
             f'SELECT "SystemModstamp" AS at, "Id" FROM {quoted(definition.name)} AS r '

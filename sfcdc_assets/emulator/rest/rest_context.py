@@ -22,6 +22,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.setup_objects import EventUsage, no_event_usage, setup_objects
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
@@ -32,17 +33,25 @@ _TOKEN = re.compile(r"(?:Bearer|OAuth)\s+(\S+)", re.IGNORECASE)
 
 
 class RestContext:
-    """One REST side of one org. Handlers run in worker threads; the org's own lock keeps them apart."""
+    """One REST side of one org. Handlers run in worker threads; the org's own lock keeps them apart. `event_usage`:
+    how many events were published and delivered, as PlatformEventUsageMetric has it."""
 
-    def __init__(self, org: EmulatedOrg, sessions: Sessions, intercept: Interceptor | None = None) -> None:
+    def __init__(
+        self,
+        org: EmulatedOrg,
+        sessions: Sessions,
+        intercept: Interceptor | None = None,
+        event_usage: EventUsage = no_event_usage,
+    ) -> None:
         self.org = org
         self.sessions = sessions
         self.usage = ApiUsage(org)
         self.intercept = intercept
-        self.event_usage: Callable[[], Mapping[str, int]] = dict
-        """Events published and delivered in the last 24 hours, by the names of PlatformEventUsageMetric."""
         self.publisher: EventPublisher | None = None
         """Publishes platform events; without it the org has none, to REST."""
+        self.setup = setup_objects(org, event_usage)
+        self.computed = self.setup
+        """Objects that SOQL knows beside the org's own: those of Setup, to which the Streaming API adds its own."""
         self.routes: list[Route] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._ambient = threading.local()
@@ -120,9 +129,10 @@ class RestContext:
                 self._ambient.unit_of_work = None
 
     def definition(self, name: str, *, to_read: bool = False) -> ObjectDefinition:
-        """The object a path names. Raises ApiError: NOT_FOUND if hidden or unknown, INSUFFICIENT_ACCESS if not
-        readable."""
-        for definition in self.org.definitions.values():
+        """The object a path names; `to_read`: it may be a computed one, too. Raises ApiError: NOT_FOUND if hidden or
+        unknown, INSUFFICIENT_ACCESS if not readable."""
+        known = {**self.org.definitions, **self.computed.definitions} if to_read else self.org.definitions
+        for definition in known.values():
             if definition.name.lower() == name.lower() and definition.name not in self.org.hidden_objects:
                 if to_read:
                     self.check_readable(definition)

@@ -16,9 +16,10 @@ from enum import StrEnum
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.rest.halved_body import halved
 from sfcdc_assets.emulator.rest.rest_context import error_response
 
 _DATA = re.compile(r"/services/data/v\d+\.\d+")
@@ -40,6 +41,7 @@ class RestFault(StrEnum):
     SLOW = "slow"
     BODY_CUT = "body_cut"
     LOCATOR_GONE = "locator_gone"
+    REFUSED = "refused"
 
 
 DESCRIPTIONS: Mapping[RestFault, str] = {
@@ -56,6 +58,7 @@ DESCRIPTIONS: Mapping[RestFault, str] = {
     RestFault.BODY_CUT: "the org's own answer, CSV or JSON, and the connection breaks in the middle of its body",
     RestFault.LOCATOR_GONE: "400 INVALID_QUERY_LOCATOR, as when a query's next page is asked for too late (`path` is"
     " /query/ unless given)",
+    RestFault.REFUSED: "the error `code` (default API_DISABLED_FOR_ORG), of those that no request brings about",
 }
 """What each fault answers, with its options."""
 
@@ -67,6 +70,16 @@ _ERRORS: Mapping[RestFault, ApiError] = {
     RestFault.LOCATOR_GONE: ApiError("INVALID_QUERY_LOCATOR", "invalid query locator"),
     RestFault.SERVER_ERROR: ApiError("UNKNOWN_EXCEPTION", "An unexpected error occurred.", status=500),
 }
+REFUSALS: Mapping[str, ApiError] = {
+    error.error_code: error
+    for error in (
+        ApiError("API_DISABLED_FOR_ORG", "The REST API is not enabled for this Organization.", status=403),
+        ApiError("QUERY_TIMEOUT", "Your query request was running for too long."),
+        ApiError("EXCEEDED_ID_LIMIT", "Too many IDs are in the window. Ask for a shorter one."),
+        ApiError("OPERATION_TOO_LARGE", "The operation takes too long. Ask for fewer records."),
+    )
+}
+"""What `refused` answers with, by `code`."""
 _PATHS = {RestFault.LOCATOR_GONE: "/query/"}
 _SECONDS = {RestFault.TIMEOUT: 600.0, RestFault.SLOW: 5.0}
 _PAGE = "<html><head><title>{0}</title></head><body><h1>{0}</h1></body></html>"
@@ -83,6 +96,7 @@ class ArmedRestFault:
     method: str = ""
     retry_after: int | None = None
     seconds: float = 0.0
+    code: str = ""
 
     def strikes(self, method: str, path: str) -> bool:
         """Whether the fault is meant for a request."""
@@ -111,12 +125,13 @@ class RestFaults:
         method: str = "",
         retry_after: int | None = None,
         seconds: float | None = None,
+        code: str = "API_DISABLED_FOR_ORG",
     ) -> None:
         """Commit `fault` at the next `times` requests whose path begins with `path` (see ArmedRestFault)."""
         where = path or _PATHS.get(fault, "")
         long = _SECONDS.get(fault, 0.0) if seconds is None else seconds
         with self._lock:
-            self._armed.append(ArmedRestFault(fault, times, where, method, retry_after, long))
+            self._armed.append(ArmedRestFault(fault, times, where, method, retry_after, long, code))
 
     def struck(self, fault: RestFault) -> int:
         """How often `fault` has happened since the process started."""
@@ -164,7 +179,8 @@ class RestFaultMiddleware:
             await self._app(scope, receive, send)
             return
         if armed.fault in (RestFault.SLOW, RestFault.BODY_CUT):
-            await self._app(scope, receive, _halved(send, armed))
+            pause = None if armed.fault is RestFault.BODY_CUT else armed.seconds
+            await self._app(scope, receive, halved(send, pause))
             return
         await Request(scope, receive).body()
         if armed.fault is RestFault.TIMEOUT:
@@ -181,30 +197,6 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-def _halved(send: Send, armed: ArmedRestFault) -> Send:
-    """Sends an answer in two halves with a pause between them, or the first one alone."""
-    start: Message = {}
-    body = bytearray()
-
-    async def in_halves(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            start.update(message)
-            return
-        body.extend(message.get("body", b""))
-        if message.get("more_body"):
-            return
-        headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
-        await send({**start, "headers": [*headers, (b"content-length", str(len(body)).encode())]})
-        half = len(body) // 2
-        is_cut = armed.fault is RestFault.BODY_CUT
-        await send({"type": "http.response.body", "body": bytes(body[:half]), "more_body": not is_cut})
-        if not is_cut:
-            await asyncio.sleep(armed.seconds)
-            await send({"type": "http.response.body", "body": bytes(body[half:])})
-
-    return in_halves
-
-
 def _answer(armed: ArmedRestFault) -> Response:
     if armed.fault is RestFault.URI_TOO_LONG:
         return Response(_PAGE.format("414 URI Too Long"), status_code=414, media_type="text/html")
@@ -213,7 +205,10 @@ def _answer(armed: ArmedRestFault) -> Response:
     if armed.fault is RestFault.CUT_OFF:
         half = b'[{"attributes": {"type": "Acc'
         return Response(half, media_type="application/json", headers={"Content-Length": str(2 * len(half))})
-    error = _ERRORS[RestFault.UNAVAILABLE if armed.fault is RestFault.TIMEOUT else armed.fault]
+    if armed.fault is RestFault.REFUSED:
+        error = REFUSALS[armed.code]
+    else:
+        error = _ERRORS[RestFault.UNAVAILABLE if armed.fault is RestFault.TIMEOUT else armed.fault]
     response = error_response([error])
     if armed.retry_after is not None:
         response.headers["Retry-After"] = str(armed.retry_after)

@@ -3,25 +3,24 @@ fields, record types and profiles. Their fields are in `objects/setup`, in the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import BUILT_IN_OBJECTS, load_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
-from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields
+from sfcdc_assets.emulator.profiles import profiles
+from sfcdc_assets.emulator.record_types import record_types
+from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow, audit_fields
+from sfcdc_assets.emulator.rest.definition_rows import Facts, field_facts, object_facts, visible_objects
 from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
 from sfcdc_assets.emulator.settings import DAY, HOUR
 from sfcdc_assets.emulator.store import columns_of
-from sfcdc_assets.emulator.transaction import StoredValue
 
-_Facts = Iterator[tuple[str, Mapping[str, StoredValue]]]
-"""Id and what is known of each row; the rest is null."""
-
-
+EventUsage = Callable[[int, int], Mapping[str, int]]
+"""How many events there were from one full hour to another (epoch ms), by the metric's name."""
 _USAGE = "PlatformEventUsageMetric"
 
 
@@ -35,26 +34,35 @@ def setup_definitions() -> Mapping[str, ObjectDefinition]:
     return {**loaded, "FieldDefinition": fields.with_fields(by_name), **PERMISSION_OBJECTS}
 
 
-def setup_rows(
-    org: EmulatedOrg, event_usage: Callable[[], Mapping[str, int]], definition: ObjectDefinition
-) -> Sequence[ComputedRow]:
-    """The rows of one of them as they are now. `event_usage`: counts of the last 24 hours by the metric's name."""
-    if definition.name in PERMISSION_OBJECTS:
-        return permission_rows(org, definition)
-    empty = {field.name: (0 if field.type == "boolean" else None) for field in columns_of(definition)}
-    facts = _usage(org, event_usage()) if definition.name == _USAGE else _ROWS[definition.name](org)
-    return [{**empty, **audit_fields(org, record_id, 0), **known} for record_id, known in facts]
+def no_event_usage(start: int, end: int) -> Mapping[str, int]:
+    """Of an org without an event bus."""
+    return {}
 
 
-def _usage(org: EmulatedOrg, counts: Mapping[str, int]) -> _Facts:
-    end = org.clock() // HOUR * HOUR + HOUR
-    for number, (name, value) in enumerate(sorted(counts.items()), 1):
+def setup_objects(org: EmulatedOrg, event_usage: EventUsage) -> ComputedObjects:
+    """All of them with their rows."""
+
+    def rows(definition: ObjectDefinition) -> Sequence[ComputedRow]:
+        if definition.name in PERMISSION_OBJECTS:
+            return permission_rows(org, definition)
+        empty = {field.name: (0 if field.type == "boolean" else None) for field in columns_of(definition)}
+        facts = _usage(org, event_usage) if definition.name == _USAGE else _ROWS[definition.name](org)
+        return [{**empty, **audit_fields(org, record_id, 0), **known} for record_id, known in facts]
+
+    return ComputedObjects(setup_definitions(), rows)
+
+
+def _usage(org: EmulatedOrg, event_usage: EventUsage) -> Facts:
+    """Of the last 24 full hours (https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/
+    object_reference/sforce_api_objects_platformeventusagemetric.htm)."""
+    end = org.clock() // HOUR * HOUR
+    for number, (name, value) in enumerate(sorted(event_usage(end - DAY, end).items()), 1):
         if value:
             record_id = new_id("0pu", instance_characters(org.seed), number)
             yield record_id, {"Name": name, "StartDate": end - DAY, "EndDate": end, "Value": float(value)}
 
 
-def _organization(org: EmulatedOrg) -> _Facts:
+def _organization(org: EmulatedOrg) -> Facts:
     yield (
         org.organization_id,
         {
@@ -72,103 +80,40 @@ def _organization(org: EmulatedOrg) -> _Facts:
     )
 
 
-def _record_types(org: EmulatedOrg) -> _Facts:
-    account = org.definitions.get("Account")
-    if account is not None and has_person_accounts(account):
-        yield BUSINESS_TYPE, {**_record_type("Business Account", "Business_Account"), "IsPersonType": 0}
-        yield PERSON_TYPE, {**_record_type("Person Account", "PersonAccount"), "IsPersonType": 1}
+def _record_types(org: EmulatedOrg) -> Facts:
+    for definition in visible_objects(org):
+        for each in record_types(definition, instance_characters(org.seed)):
+            yield (
+                each.id,
+                {
+                    "Name": each.name,
+                    "DeveloperName": each.developer_name,
+                    "SobjectType": each.entity,
+                    "IsActive": 1,
+                    "IsPersonType": int(each.is_person),
+                },
+            )
 
 
-def _record_type(name: str, developer_name: str) -> dict[str, StoredValue]:
-    return {"Name": name, "DeveloperName": developer_name, "SobjectType": "Account", "IsActive": 1}
-
-
-def _profiles(org: EmulatedOrg) -> _Facts:
-    facts: dict[str, StoredValue] = {
-        "Name": "Minimum Access - API Only Integrations",
-        "PermissionsApiEnabled": 1,
-        "PermissionsViewAllData": int(org.view_all.of_all_data),
-        "UserType": "Standard",
-    }
-    yield new_id("00e", instance_characters(org.seed), 1), facts
-
-
-def _visible(org: EmulatedOrg) -> list[ObjectDefinition]:
-    definitions = org.field_security.visible_definitions
-    return [each for name, each in definitions.items() if name not in org.hidden_objects]
-
-
-def _entities(org: EmulatedOrg) -> _Facts:
-    for each in _visible(org):
+def _profiles(org: EmulatedOrg) -> Facts:
+    first, *others = profiles(instance_characters(org.seed))
+    for each in (replace(first, views_all_data=org.view_all.of_all_data), *others):
         yield (
-            each.name,
+            each.id,
             {
-                "DurableId": each.name,
-                "QualifiedApiName": each.name,
-                "DeveloperName": each.name.removesuffix("__c"),
-                "MasterLabel": each.label,
-                "Label": each.label,
-                "PluralLabel": each.label_plural,
-                "KeyPrefix": each.key_prefix,
-                **dict.fromkeys(
-                    (
-                        "IsApexTriggerable", "IsTriggerable", "IsCustomizable", "IsQueryable", "IsRetrieveable",
-                        "IsReplicateable", "IsSearchable", "IsLayoutable",
-                    ),
-                    1,
-                ),
+                "Name": each.name,
+                "PermissionsApiEnabled": 1,
+                "PermissionsViewAllData": int(each.views_all_data),
+                "UserType": "Standard",
             },
-        )  # fmt: skip
+        )
 
 
-def _fields(org: EmulatedOrg) -> _Facts:
-    for each in _visible(org):
-        for field in each.fields:
-            durable_id = f"{each.name}.{field.field_id or field.name.removesuffix('Id')}"
-            yield durable_id, _field(each, field, durable_id)
-
-
-def _field(definition: ObjectDefinition, field: FieldDefinition, durable_id: str) -> dict[str, StoredValue]:
-    return {
-        "DurableId": durable_id,
-        "QualifiedApiName": field.name,
-        "EntityDefinitionId": definition.name,
-        "DeveloperName": field.name.removesuffix("__c"),
-        "MasterLabel": field.label,
-        "Label": field.label,
-        "DataType": _data_type(field),
-        "ValueTypeId": field.type,
-        "Length": field.length,
-        "Precision": field.precision,
-        "Scale": field.scale,
-        "IsNillable": int(field.nillable),
-        "IsCalculated": int(field.calculated),
-        "IsIndexed": int(field.unique or field.external_id or field.type in {"id", "reference"}),
-        "IsNameField": int(field.name == definition.name_field),
-        "IsCompound": int(field.is_compound),
-        "IsPolymorphicForeignKey": int(len(field.reference_to) > 1),
-        "RelationshipName": field.relationship_name,
-    }
-
-
-def _data_type(field: FieldDefinition) -> str:
-    """As Setup shows it: Text(80), Lookup(Account), Number(16, 2)."""
-    if field.type == "reference":
-        return f"Lookup({','.join(field.reference_to)})"
-    if field.type in {"double", "currency", "percent", "int"}:
-        name = {"double": "Number", "int": "Number"}.get(field.type, field.type.capitalize())
-        return f"{name}({field.precision - field.scale}, {field.scale})"
-    if field.type == "textarea":
-        return f"Long Text Area({field.length})" if field.length > 255 else "Text Area(255)"
-    names = {"string": f"Text({field.length})", "boolean": "Checkbox", "datetime": "Date/Time", "url": "URL(255)"}
-    return names.get(field.type, field.type.capitalize())
-
-
-_ROWS: Mapping[str, Callable[[EmulatedOrg], _Facts]] = {
+_ROWS: Mapping[str, Callable[[EmulatedOrg], Facts]] = {
     "Organization": _organization,
     "RecordType": _record_types,
     "Profile": _profiles,
-    "EntityDefinition": _entities,
-    "FieldDefinition": _fields,
+    "EntityDefinition": object_facts,
+    "FieldDefinition": field_facts,
     "EventBusSubscriber": lambda org: iter(()),
 }

@@ -10,9 +10,10 @@ import hmac
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-from sfcdc_assets.emulator.ids import instance_characters, new_id, to_15
+from sfcdc_assets.emulator.ids import instance_characters, to_15
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.person_account import has_person_accounts
+from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 
@@ -55,7 +56,7 @@ def user_info(org: EmulatedOrg) -> str:
             "organizationId": org.organization_id,
             "organizationMultiCurrency": "false",
             "organizationName": "Emulated org",
-            "profileId": new_id("00e", instance_characters(org.seed), 1),
+            "profileId": profiles(instance_characters(org.seed))[0].id,
             "roleId": None,
             "sessionSecondsValid": str(org.settings.token_lifetime // 1000),
             "userDefaultCurrencyIsoCode": None,

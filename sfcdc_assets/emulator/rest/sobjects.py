@@ -68,16 +68,21 @@ class _RecordResource:
             raise ApiError("MALFORMED_ID", f"bad id {record_id}")
         with self._context.org.rest_view.shown():
             found = read_records(self._context, definition, [record_id], fields, request.data_path)
-            record = self._context.org.record(definition.name, record_id)
-            if not found and record is not None and record.get("IsDeleted"):
+            if not found and self._is_deleted(definition, record_id):
                 raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
         if not found:
             raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
         return JSONResponse(found[to_18(record_id)])
 
+    def _is_deleted(self, definition: ObjectDefinition, record_id: str) -> bool:
+        org = self._context.org
+        record = org.record(definition.name, record_id) if definition.name in org.definitions else None
+        return bool(record and record.get("IsDeleted"))
+
     def read_by_external_id(self, request: ApiRequest) -> Response:
         """The record that has the value in an external id field."""
-        definition = self._context.definition(request.path["object"], to_read=True)
+        definition = self._context.definition(request.path["object"])
+        self._context.check_readable(definition)
         field = self._operations.external_id_field(definition, request.path["field"])
         names = request.query.get("fields")
         fields = chosen_fields(definition, names.split(",") if names else [each.name for each in definition.fields])

@@ -1,77 +1,61 @@
-"""The Tooling API's channels of events: PlatformEventChannel, PlatformEventChannelMember, EnrichedField.
-
-`tooling/query` reads all three; `tooling/sobjects` makes, changes and removes the first two
-(docs/salesforce-streams.md, "Channels and members").
-"""
+"""The Tooling API: SOQL over its objects, and what they are; the objects are modules of their own."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.avro.event_schema import event_name
-from sfcdc_assets.emulator.channels import Channel, ChannelMember, Kind
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, query_computed
+from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow
+from sfcdc_assets.emulator.rest.describe import field_json, object_json
+from sfcdc_assets.emulator.rest.query import compile_over
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.rest.setup_objects import setup_definitions, setup_rows
-from sfcdc_assets.emulator.rest.tooling_form import CREATED, attributes, metadata, optional_text, text, tooling_object
+from sfcdc_assets.emulator.rest.tooling_channels import CHANNEL_OBJECTS, add_channels, channel_rows
+from sfcdc_assets.emulator.rest.tooling_form import OF_ONE_ROW
 from sfcdc_assets.emulator.rest.tooling_managed import MANAGED, add_managed_subscriptions, managed_rows
 
-_CHANNEL = tooling_object(
-    "PlatformEventChannel", "0YL", ("DeveloperName", "MasterLabel", "ChannelType"), "DeveloperName"
-)
-_MEMBER = tooling_object(
-    "PlatformEventChannelMember",
-    "0v8",
-    ("DeveloperName", "MasterLabel", "EventChannel", "SelectedEntity", "FilterExpression"),
-    "DeveloperName",
-)
-_ENRICHED = tooling_object("EnrichedField", "0v9", ("ChannelMemberId", "Field"), None)
-_KINDS: Mapping[str, Kind] = {"data": "data", "event": "event"}
-_OBJECTS = {definition.name: definition for definition in (_CHANNEL, _MEMBER, _ENRICHED, MANAGED)}
+_OBJECTS = {definition.name: definition for definition in (*CHANNEL_OBJECTS, MANAGED)}
 
 
 def add_tooling(context: RestContext) -> None:
     """The routes."""
     resource = _ToolingResource(context)
     context.add("/tooling/query", {"GET": resource.query})
-    channel, member = f"/tooling/sobjects/{_CHANNEL.name}", f"/tooling/sobjects/{_MEMBER.name}"
-    context.add(channel, {"POST": resource.create_channel})
-    context.add(
-        channel + "/{id}",
-        {"GET": resource.read_channel, "PATCH": resource.update_channel, "DELETE": resource.delete_channel},
-    )
-    context.add(member, {"POST": resource.create_member})
-    context.add(
-        member + "/{id}",
-        {"GET": resource.read_member, "PATCH": resource.update_member, "DELETE": resource.delete_member},
-    )
+    context.add("/tooling/sobjects", {"GET": resource.all_objects})
+    context.add("/tooling/sobjects/{object}/describe", {"GET": resource.describe})
+    add_channels(context)
     add_managed_subscriptions(context)
 
 
 class _ToolingResource:
     def __init__(self, context: RestContext) -> None:
-        self._org = context.org
-        self._event_usage = context.event_usage
+        self._context, self._org = context, context.org
+        self._computed = context.setup | ComputedObjects(_OBJECTS, self._rows)
+
+    def _rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
+        return managed_rows(self._org) if definition is MANAGED else channel_rows(self._org, definition)
 
     def query(self, request: ApiRequest) -> Response:
-        """SOQL over the three objects and those of Setup."""
+        """SOQL over the Tooling API's own objects, those of Setup, and users."""
         text = request.query.get("q")
         if not text:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
-        compiled, found = query_computed(self._org, text, {**setup_definitions(), **_OBJECTS}, self._rows)
+        visible = self._org.field_security.visible_definitions
+        users = {name: visible[name] for name in ("User",) if name in visible}
+        with self._org.rest_view.shown():
+            compiled = compile_over(self._context, text, users, self._computed)
+            found = self._org.rest_view.rows(compiled.sql, compiled.parameters)
         definition = compiled.definition
         if compiled.query.is_count:
             return JSONResponse({"totalSize": found[0][0], "size": found[0][0], "done": True, "records": []})
+        if len(found) > 1 and any(each.field.name in OF_ONE_ROW for each in compiled.selected):
+            message = "When retrieving results with Metadata or FullName fields, the query qualifications must specify "
+            raise ApiError("MALFORMED_QUERY", f"{message}no more than one row for retrieval. Result size: {len(found)}")
         records = [record_json(compiled, row, f"{request.data_path}/tooling") for row in found]
         for record in records:
             if isinstance(record.get("Metadata"), str):
@@ -79,126 +63,17 @@ class _ToolingResource:
         body = {"size": len(records), "totalSize": len(records), "done": True, "queryLocator": None}
         return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
 
-    def _rows(self, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-        if definition.name in _OBJECTS:
-            return _rows(self._org, definition)
-        return setup_rows(self._org, self._event_usage, definition)
+    def all_objects(self, request: ApiRequest) -> Response:
+        """The objects that `tooling/sobjects` has."""
+        path = f"{request.data_path}/tooling"
+        objects = [object_json(_OBJECTS[name], path) for name in sorted(_OBJECTS)]
+        return JSONResponse({"encoding": "UTF-8", "maxBatchSize": 200, "sobjects": objects})
 
-    def create_channel(self, request: ApiRequest) -> Response:
-        """201 with the id."""
-        document = request.json_object()
-        given = metadata(document)
-        kind = _KINDS.get(text(given, "channelType"))
-        if kind is None:
-            raise ApiError("FIELD_INTEGRITY_EXCEPTION", "channelType must be data or event", ("channelType",))
-        channel = self._org.channels.create(text(document, "FullName"), optional_text(given, "label"), kind)
-        return JSONResponse({"id": channel.id, **CREATED}, status_code=201)
-
-    def read_channel(self, request: ApiRequest) -> Response:
-        """The channel with its metadata."""
-        channel = self._org.channels.channel(request.path["id"])
-        facts = {"FullName": channel.name, "Metadata": {"channelType": channel.kind, "label": channel.label}}
-        return JSONResponse(attributes(_CHANNEL, channel.id, request) | _channel_row(self._org, channel) | facts)
-
-    def update_channel(self, request: ApiRequest) -> Response:
-        """204; only the label can change."""
-        given, channel = metadata(request.json_object()), self._org.channels.channel(request.path["id"])
-        if given.get("channelType", channel.kind) != channel.kind:
-            raise ApiError("FIELD_INTEGRITY_EXCEPTION", "channelType of a channel cannot be changed", ("channelType",))
-        self._org.channels.rename_label(channel.id, optional_text(given, "label") or channel.label)
-        return Response(status_code=204)
-
-    def delete_channel(self, request: ApiRequest) -> Response:
-        """204; its members go with it."""
-        self._org.channels.delete(request.path["id"])
-        return Response(status_code=204)
-
-    def create_member(self, request: ApiRequest) -> Response:
-        """201 with the id."""
-        document = request.json_object()
-        text(document, "FullName")
-        given = metadata(document)
-        channel, entity = text(given, "eventChannel"), self._entity(text(given, "selectedEntity"))
-        member = self._org.channels.add_member(
-            channel, entity, _enriched(given), optional_text(given, "filterExpression")
-        )
-        return JSONResponse({"id": member.id, **CREATED}, status_code=201)
-
-    def read_member(self, request: ApiRequest) -> Response:
-        """The member with its metadata."""
-        member = self._org.channels.member(request.path["id"])
-        row = _member_row(self._org, member)
-        metadata = {
-            "eventChannel": member.channel,
-            "selectedEntity": row["SelectedEntity"],
-            "enrichedFields": [{"name": name} for name in member.enriched_fields],
-            "filterExpression": member.filter_expression,
-        }
-        facts = {"FullName": member.developer_name, "Metadata": metadata}
-        return JSONResponse(attributes(_MEMBER, member.id, request) | row | facts)
-
-    def update_member(self, request: ApiRequest) -> Response:
-        """204; enriched fields and filter are replaced, channel and object cannot change."""
-        member = self._org.channels.member(request.path["id"])
-        given = metadata(request.json_object())
-        names = {"eventChannel": member.channel, "selectedEntity": event_name(member.entity)}
-        for name, known in names.items():
-            if given.get(name, known) != known:
-                raise ApiError("FIELD_INTEGRITY_EXCEPTION", f"{name} of a member cannot be changed", (name,))
-        self._org.channels.enrich(member.id, _enriched(given))
-        self._org.channels.filter_events(member.id, optional_text(given, "filterExpression"))
-        return Response(status_code=204)
-
-    def delete_member(self, request: ApiRequest) -> Response:
-        """204."""
-        self._org.channels.remove_member(request.path["id"])
-        return Response(status_code=204)
-
-    def _entity(self, name: str) -> str:
-        for entity in (*self._org.definitions, *self._org.platform_events.all):
-            if event_name(entity) == name and entity not in self._org.hidden_objects:
-                return entity
-        raise ApiError("INVALID_CROSS_REFERENCE_KEY", f"there are no events {name}", ("selectedEntity",))
-
-
-def _rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-    if definition is _CHANNEL:
-        return [_channel_row(org, channel) for channel in org.channels.all()]
-    if definition is MANAGED:
-        return managed_rows(org)
-    members = org.channels.members()
-    if definition is _MEMBER:
-        return [_member_row(org, member) for member in members]
-    pairs = [(member, name) for member in members for name in member.enriched_fields]
-    return [_enriched_row(org, number, member, name) for number, (member, name) in enumerate(pairs, 1)]
-
-
-def _channel_row(org: EmulatedOrg, channel: Channel) -> dict[str, str | int]:
-    name = channel.name.replace("__", "_")
-    facts = {"DeveloperName": name, "MasterLabel": channel.label, "ChannelType": channel.kind}
-    return audit_fields(org, channel.id, channel.created) | facts
-
-
-def _member_row(org: EmulatedOrg, member: ChannelMember) -> dict[str, str | int | None]:
-    entity = event_name(member.entity)
-    return audit_fields(org, member.id, member.created) | {
-        "DeveloperName": member.developer_name,
-        "MasterLabel": entity,
-        "EventChannel": member.channel,
-        "SelectedEntity": entity,
-        "FilterExpression": member.filter_expression,
-    }
-
-
-def _enriched_row(org: EmulatedOrg, number: int, member: ChannelMember, name: str) -> dict[str, str | int]:
-    """A standard field is named, a custom one is given by its id."""
-    field = org.definitions[member.entity].field(name)
-    facts = {"ChannelMemberId": member.id, "Field": (field.field_id if field else None) or name}
-    return audit_fields(org, new_id("0v9", instance_characters(org.seed), number), member.created) | facts
-
-
-def _enriched(given: Mapping[str, Any]) -> list[str]:
-    fields = given.get("enrichedFields") or []
-    if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
-        raise ApiError("JSON_PARSER_ERROR", "enrichedFields must be a list of objects with a name")
-    return [text(one, "name") for one in fields]
+    def describe(self, request: ApiRequest) -> Response:
+        """One of them with its fields."""
+        found = next((each for each in _OBJECTS.values() if each.name.lower() == request.path["object"].lower()), None)
+        if found is None:
+            raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+        fields = [field_json(field) for field in found.fields]
+        body = object_json(found, f"{request.data_path}/tooling")
+        return JSONResponse({**body, "fields": fields, "childRelationships": [], "recordTypeInfos": []})

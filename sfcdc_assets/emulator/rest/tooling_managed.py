@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from starlette.responses import JSONResponse, Response
@@ -13,22 +12,18 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.rest.tooling_form import CREATED, attributes, metadata, text, tooling_object
+from sfcdc_assets.emulator.rest.tooling_form import (
+    CREATED,
+    Row,
+    metadata,
+    metadata_object,
+    metadata_row,
+    record_form,
+    text,
+)
 
-MANAGED = tooling_object(
-    "ManagedEventSubscription",
-    "18x",
-    (
-        "DeveloperName",
-        "FullName",
-        "MasterLabel",
-        "TopicName",
-        "DefaultReplay",
-        "ErrorRecoveryReplay",
-        "State",
-        "Metadata",
-    ),
-    "DeveloperName",
+MANAGED = metadata_object(
+    "ManagedEventSubscription", "18x", ("TopicName", "DefaultReplay", "ErrorRecoveryReplay", "State")
 )
 
 
@@ -63,8 +58,7 @@ class _ManagedResource:
     def read(self, request: ApiRequest) -> Response:
         """The subscription with its metadata."""
         found = self._org.managed_subscriptions.get(request.path["id"])
-        row = _row(self._org, found)
-        return JSONResponse(attributes(MANAGED, found.id, request) | row | {"Metadata": _facts_of(found)})
+        return JSONResponse(record_form(MANAGED, _row(self._org, found), request))
 
     def update(self, request: ApiRequest) -> Response:
         """204; the topic cannot change."""
@@ -82,17 +76,15 @@ class _ManagedResource:
         return Response(status_code=204)
 
 
-def _row(org: EmulatedOrg, found: ManagedSubscription) -> dict[str, str | int]:
-    return audit_fields(org, found.id, found.created) | {
-        "DeveloperName": found.name,
-        "FullName": found.name,
-        "MasterLabel": found.label,
+def _row(org: EmulatedOrg, found: ManagedSubscription) -> Row:
+    facts = {
         "TopicName": found.topic,
         "DefaultReplay": found.default_replay,
         "ErrorRecoveryReplay": found.error_recovery_replay,
         "State": found.state,
-        "Metadata": json.dumps(_facts_of(found)),
     }
+    shared = metadata_row(found.name, found.name, found.label, _facts_of(found))
+    return audit_fields(org, found.id, found.created) | shared | facts
 
 
 def _facts_of(found: ManagedSubscription) -> dict[str, str]:

@@ -5,41 +5,27 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from lark import Lark, Token, Transformer
+from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken, VisitError
 
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.soql.refusal import refusal
-from sfcdc_assets.emulator.soql.syntax import (
-    Aggregate,
-    AggregatedField,
-    AliasedField,
-    Chain,
-    ChildQuery,
-    Comparison,
-    Condition,
-    FieldGroup,
-    Literal,
-    LiteralKind,
-    Membership,
-    Name,
-    Negation,
-    Ordering,
-    Query,
-    TypeBranch,
-    TypeOf,
-)
+from sfcdc_assets.emulator.soql.syntax import Query
+from sfcdc_assets.emulator.soql.tree import ToSyntax
 
 _GRAMMAR = Path(__file__).with_name("soql.lark")
 _MAX_LENGTH = 100_000
+_MAX_DEPTH = 100
+_TEXT_OR_PARENTHESIS = re.compile(r"'(?:[^'\\]|\\.)*'?|[()]", re.DOTALL)
+"""A text need not end: looking for each quote's end in vain would take a time that grows with the square."""
 
 
 def parse_query(text: str) -> Query:
     """The syntax tree of a query. Raises QueryError MALFORMED_QUERY for anything the grammar has not."""
     if len(text) > _MAX_LENGTH:
         raise refusal("QUERY_TOO_COMPLICATED", text[:80], 0, f"SOQL queries have at most {_MAX_LENGTH:,} characters")
+    _check_depth(text)
     try:
         tree = _parser().parse(text)
     except UnexpectedToken as error:
@@ -52,7 +38,7 @@ def parse_query(text: str) -> Query:
     except UnexpectedEOF:
         raise refusal("MALFORMED_QUERY", text, len(text), "unexpected token: '<EOF>'") from None
     try:
-        query: Query = _ToSyntax(text).transform(tree)
+        query: Query = ToSyntax(text).transform(tree)
     except VisitError as error:
         # lark wraps what its callbacks raise; the refusal inside is what the client has to see.
         if isinstance(error.orig_exc, QueryError):
@@ -61,169 +47,16 @@ def parse_query(text: str) -> Query:
     return query
 
 
+def _check_depth(text: str) -> None:
+    """What walks the tree later on goes a level down for each parenthesis, which has to end somewhere."""
+    depth = 0
+    for found in _TEXT_OR_PARENTHESIS.finditer(text):
+        depth += (found[0] == "(") - (found[0] == ")")
+        if depth > _MAX_DEPTH:
+            reason = f"a query nests at most {_MAX_DEPTH} parentheses"
+            raise refusal("QUERY_TOO_COMPLICATED", text, found.start(), reason)
+
+
 @cache
 def _parser() -> Lark:
     return Lark(_GRAMMAR.read_text(encoding="utf-8"), start="query", parser="lalr", maybe_placeholders=False)
-
-
-def _name(token: Token) -> Name:
-    return Name(str(token), token.start_pos or 0)
-
-
-def _operand(part: Token | Aggregate) -> Name | Aggregate:
-    return part if isinstance(part, Aggregate) else _name(part)
-
-
-class _ToSyntax(Transformer[Token, Query]):
-    """One method a grammar rule."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = text
-
-    def query(self, parts: list[Any]) -> Query:
-        items, (entity, alias), *rest = parts
-        clauses = dict(rest)
-        return Query(
-            text=self._text,
-            items=items,
-            entity=entity,
-            alias=alias,
-            where=clauses.get("where"),
-            order_by=clauses.get("order_by", ()),
-            limit=clauses.get("limit"),
-            offset=clauses.get("offset", 0),
-            all_rows="all_rows" in clauses,
-            group_by=clauses.get("group_by", ()),
-            having=clauses.get("having"),
-        )
-
-    def entity(self, parts: list[Token]) -> tuple[Name, str | None]:
-        return _name(parts[0]), str(parts[1]) if len(parts) > 1 else None
-
-    def scope(self, parts: list[Token]) -> tuple[str, bool]:
-        return self._word("scope", parts, {"EVERYTHING", "MINE", "TEAM"})
-
-    def security(self, parts: list[Token]) -> tuple[str, bool]:
-        return self._word("security", parts, {"SECURITY_ENFORCED", "USER_MODE", "SYSTEM_MODE"})
-
-    def purpose(self, parts: list[Token]) -> tuple[str, bool]:
-        return self._word("purpose", parts, {"VIEW", "REFERENCE", "UPDATE"})
-
-    def _word(self, clause: str, parts: list[Token], allowed: set[str]) -> tuple[str, bool]:
-        for token in parts:
-            if token.upper() not in allowed:
-                raise refusal("MALFORMED_QUERY", self._text, token.start_pos or 0, f"unexpected token: '{token}'")
-        return clause, True
-
-    def count_all(self, parts: list[Token]) -> tuple[()]:
-        if parts[0].upper() != "COUNT":
-            raise refusal("MALFORMED_QUERY", self._text, parts[0].start_pos or 0, "unexpected token: ')'")
-        return ()
-
-    def select_items(self, parts: list[Any]) -> tuple[Any, ...]:
-        return tuple(parts)
-
-    def selected_field(self, parts: list[Token]) -> Name | AliasedField:
-        name = _name(parts[0])
-        return AliasedField(name, str(parts[1])) if len(parts) > 1 else name
-
-    def aggregate(self, parts: list[Token]) -> Aggregate:
-        return Aggregate(parts[0].upper(), _name(parts[1]))
-
-    def aggregated_field(self, parts: list[Any]) -> AggregatedField:
-        return AggregatedField(parts[0], str(parts[1]) if len(parts) > 1 else None)
-
-    def labelled_field(self, parts: list[Token]) -> AliasedField:
-        name = _name(parts[0])
-        return AliasedField(name, str(parts[1]) if len(parts) > 1 else name.text, is_label=True)
-
-    def child_query(self, parts: list[Query]) -> ChildQuery:
-        return ChildQuery(parts[0])
-
-    def type_branch(self, parts: list[Token]) -> TypeBranch:
-        return TypeBranch(_name(parts[0]), tuple(_name(part) for part in parts[1:]))
-
-    def type_else(self, parts: list[Token]) -> TypeBranch:
-        return TypeBranch(None, tuple(_name(part) for part in parts))
-
-    def type_of(self, parts: list[Any]) -> TypeOf:
-        return TypeOf(_name(parts[0]), tuple(parts[1:]))
-
-    def field_group(self, parts: list[Token]) -> FieldGroup:
-        return FieldGroup(_name(parts[0]))
-
-    def where(self, parts: list[Condition]) -> tuple[str, Condition]:
-        return "where", parts[0]
-
-    def group_by(self, parts: list[Token]) -> tuple[str, tuple[Name, ...]]:
-        return "group_by", tuple(_name(part) for part in parts)
-
-    def having(self, parts: list[Condition]) -> tuple[str, Condition]:
-        return "having", parts[0]
-
-    def in_query(self, parts: list[Any]) -> Membership:
-        return Membership(_name(parts[0]), parts[1], negated=False)
-
-    def not_in_query(self, parts: list[Any]) -> Membership:
-        return Membership(_name(parts[0]), parts[1], negated=True)
-
-    def negation(self, parts: list[Condition]) -> Negation:
-        return Negation(parts[0])
-
-    def conjunction(self, parts: list[Condition]) -> Chain:
-        return Chain("AND", tuple(parts))
-
-    def disjunction(self, parts: list[Condition]) -> Chain:
-        return Chain("OR", tuple(parts))
-
-    def compare(self, parts: list[Any]) -> Comparison:
-        operator = "!=" if parts[1] == "<>" else str(parts[1])
-        return Comparison(_operand(parts[0]), operator, (parts[2],))
-
-    def like(self, parts: list[Any]) -> Comparison:
-        return Comparison(_operand(parts[0]), "LIKE", (parts[1],))
-
-    def is_in(self, parts: list[Any]) -> Comparison:
-        return Comparison(_operand(parts[0]), "IN", parts[1])
-
-    def not_in(self, parts: list[Any]) -> Comparison:
-        return Comparison(_operand(parts[0]), "NOT IN", parts[1])
-
-    def includes(self, parts: list[Any]) -> Comparison:
-        return Comparison(_operand(parts[0]), "INCLUDES", parts[1])
-
-    def excludes(self, parts: list[Any]) -> Comparison:
-        return Comparison(_operand(parts[0]), "EXCLUDES", parts[1])
-
-    def literals(self, parts: list[Literal]) -> tuple[Literal, ...]:
-        return tuple(parts)
-
-    def literal(self, parts: list[Token]) -> Literal:
-        token = parts[0]
-        kind = "BOOLEAN" if token.type in {"TRUE", "FALSE"} else token.type
-        return Literal(LiteralKind(kind), str(token), token.start_pos or 0)
-
-    def order_by(self, parts: list[Ordering]) -> tuple[str, tuple[Ordering, ...]]:
-        return "order_by", tuple(parts)
-
-    def ordering(self, parts: list[Any]) -> Ordering:
-        words = [str(part).upper() for part in parts[1:]]
-        return Ordering(_operand(parts[0]), descending="DESC" in words, nulls_last="LAST" in words)
-
-    def nulls(self, parts: list[Token]) -> str:
-        return str(parts[0])
-
-    def limit(self, parts: list[Token]) -> tuple[str, int]:
-        return "limit", self._whole_number(parts[0])
-
-    def offset(self, parts: list[Token]) -> tuple[str, int]:
-        return "offset", self._whole_number(parts[0])
-
-    def all_rows(self, parts: list[Any]) -> tuple[str, bool]:
-        return "all_rows", True
-
-    def _whole_number(self, token: Token) -> int:
-        if not re.fullmatch(r"\d{1,9}", token):
-            raise refusal("MALFORMED_QUERY", self._text, token.start_pos or 0, f"unexpected token: '{token}'")
-        return int(token)

@@ -25,3 +25,14 @@ def no_such_column(text: str, position: int, column: str, entity: str) -> QueryE
         f"append the "
         "'__c' after the custom field name. Please reference your WSDL or the describe call for the appropriate names.",
     )
+
+
+def no_such_object(text: str, position: int, entity: str) -> QueryError:
+    """INVALID_TYPE for an object the org does not have, or does not show."""
+    return refusal(
+        "INVALID_TYPE",
+        text,
+        position,
+        f"sObject type '{entity}' is not supported. If you are attempting to use a custom object, be sure to append "
+        "the '__c' after the entity name. Please reference your WSDL or the describe call for the appropriate names.",
+    )

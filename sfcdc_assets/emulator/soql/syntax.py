@@ -47,18 +47,35 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class DateFunction:
+    """`CALENDAR_YEAR(field)` and so on, in capitals; `in_user_zone`: of `convertTimezone(field)`."""
+
+    function: str
+    field: Name
+    in_user_zone: bool = False
+
+
+Operand = Name | Aggregate | DateFunction
+
+
+def named_field(operand: Operand) -> Name:
+    """The field that an operand is, or is made of."""
+    return operand if isinstance(operand, Name) else operand.field
+
+
+@dataclass(frozen=True)
 class Comparison:
     """`field operator literals`: operators are = != < <= > >= LIKE IN NOT IN INCLUDES EXCLUDES. Only HAVING compares
     aggregates."""
 
-    field: Name | Aggregate
+    field: Operand
     operator: str
     literals: tuple[Literal, ...]
 
     @property
     def position(self) -> int:
         """Where the left side stands."""
-        return self.field.position if isinstance(self.field, Name) else self.field.field.position
+        return named_field(self.field).position
 
 
 @dataclass(frozen=True)
@@ -100,10 +117,10 @@ def tests_in(condition: Condition) -> Iterator[Comparison | Membership]:
 
 
 @dataclass(frozen=True)
-class AggregatedField:
-    """An aggregate among the selected fields."""
+class ComputedField:
+    """An aggregate or a date function among the selected fields."""
 
-    aggregate: Aggregate
+    operand: Aggregate | DateFunction
     alias: str | None
 
 
@@ -114,6 +131,14 @@ class AliasedField:
     field: Name
     alias: str
     is_label: bool = False
+
+
+@dataclass(frozen=True)
+class FormattedField:
+    """`FORMAT(Amount) shown`, of a field or of an aggregate."""
+
+    operand: Operand
+    alias: str | None
 
 
 @dataclass(frozen=True)
@@ -146,14 +171,14 @@ class TypeOf:
     branches: tuple[TypeBranch, ...]
 
 
-SelectItem = Name | AggregatedField | AliasedField | ChildQuery | FieldGroup | TypeOf
+SelectItem = Name | ComputedField | AliasedField | FormattedField | ChildQuery | FieldGroup | TypeOf
 
 
 @dataclass(frozen=True)
 class Ordering:
     """One field of ORDER BY; nulls come first unless NULLS LAST is said."""
 
-    field: Name | Aggregate
+    field: Operand
     descending: bool
     nulls_last: bool
 
@@ -171,13 +196,16 @@ class Query:
     offset: int
     all_rows: bool
     alias: str | None = None
-    group_by: tuple[Name, ...] = ()
+    group_by: tuple[Name | DateFunction, ...] = ()
     having: Condition | None = None
 
     @property
     def is_aggregate(self) -> bool:
         """Whether its rows are groups and not records."""
-        return bool(self.group_by) or any(isinstance(item, AggregatedField) for item in self.items)
+        return bool(self.group_by) or any(
+            isinstance(item, ComputedField | FormattedField) and isinstance(item.operand, Aggregate)
+            for item in self.items
+        )
 
     @property
     def is_count(self) -> bool:

@@ -4,7 +4,7 @@ Guide, "Message Durability"). Their replay ids are of their own: those of change
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,17 +83,39 @@ class NotificationLog:
             number: int = row[0]
             return number
 
-    def read(self, source: str, after: int, most: int) -> tuple[list[Notification], int]:
-        """Those of one source after a number, oldest first, and the number to read on after."""
+    def read(self, sources: Collection[str] | None, after: int, most: int) -> tuple[list[Notification], int]:
+        """Those of some sources, or of all, after a number, oldest first, and the number to read on after."""
         with self._database.lock:
             self.last_number = last = self._last()[0]
+            condition, parameters = self._kept(sources)
             rows = self._database.rows(
                 "SELECT number, replay_id, source, created, body FROM _notification"
-                " WHERE source = ? AND number > ? AND created >= ? ORDER BY number LIMIT ?",
-                (source, after, self._org.clock() - RETENTION_MS, most),
+                f" WHERE {condition} AND number > ? ORDER BY number LIMIT ?",
+                (*parameters, after, most),
             )
         found = [Notification(number, id_, of, created, json.loads(body)) for number, id_, of, created, body in rows]
         return found, found[-1].number if len(found) == most else last
+
+    def before_newest(self, sources: Collection[str] | None, most: int) -> int:
+        """The number after which only the newest `most` of some sources, or of all, come; 0 if there are no more."""
+        condition, parameters = self._kept(sources)
+        sql = f"SELECT number FROM _notification WHERE {condition} ORDER BY number DESC LIMIT 1 OFFSET ?"
+        row = self._database.row(sql, (*parameters, most))
+        return int(row[0]) if row else 0
+
+    def count_after(self, sources: Collection[str] | None, number: int) -> int:
+        """How many `read` would give after a number without a limit."""
+        condition, parameters = self._kept(sources)
+        sql = f"SELECT COUNT(*) FROM _notification WHERE {condition} AND number > ?"
+        row = self._database.row(sql, (*parameters, number))
+        return int(row[0]) if row else 0
+
+    def _kept(self, sources: Collection[str] | None) -> tuple[str, tuple[object, ...]]:
+        """A condition for those of some sources, or of all, that are not past their time, with its parameters."""
+        oldest = self._org.clock() - RETENTION_MS
+        if sources is None:
+            return "created >= ?", (oldest,)
+        return f"created >= ? AND source IN ({','.join('?' * len(sources))})", (oldest, *sources)
 
     def _last(self) -> tuple[int, int]:
         row = self._database.row("SELECT number, replay_id FROM _notification ORDER BY number DESC LIMIT 1")

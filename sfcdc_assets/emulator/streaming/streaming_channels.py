@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
-from sfcdc_assets.emulator.field_value import datetime_text
+from sfcdc_assets.emulator.field_value import datetime_text, is_text
 from sfcdc_assets.emulator.ids import instance_characters, new_id
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
@@ -121,6 +121,8 @@ class StreamingChannels:
             raise RecordError("REQUIRED_FIELD_MISSING", "Required fields are missing: [Name]", ("Name",))
         for field, most in (("Name", LONGEST_NAME), ("Description", LONGEST_DESCRIPTION)):
             text = values[field] or ""
+            if not is_text(text):
+                raise RecordError("INVALID_TYPE", f"{field} must be a text", (field,))
             if len(text) > most:
                 message = f"{field}: data value too large: {text} (max length={most})"
                 raise RecordError("STRING_TOO_LONG", message, (field,))

@@ -80,6 +80,8 @@ def _field(definition: ObjectDefinition, name: str) -> FieldDefinition:
 
 
 def _names(condition: Condition) -> Iterator[str]:
+    """The fields that a condition names. Raises QueryError for date functions of them."""
     for test in tests_in(condition):
-        assert isinstance(test.field, Name), "only HAVING compares aggregates"
+        if not isinstance(test.field, Name):
+            raise QueryError("MALFORMED_QUERY", f"unexpected token: '{test.field.function}'")
         yield test.field.text

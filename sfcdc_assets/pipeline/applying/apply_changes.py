@@ -31,11 +31,11 @@ from sfcdc_assets.pipeline.applying.entity_tables import EntityTables, evolve_ta
 from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
+from sfcdc_assets.pipeline.applying.two_batches import told_as_one
 from sfcdc_assets.side_by_side import side_by_side
 from sfcdc_assets.state.apply import Outcome, apply_events
 from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
-from sfcdc_assets.state.key_ranges import ranges_of_ids
 
 __all__ = [
     "Applier",
@@ -52,8 +52,8 @@ __all__ = [
 MOST_ENTITIES = 100
 """Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
 LARGE_BYTES = 64_000_000
-"""An entity whose tasks read more has a job of its own, so that no other waits for it."""
-
+"""An entity whose tasks read more (events, pages, and the rows that they touch), or that has more than one batch, has a
+job of its own, after all others are committed, so that none waits for it."""
 
 AT_ONCE = 4
 """Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
@@ -85,19 +85,22 @@ def apply_entity(
     run_id: str,
     up_to: int | None = None,
 ) -> ApplyReport:
-    """Apply what one entity has. Raises `SnapshotMissing`, `OtherChannel`, `PrivacyChanged`, `TableDamaged`,
-    `TableNotWritten` and what else stops it."""
+    """Apply all that one entity has, batch after batch. Raises `SnapshotMissing`, `OtherChannel`, `PrivacyChanged`,
+    `TableDamaged`, `TableNotWritten` and what else stops it."""
     wanted = ToApply(entity, channel, up_to)
-    found = apply_entities(warehouse, spark, privacy, [wanted], run_id)[entity]
-    if isinstance(found, Exception):
-        raise found
-    return found
+    done: ApplyReport | None = None
+    while done is None or done.has_more:
+        found = apply_entities(warehouse, spark, privacy, [wanted], run_id)[entity]
+        if isinstance(found, Exception):
+            raise found
+        done = found if done is None else told_as_one(done, found)
+    return done
 
 
 def apply_entities(
     warehouse: Warehouse, spark: SparkSession, privacy: Privacy, wanted: Sequence[ToApply], run_id: str
 ) -> Mapping[str, Applying]:
-    """Apply the complete events, new snapshots and new read-backs of each entity, if any, to its tables.
+    """Apply the complete events, new snapshots and new read-backs of each entity, if any, to its tables: one batch.
 
     Running it again changes nothing (guarantee 2): how far an entity came is read from, and moved by, the very commit
     that swaps its files. For those of which another writer was first, everything is retried.
@@ -170,7 +173,8 @@ class Applier:
 
     def prepare(self, wanted: Sequence[ToApply]) -> Mapping[str, Prepared | Exception]:
         """Plan all of them and have the files of all but the large ones written, in few jobs of Spark. Commits nothing
-        but columns; an entity that fails has its error instead."""
+        but columns; an entity that fails has its error instead. In the order in which to commit them: large ones, whose
+        tasks are still to run, come last."""
         if not wanted:
             return {}
         found = outcome_of(self._prepared, wanted)
@@ -200,16 +204,17 @@ class Applier:
         return {**prepared, **dict(zip(ready, done, strict=True))}
 
     def commit(self, wanted: ToApply, prepared: Prepared | Exception) -> ApplyReport:
-        """Commit what is prepared; retried from the beginning, alone, when another writer was first. Raises what
-        `apply_entity` raises."""
+        """Commit what is prepared, and what is too much for one batch; retried from the beginning, alone, when another
+        writer was first. Raises what `apply_entity` raises."""
         try:
             if isinstance(prepared, Exception):
                 raise prepared
-            return self._attempt().commit(prepared)
+            done = self._attempt().commit(prepared)
         except Exception as error:
             if isinstance(error, ConcurrentCommit) or self._spark_is_lost():
                 return self.apply(wanted)
             raise
+        return told_as_one(done, self.apply(wanted)) if done.has_more else done
 
     def apply(self, wanted: ToApply) -> ApplyReport:
         """Both halves for one entity."""
@@ -256,15 +261,16 @@ class _Attempt:
         _ = self._spark, self._raw_events, self._schemas
 
     def jobs(self, wanted: Sequence[ToApply]) -> Iterator[list[tuple[str, Prepared | Exception]]]:
-        """Entities that share a job, prepared; the large ones come after the small ones of their hundred."""
+        """Entities that share a job, prepared; the large ones come last, of these those with less to read first."""
+        large: list[tuple[str, Prepared | Exception]] = []
         for start in range(0, len(wanted), MOST_ENTITIES):
             some = wanted[start : start + MOST_ENTITIES]
             self._open_what_is_shared()
             found = zip(some, side_by_side(self._plan, some, _at_once(self._warehouse)), strict=True)
             planned = [(each.entity, outcome) for each, outcome in found]
-            small = [(entity, found) for entity, found in planned if not _is_large(found)]
-            yield self._written(small)
-            yield from ([each] for each in planned if _is_large(each[1]))
+            yield self._written([each for each in planned if _weight(each[1]) <= (False, LARGE_BYTES)])
+            large += [each for each in planned if _weight(each[1]) > (False, LARGE_BYTES)]
+        yield from ([each] for each in sorted(large, key=lambda each: _weight(each[1])))
 
     def commit(self, prepared: Prepared) -> ApplyReport:
         """Raises `ConcurrentCommit`, and what stops the entity."""
@@ -314,8 +320,9 @@ def _at_once(warehouse: Warehouse) -> int:
     return AT_ONCE if warehouse.is_local else AT_ONCE_IN_A_STORE
 
 
-def _is_large(planned: Prepared | Exception) -> bool:
-    return isinstance(planned, Prepared) and planned.bytes > LARGE_BYTES
+def _weight(planned: Prepared | Exception) -> tuple[bool, int]:
+    """How much there is to do: whether it is more than one batch, and bytes."""
+    return (planned.plan.batch.has_more, planned.bytes) if isinstance(planned, Prepared) else (False, 0)
 
 
 def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | None, int]:
@@ -347,8 +354,17 @@ def _batch_of(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | N
         roll_back_to=planned.roll_back_to,
         all_in_doubt=planned.all_in_doubt,
     )
-    pages = [file for snapshot in planned.snapshots for file in snapshot.files]
-    size = sum(file.size for file in (*event_files, *pages))
-    ranges = planned.visit | ranges_of_ids(planned.key_ranges, batch.record_ids)
-    small = is_small(batch.events, sum(file.size for file in event_files), len(ranges))
-    return EntityBatch(tables.entity, events, task, planned.visit, ranges if small else None), size
+    of_events = sum(file.size for file in event_files)
+    of_pages = sum(file.size for snapshot in planned.snapshots for file in snapshot.files)
+    small = is_small(batch.events, of_events, len(planned.touched))
+    whole = EntityBatch(tables.entity, events, task, planned.visit, planned.touched if small else None)
+    return whole, of_events + of_pages + _bytes_of_rows(tables, planned)
+
+
+def _bytes_of_rows(tables: EntityTables, planned: BatchPlan) -> int:
+    """Size of the key-range files that tasks read, and most of which they write again."""
+    if tables.from_scratch:
+        return 0
+    files = tables.current_state.files()
+    touched = (each for each in planned.key_ranges if each.number in planned.touched)
+    return sum(files[path].size for path in {path for key_range in touched for path in key_range.files})

@@ -8,12 +8,13 @@ overlap the batch's: copies of an event have the same header.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import polars as pl
 
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.pipeline.applying.second_copies import COLUMNS, second_copies
 from sfcdc_assets.state.changes import names_one_record
 from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.state.key_ranges import SAMPLED
@@ -31,10 +32,18 @@ class EntityDoubt:
 
 
 @dataclass(frozen=True)
+class Committed:
+    """How many events, and when the org committed the oldest and the newest of them; None without any."""
+
+    events: int = 0
+    between: tuple[datetime, datetime] | None = None
+
+
+@dataclass(frozen=True)
 class Batch:
     """Events with after < position <= read_to, of which those up to `up_to` are applied and the others wait: how many
     there are, the positions of second copies, the events that put the entity in doubt, and every `SAMPLED`th id of the
-    records they create; both in order. `record_ids`: those that the events name, each once."""
+    records they create; both in order."""
 
     after: int
     up_to: int
@@ -44,16 +53,23 @@ class Batch:
     entity_doubts: tuple[EntityDoubt, ...]
     created: tuple[str, ...] = ()
     record_ids: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.String), repr=False, compare=False)
+    """Those that the events name, each once; none where they are not needed any more (`without_ids`)."""
     headers: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
     """`position` and `commit_timestamp` of each."""
+    has_more: bool = False
+    """There are complete transactions after `up_to`, for another batch."""
 
-    def committed_after(self, position: int) -> list[datetime]:
-        """When the org committed the events that are applied and lie after a position, in the order of time."""
+    def without_ids(self) -> Batch:
+        """What is kept until the batch is committed: ids are the most of what the driver holds of a large one."""
+        return replace(self, record_ids=pl.Series(dtype=pl.String))
+
+    def committed_after(self, position: int) -> Committed:
+        """The events that are applied and lie after a position."""
         if self.headers.is_empty():
-            return []
+            return Committed()
         new = self.headers.filter(pl.col("position").is_between(position, self.up_to, closed="right"))
-        times: list[datetime] = new["commit_timestamp"].sort().to_list()
-        return times
+        times = new["commit_timestamp"]
+        return Committed(new.height, (times.min(), times.max()) if new.height else None)  # type: ignore[arg-type]
 
 
 def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int, read_to: int) -> Batch:
@@ -61,25 +77,15 @@ def read_batch(raw_events: RawEvents, entity: str, channel: str, after: int, up_
     headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
     if headers.num_rows == 0:
         return Batch(after, up_to, read_to, 0, frozenset(), ())
-    frame = _keyed(pl.DataFrame(headers))
+    frame = pl.DataFrame(headers).sort("position")
     times = frame["commit_timestamp"].sort()
-    older = raw_events.headers(
-        entity, channel, ["position", "event_id", "record_ids"], after=0, up_to=after, committed=(times[0], times[-1])
-    )
-    seen = _keyed(pl.DataFrame(older)).select("event_id", "records")
-    fresh = frame.join(seen, on=["event_id", "records"], how="anti").unique(
-        ["event_id", "records"], keep="first", maintain_order=True
-    )
-    duplicates = frozenset(frame.join(fresh, on="position", how="anti")["position"].to_list())
+    older = raw_events.headers(entity, channel, COLUMNS, after=0, up_to=after, committed=(times[0], times[-1]))
+    duplicates = second_copies(frame, pl.DataFrame(older))
+    fresh = frame.filter(~pl.col("position").is_in(duplicates)) if duplicates else frame
     doubts = tuple(_entity_doubts(fresh.filter(pl.col("position") <= up_to)))
     record_ids = fresh["record_ids"].explode().drop_nulls().unique()
     times_of = frame.select("position", "commit_timestamp")
     return Batch(after, up_to, read_to, frame.height, duplicates, doubts, _created(fresh), record_ids, times_of)
-
-
-def _keyed(headers: pl.DataFrame) -> pl.DataFrame:
-    """Copies of an event have its uuid and its record ids; events ungrouped from one may share the uuid alone."""
-    return headers.sort("position").with_columns(pl.col("record_ids").list.join(",").alias("records"))
 
 
 def _created(headers: pl.DataFrame) -> tuple[str, ...]:
@@ -92,4 +98,4 @@ def _entity_doubts(headers: pl.DataFrame) -> Iterator[EntityDoubt]:
         if row["change_type"] == Doubt.GAP_OVERFLOW:
             yield EntityDoubt(Doubt.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
         elif not all(names_one_record(record_id) for record_id in row["record_ids"]):
-            yield EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {row['records']}")
+            yield EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {','.join(row['record_ids'])}")

@@ -39,7 +39,7 @@ class ApplyReport:
     `version` is the Delta version of `current_state` after it; `doubts_opened` are those of this batch by reason,
     `open_doubts` what the ledger holds after it. `deliveries`: events that the batch before had not, second copies
     included; `committed`: when the org committed the oldest and the newest of them, None without any. `events` has
-    those too that are applied again on top of a read of the org.
+    those too that are applied again on top of a read of the org. `has_more`: there are events for another batch.
     """
 
     entity: str
@@ -68,6 +68,7 @@ class ApplyReport:
     seconds: float
     schema_before: pa.Schema | None
     schema: pa.Schema
+    has_more: bool
 
 
 class BatchCommit:
@@ -114,8 +115,8 @@ class BatchCommit:
             from_position=batch.after,
             to_position=batch.up_to,
             events=batch.events,
-            deliveries=len(committed),
-            committed=(committed[0], committed[-1]) if committed else None,
+            deliveries=committed.events,
+            committed=committed.between,
             duplicates=len(batch.duplicates),
             read_back=len(self._planned.record_ids),
             texts=sum(file.rows for file in texts),
@@ -130,6 +131,7 @@ class BatchCommit:
             seconds=time.monotonic() - started,
             schema_before=tables.schema_before,
             schema=tables.current_state.schema,
+            has_more=batch.has_more,
             **counts,
         )
 

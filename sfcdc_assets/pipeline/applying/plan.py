@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -17,6 +17,7 @@ from sfcdc_assets.lake.current_state import id_ranges
 from sfcdc_assets.lake.gap_reconciliation import OpenDoubt, holding_doubts
 from sfcdc_assets.lake.snapshot_reads import CompleteSnapshot, ReadBack
 from sfcdc_assets.pipeline.applying.batch import Batch, EntityDoubt, read_batch
+from sfcdc_assets.pipeline.applying.batch_end import batch_end
 from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
 from sfcdc_assets.state.doubt_behaviour import OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.state.key_ranges import (
@@ -25,6 +26,7 @@ from sfcdc_assets.state.key_ranges import (
     key_ranges_of_table,
     key_ranges_wanted,
     range_numbers,
+    ranges_of_ids,
 )
 from sfcdc_assets.state.sample import sample_ids
 from sfcdc_assets.state.timeline import OrgRead
@@ -32,8 +34,8 @@ from sfcdc_assets.state.timeline import OrgRead
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """`batch`: the events; `org_reads` with the `snapshots` and `read_backs` they are; `key_ranges` of the tables and
-    those to `visit` whether or not an event names them.
+    """`batch`: the events; `org_reads` with the `snapshots` and `read_backs` they are; `key_ranges` of the tables,
+    those to `visit` whether or not an event names them, and those that are `touched`: visited, or named by an event.
 
     `entity_doubt`: an event of the batch's end that puts the whole entity in doubt, and is new. `doubted`: position of
     the last unanswered doubt about the entity, 0 for none; `all_in_doubt`: its rows are to be marked for it.
@@ -50,6 +52,7 @@ class BatchPlan:
     all_in_doubt: bool
     key_ranges: tuple[KeyRange, ...]
     visit: frozenset[int]
+    touched: frozenset[int]
 
     @property
     def record_ids(self) -> frozenset[str]:
@@ -86,8 +89,9 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
     key_ranges = _key_ranges(tables, spark, new, rolls_back, batch.created)
     everywhere = bool(new) or all_in_doubt
     read = sorted(frozenset().union(*(read_back.record_ids for read_back in read_backs)))
+    visit = frozenset((key_range.number for key_range in key_ranges) if everywhere else range_numbers(key_ranges, read))
     return BatchPlan(
-        batch,
+        batch.without_ids(),
         new,
         read_backs,
         _org_reads(complete, new, read_backs, ever_blocked),
@@ -96,9 +100,8 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
         doubted,
         all_in_doubt,
         key_ranges,
-        frozenset(key_range.number for key_range in key_ranges)
-        if everywhere
-        else frozenset(range_numbers(key_ranges, read)),
+        visit,
+        visit | ranges_of_ids(key_ranges, batch.record_ids),
     )
 
 
@@ -147,7 +150,7 @@ def _batch(
     The range begins before the applied position where a reading's watermark does, or a doubt that it answers: events
     that waited for it lie there. It is read up to the `latest` watermark: what is not applied before a reading becomes
     versions with it. What is already in the rows is dropped again by the rows' own positions. What the first snapshot
-    in the tables stands for, up to `floor`, is never read.
+    in the tables stands for, up to `floor`, is never read. Of very many events the first ones are taken (`batch_end`).
     """
     entity, channel, watermark = tables.entity, tables.channel, tables.snapshot.position
     applied = tables.checkpoint.position
@@ -156,6 +159,7 @@ def _batch(
     end = max(complete if up_to is None else min(complete, up_to), after, applied, watermark)
     blocked = holding_doubts(doubts, channel, watermark)
     end = max(applied, min([end, *(position - 1 for position in blocked)]))
+    whole, end = end, batch_end(tables.raw_events, entity, channel, after, max(applied, watermark, latest), end)
     batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest))
     answered = [found.position for found in batch.entity_doubts if found.position <= watermark]
     found = next((found for found in batch.entity_doubts if found.position > watermark), None)
@@ -163,6 +167,7 @@ def _batch(
         blocked.append(found.position)
         end = found.position - 1
         batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest))
+    batch = replace(batch, has_more=found is None and end < whole)
     return batch, found, blocked, sorted({*tables.ledger.holding_positions(channel), *answered, *blocked})
 
 

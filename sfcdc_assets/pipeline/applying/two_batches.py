@@ -1,4 +1,5 @@
-"""Two batches of an entity in one run, reported as one: what the stream brought, and what was read back on top."""
+"""Two batches of an entity in one run, reported as one: what the stream brought, and what was read back on top of it,
+or what was too much for one batch."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfcdc_assets.errors import SettingsError, SfcdcError
+from sfcdc_assets.lake.commit_probe import check_commits
 from sfcdc_assets.lake.event_table import event_tables, landed_table
-from sfcdc_assets.lake.organization import OrganizationLog, organization_of
+from sfcdc_assets.lake.organization import OrganizationLog, commits_are_atomic, organization_of
 from sfcdc_assets.lake.raw_events import RawEvents, organization_of_landed_events
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -36,11 +37,15 @@ class WrongOrganization(SfcdcError):
 
 @retry_on_conflict
 def claim_warehouse(warehouse: Warehouse, organization_id: str, now_ms: int) -> None:
-    """Bind a warehouse that belongs to nobody; raise `WrongOrganization` where it is another organization's."""
-    if organization_of(warehouse) == organization_id:
+    """Bind a warehouse that belongs to nobody; raise `WrongOrganization` where it is another organization's, and
+    `CommitsNotAtomic` where its store would lose commits. Nothing is in the warehouse's tables then."""
+    if organization_of(warehouse) == organization_id and commits_are_atomic(warehouse):
         return
     check_owner(warehouse, organization_id)
     log = OrganizationLog(warehouse)
+    if not log.commits_are_atomic:
+        check_commits(warehouse)
+        log.note_atomic_commits()
     if log.organization_id is None:
         log.bind(organization_id, now_ms, {})
 

@@ -23,6 +23,7 @@ from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms, stale_re
 from sfcdc_assets.pipeline.org_reads.vanished import RowsVanished, vanished_rows, why
 from sfcdc_assets.pipeline.schemas.evolve import follow_layout
 from sfcdc_assets.pipeline.schemas.table_columns import check_privacy
+from sfcdc_assets.salesforce.bulk_query import is_lost
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.snapshot.pages import read_pages, start
@@ -74,8 +75,8 @@ def take_snapshot(
     changed it is begun again. `spark` is asked for where a field's type was changed and what was read before has to be
     rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is told the progress;
     `sleep` waits for the org to prepare the rows (by default the session's). What either raises ends the reading, and
-    the next one goes on from there. A
-    job that the org has forgotten (results are kept for 7 days) is begun again with a new watermark.
+    the next one goes on from there. A job that the org has forgotten (results are kept for 7 days), or that has failed
+    or was aborted since an unfinished snapshot began with it, is begun again with a new watermark.
 
     Raises `ViewAllMissing` before anything is read, `RowsVanished` where the snapshot is not believed (the
     reconciliation ledger has both then, and they pause the next attempt), `EntityNotReadable`, `BulkJobFailed`,
@@ -139,7 +140,12 @@ def _take(
     doubts = ledger.open_doubts() if ledger else []
     blocked = entity_doubts(doubts, channel, complete.position if complete else 0)
     progress = snapshots.progress()
-    resumed = resume and progress is not None and _goes_on(progress, channel, at_least, doubts)
+    resumed = (
+        resume
+        and progress is not None
+        and _goes_on(progress, channel, at_least, doubts)
+        and not is_lost(org.session, progress.job_id)
+    )
     if not resumed:
         if blocked:
             # What was changed beside the stream comes after all that has landed, and is not to be undone by it.

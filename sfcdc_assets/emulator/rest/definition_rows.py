@@ -1,0 +1,101 @@
+"""The rows of EntityDefinition and FieldDefinition: the org's objects and fields, as Setup shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
+from sfcdc_assets.emulator.transaction import StoredValue
+
+Facts = Iterator[tuple[str, Mapping[str, StoredValue]]]
+"""Id and what is known of each row; the rest is null."""
+
+
+def visible_objects(org: EmulatedOrg) -> list[ObjectDefinition]:
+    """Those that the client knows, with the fields that it may see."""
+    definitions = org.field_security.visible_definitions
+    return [each for name, each in definitions.items() if name not in org.hidden_objects]
+
+
+def object_facts(org: EmulatedOrg) -> Facts:
+    """Rows of EntityDefinition."""
+    for each in visible_objects(org):
+        yield (
+            each.name,
+            {
+                "DurableId": each.name,
+                "QualifiedApiName": each.name,
+                "DeveloperName": each.name.removesuffix("__c"),
+                "MasterLabel": each.label,
+                "Label": each.label,
+                "PluralLabel": each.label_plural,
+                "KeyPrefix": each.key_prefix,
+                **dict.fromkeys(
+                    (
+                        "IsApexTriggerable", "IsTriggerable", "IsCustomizable", "IsQueryable", "IsRetrieveable",
+                        "IsReplicateable", "IsSearchable", "IsLayoutable", "IsEverCreatable", "IsEverUpdatable",
+                        "IsIdEnabled", "IsFlsEnabled",
+                    ),
+                    1,
+                ),
+                "IsEverDeletable": int(each.deletable),
+                "PublisherId": _publisher(each.custom),
+                "InternalSharingModel": "ReadWrite",
+                "ExternalSharingModel": "Private",
+            },
+        )  # fmt: skip
+
+
+def field_facts(org: EmulatedOrg) -> Facts:
+    """Rows of FieldDefinition."""
+    for each in visible_objects(org):
+        for field in each.fields:
+            durable_id = f"{each.name}.{field.field_id or field.name.removesuffix('Id')}"
+            yield durable_id, _field(each, field, durable_id)
+
+
+def _field(definition: ObjectDefinition, field: FieldDefinition, durable_id: str) -> dict[str, StoredValue]:
+    return {
+        "DurableId": durable_id,
+        "QualifiedApiName": field.name,
+        "EntityDefinitionId": definition.name,
+        "DeveloperName": field.name.removesuffix("__c"),
+        "MasterLabel": field.label,
+        "Label": field.label,
+        "DataType": _data_type(field),
+        "ValueTypeId": field.type,
+        "Length": field.length,
+        "Precision": field.precision,
+        "Scale": field.scale,
+        "IsNillable": int(field.nillable),
+        "IsCalculated": int(field.calculated),
+        "IsIndexed": int(field.unique or field.external_id or field.type in {"id", "reference"}),
+        "IsNameField": int(field.name == definition.name_field),
+        "IsCompound": int(field.is_compound),
+        "IsPolymorphicForeignKey": int(len(field.reference_to) > 1),
+        "RelationshipName": field.relationship_name,
+        "ExtraTypeInfo": field.extra_type_info,
+        "IsApiFilterable": int(is_filterable(field)),
+        "IsApiSortable": int(is_sortable(field)),
+        "IsApiGroupable": int(is_groupable(field)),
+        "PublisherId": _publisher(field.custom),
+    }
+
+
+def _publisher(custom: bool) -> str:
+    return "<local>" if custom else "System"
+
+
+def _data_type(field: FieldDefinition) -> str:
+    """As Setup shows it: Text(80), Lookup(Account), Number(16, 2)."""
+    if field.type == "reference":
+        return f"Lookup({','.join(field.reference_to)})"
+    if field.type in {"double", "currency", "percent", "int"}:
+        name = {"double": "Number", "int": "Number"}.get(field.type, field.type.capitalize())
+        return f"{name}({field.precision - field.scale}, {field.scale})"
+    if field.type == "textarea":
+        return f"Long Text Area({field.length})" if field.length > 255 else "Text Area(255)"
+    names = {"string": f"Text({field.length})", "boolean": "Checkbox", "datetime": "Date/Time", "url": "URL(255)"}
+    return names.get(field.type, field.type.capitalize())

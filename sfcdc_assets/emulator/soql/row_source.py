@@ -1,0 +1,127 @@
+"""FROM, WHERE, ORDER BY and LIMIT: which rows of an object a query is about, in which order, and how many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sfcdc_assets.emulator.database import quoted
+from sfcdc_assets.emulator.errors import QueryError
+from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.soql.condition import ConditionCompiler, Sql, is_sortable
+from sfcdc_assets.emulator.soql.date_function import date_part
+from sfcdc_assets.emulator.soql.field_path import FieldPaths, named_object
+from sfcdc_assets.emulator.soql.literal_value import Parameter
+from sfcdc_assets.emulator.soql.ordering import ordered
+from sfcdc_assets.emulator.soql.semi_join import check_places, inner_column
+from sfcdc_assets.emulator.soql.syntax import (
+    Aggregate,
+    Condition,
+    DateFunction,
+    Membership,
+    Operand,
+    Ordering,
+    Query,
+    named_field,
+)
+
+_MAX_OFFSET = 2_000
+_MAX_ORDERED = 32
+"""https://developer.salesforce.com/docs/atlas.en-us.soql_sosl.meta/soql_sosl/
+sforce_api_calls_soql_select_orderby.htm"""
+Shared = Callable[[ObjectDefinition], str | None]
+"""What the rows `r` of an object must fulfil to be seen, as SQL; None: nothing."""
+Resolve = Callable[[Operand], tuple[str, FieldDefinition]]
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """The rows `r` of one query, or of an inner one of it. Raises QueryError.
+
+    `now` is epoch ms; `include_deleted` is queryAll, for inner queries too.
+    """
+
+    paths: FieldPaths
+    now: int
+    include_deleted: bool
+    shared: Shared | None
+
+    @property
+    def query(self) -> Query:
+        """The query whose rows these are."""
+        return self.paths.query
+
+    def inner(self, query: Query, definition: ObjectDefinition) -> RowSource:
+        """The rows of an inner query."""
+        self.paths.others[definition.name] = definition
+        return replace(self, paths=replace(self.paths, query=query, definition=definition))
+
+    def rows(self, parent_field: str | None = None) -> Sql:
+        """FROM and WHERE. With `parent_field`, only rows whose field is one of some ids: one more parameter, which is
+        a JSON list."""
+        definition, where = self.paths.definition, self.query.where
+        conditions = [] if self.include_deleted else ['r."IsDeleted" = 0', *_not_archived(self.paths.definition)]
+        seen = self.shared(definition) if self.shared else None
+        conditions += [seen] if seen else []
+        parameters: tuple[Parameter, ...] = ()
+        if where is not None:
+            check_places(where, self.query.text)
+            condition, parameters = self.condition(where, self.column)
+            conditions.append(condition)
+        if parent_field is not None:
+            conditions.append(f"r.{quoted(parent_field)} IN (SELECT value FROM json_each(?))")
+        sql = f"FROM {quoted(definition.name)} AS r"
+        return sql + (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
+
+    @property
+    def order(self) -> str:
+        """ORDER BY, with a space before it."""
+        self.check_order()
+        # Salesforce leaves the order of equal rows open; by creation, pages are the same each time.
+        return f" ORDER BY {', '.join([*map(self._ordering, self.query.order_by), 'r.rowid'])}"
+
+    def check_order(self) -> None:
+        """Raises QueryError for too many fields in ORDER BY."""
+        if len(self.query.order_by) > _MAX_ORDERED:
+            name = named_field(self.query.order_by[_MAX_ORDERED].field)
+            raise self.paths.refuse("MALFORMED_QUERY", name, f"ORDER BY has at most {_MAX_ORDERED} fields")
+
+    @property
+    def limit(self) -> str:
+        """LIMIT and OFFSET, with a space before them."""
+        limit, offset = self.query.limit, self.query.offset
+        if offset > _MAX_OFFSET:
+            raise QueryError("NUMBER_OUTSIDE_VALID_RANGE", f"Maximum SOQL offset allowed is {_MAX_OFFSET}")
+        return "" if limit is None and not offset else f" LIMIT {-1 if limit is None else limit} OFFSET {offset}"
+
+    def condition(self, condition: Condition, resolve: Resolve) -> Sql:
+        """A condition of the query; `resolve` says what its operands are."""
+        return ConditionCompiler(self.query.text, resolve, self.now, self._semi_join).compile(condition)
+
+    def column(self, operand: Operand) -> tuple[str, FieldDefinition]:
+        """For WHERE and ORDER BY, which know no aggregates where nothing is grouped."""
+        if isinstance(operand, Aggregate):
+            raise self.paths.refuse("MALFORMED_QUERY", operand.field, f"unexpected token: '{operand.function}'")
+        column, field = self.paths.column(named_field(operand))
+        if isinstance(operand, DateFunction):
+            return date_part(operand, column, field, self.query.text)
+        return column, field
+
+    def _ordering(self, ordering: Ordering) -> str:
+        column, field = self.column(ordering.field)
+        if not is_sortable(field):
+            reason = f"field '{field.name}' can not be sorted in a query call"
+            raise self.paths.refuse("INVALID_FIELD", named_field(ordering.field), reason)
+        return ordered(column, field, ordering)
+
+    def _semi_join(self, membership: Membership) -> Sql:
+        query = membership.query
+        inner = self.inner(query, named_object(self.paths.definitions, query.text, query.entity))
+        column = inner_column(membership, self.paths, inner.paths)
+        rows, parameters = inner.rows()
+        return f"SELECT {column} {rows}", parameters
+
+
+def _not_archived(definition: ObjectDefinition) -> list[str]:
+    """Archived activities are shown by queryAll alone."""
+    return ['r."IsArchived" = 0'] if "IsArchived" in definition.fields_by_name else []

@@ -1,0 +1,109 @@
+"""The values of settings: which variables of the environment and of `.env` count for the org that a process serves.
+
+A process serves one org. Where one machine copies several, `SFCDC_ORGS` lists their names, `SFCDC_ORG` says which of
+them a process serves, and what begins with an org's name is that org's alone: `SFCDC_EMEA_WAREHOUSE`. All other
+settings hold for every org, but for those that lead to one org or to its tables: a login, say, that was meant for one
+org is never sent to another.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+from dotenv import dotenv_values
+
+from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.setting_names import PREFIX
+
+DOTENV = ".env"
+ORG, ORGS = f"{PREFIX}ORG", f"{PREFIX}ORGS"
+OF_ONE_ORG = frozenset(
+    {
+        "warehouse",
+        "instance_url",
+        "login_url",
+        "org_id",
+        "access_token",
+        "client_id",
+        "client_secret",
+        "username",
+        "password",
+        "security_token",
+        "private_key_file",
+    }
+)
+"""Fields of the settings that no org takes from those of all orgs."""
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def dotenv_settings() -> dict[str, str]:
+    """What `.env` in the working folder says; nothing when there is none."""
+    return {name: value or "" for name, value in dotenv_values(DOTENV).items()}
+
+
+def environment(file: object = DOTENV) -> dict[str, str]:
+    """The settings of the environment, then those of the file (None: no file), under their names in upper case; what is
+    empty is not set. Names of Spark's options keep the case of the option."""
+    of_file = dotenv_values(str(file)) if file is not None else {}
+    found = {name: value for name, value in {**of_file, **os.environ}.items() if value}
+    return {_upper(name): value for name, value in found.items() if name.upper().startswith(PREFIX)}
+
+
+def _upper(name: str) -> str:
+    first, dot, rest = name.partition(".")
+    if not dot:
+        return name.upper()
+    start, _, option = first.rpartition("_")
+    return f"{start.upper()}_{option}.{rest}"
+
+
+def this_org() -> str | None:
+    """The name of the org that this process serves, in lower case; None where there is only one."""
+    return environment().get(ORG, "").lower() or None
+
+
+def of_this_org(name: str) -> str:
+    """A name of which a Dagster instance keeps one list for all code locations: partitions, pools, concurrency keys."""
+    org = this_org()
+    return name if org is None else f"{org}_{name}"
+
+
+def prefix_of(org: str | None) -> str:
+    """How the settings of one org begin: `SFCDC_EMEA_`; `SFCDC_` where there is only one."""
+    return PREFIX if org is None else f"{PREFIX}{org.upper()}_"
+
+
+def names_of_orgs(given: str | None, fields: Iterable[str]) -> tuple[str, ...]:
+    """The names that `SFCDC_ORGS` lists. `fields`: of the settings. Raises `SettingsError`."""
+    names = tuple(dict.fromkeys(part.strip().lower() for part in (given or "").split(",") if part.strip()))
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise SettingsError(ORGS, f"{name!r} is not a name of letters, digits and _", "Name each org as emea")
+        alike = next((field for field in fields if field.startswith(f"{name}_")), None)
+        if alike is not None:
+            problem = f"{name!r} is how other settings begin ({PREFIX}{alike.upper()})"
+            raise SettingsError(ORGS, problem, "Choose another name for the org")
+    return names
+
+
+def values_of(org: str | None, given: Mapping[str, str], fields: Iterable[str]) -> dict[str, str]:
+    """Field -> its value for an org, of the given variables (`environment`): the org's own, or that of all orgs."""
+    own = prefix_of(org)
+    shared = [field for field in fields if org is None or field not in OF_ONE_ORG]
+    of_all = {field: given.get(f"{PREFIX}{field.upper()}") for field in shared}
+    of_org = {field: given[name] for field in fields if (name := f"{own}{field.upper()}") in given}
+    return {field: value for field, value in {**of_all, **of_org}.items() if value is not None}
+
+
+def check_apart(org: str, orgs: Iterable[str], given: Mapping[str, str]) -> None:
+    """Raise `SettingsError` unless the org has a warehouse that is no other org's."""
+    name = f"{prefix_of(org)}WAREHOUSE"
+    if name not in given:
+        problem = "is not set, and each of several orgs has a warehouse of its own"
+        raise SettingsError(name, problem, "Set it to a folder or a URI that no other org has")
+    for other in (None, *orgs):
+        others = f"{prefix_of(other)}WAREHOUSE"
+        if other != org and given.get(others, "").rstrip("/") == given[name].rstrip("/"):
+            raise SettingsError(name, f"is the warehouse of {others} too", "Give each org one of its own")

@@ -1,0 +1,1 @@
+"""deploy/, as far as it can be tried without containers."""

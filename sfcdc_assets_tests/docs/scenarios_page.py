@@ -1,0 +1,109 @@
+"""docs/scenarios.md from the scenarios' files, and from what is known of the guides' sample messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sfcdc_assets.emulator.scenarios.scenario import FOLDER, scenarios
+from sfcdc_assets_tests.emulator.guide_samples import OTHERS, samples
+
+_PAGE = """\
+# Scenarios
+
+Use this page to see, or to rehearse, what happens in Salesforce orgs and what a subscriber has to make of it. The
+[emulated org](emulator.md) plays each scenario by its name, as often as you like; its records are new ones each time.
+
+## Play one
+
+While you watch, in an org that starts with it and then goes on until Ctrl-C:
+
+```sh covered-by=sfcdc_assets_tests/cli/test_emulator_control.py::test_a_scenario_is_played_by_an_org_that_starts_with_it
+sfcdc emulator --scenario hard-delete
+```
+
+Or in an org that is being served, with your pipeline behind it:
+
+```sh
+sfcdc emulator scenario                       # what there is
+sfcdc emulator scenario lead-conversion       # each step, and the change events that it raises, decoded
+sfcdc emulator scenario merge --json          # a line of JSON for each step: step, transactions, events
+```
+
+The buttons on the org's page *Scenarios* do the same, and so does `POST /emulator/scenarios/NAME` of its control resource.
+What a scenario needs (an object of change data capture, a custom field, person accounts) it sets up by itself. With
+`sfcdc emulator --scenario NAME --json` the command ends when the scenario has been played.
+
+## All scenarios
+
+<!-- Written by `make reference` from sfcdc_assets/emulator/scenarios. -->
+
+{scenarios}
+
+Each of them is played in a test that compares the events with what is promised here, and in another one that compares the
+tables of a pipeline with the org.
+
+## Write one
+
+A scenario is one file in `sfcdc_assets/emulator/scenarios`. This is `lead-conversion.yaml`:
+
+```yml
+{example}```
+
+A step is a verb with what it acts on, and options. `as` names a record, which later steps call so; a name may stand for
+several records (a list, or `times`). Steps under `together` are one transaction. `faults` strike the step's own
+transaction, `origin` is the client that `changeOrigin` names, and `later` lets seconds pass.
+
+| verbs | what they do |
+|---|---|
+| `create`, `update`, `delete`, `undelete`, `hard_delete`, `merge`, `convert`, `reschedule`, `geocode`, `archive` | change records |
+| `enable`, `field`, `retype`, `rename_value`, `encrypt`, `channel` | what an administrator sets up |
+| `traffic` | one transaction of a kind of the org's own traffic |
+
+A value may be `{{record: name}}`, the id of a record; `{{day: 7}}`, the date in a week, with `at: "19:00"` a moment of it;
+`{{lines: 40, but: {{3: text}}}}`, a long text; or `{{unique: "jane{{}}@example.com"}}`. A file that says nonsense stops the
+command with one sentence that names the step.
+
+## The sample messages of the vendor's guides
+
+Every change event that the Change Data Capture Developer Guide (52.0) shows is compared, field by field, with the event of
+a scenario: names, presence, types, the header, `changeType`, sequence numbers, `changedFields`. Values that are an org's own
+(ids, times, keys) are compared by their form.
+
+| message | scenario | other than in the guide, and why |
+|---|---|---|
+{samples}
+
+The guides show other messages too, which no scenario produces:
+
+| guide | message | why not | compared by |
+|---|---|---|---|
+{others}
+"""  # noqa: E501 - the lines of the pages are longer
+
+
+def scenarios_page() -> str:
+    """The text of docs/scenarios.md."""
+    return _PAGE.format(
+        scenarios="\n\n".join(_sections()),
+        example=(FOLDER / "lead-conversion.yaml").read_text(),
+        samples="\n".join(_sample_rows()),
+        others="\n".join(
+            f"| {each.guide} | {each.section} | {each.why} | {_test(each.covered_by)} |" for each in OTHERS
+        ),
+    )
+
+
+def _test(covered_by: str | None) -> str:
+    return "" if covered_by is None else f"`{covered_by.rpartition('::')[2]}`"
+
+
+def _sections() -> Iterable[str]:
+    for each in scenarios().values():
+        yield f"**`{each.name}`: {each.title}.** {each.happens}<br>*Received:* {each.received}"
+
+
+def _sample_rows() -> Iterable[str]:
+    for each in samples():
+        reasons = {**each.differs, **each.more, **dict.fromkeys(each.names.values(), "named otherwise there")}
+        other = "; ".join(f"`{name}`: {why}" for name, why in reasons.items()) or "nothing"
+        yield f"| {each.section} (p. {each.page}) | `{each.scenario}` | {other} |"

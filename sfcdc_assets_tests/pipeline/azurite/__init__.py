@@ -1,0 +1,93 @@
+"""Azurite on loopback: the emulator of Azure's Blob service, by Microsoft, as a process of its own, in memory."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.client
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets_tests.documentation import ROOT
+
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""Published by Microsoft, for every emulator (learn.microsoft.com/azure/storage/common/storage-use-azurite)."""
+CONTAINER = "container"
+BOUND_SECONDS = 90.0
+
+
+@contextmanager
+def azurite() -> Iterator[dict[str, str]]:
+    """One with an empty container; what a process needs in its environment to work with it."""
+    server = _installed()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    main = server / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    options = ["--inMemoryPersistence", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    options += ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
+    process = subprocess.Popen(["node", str(main), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + BOUND_SECONDS
+        while not _has_container(port):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        url = f"http://127.0.0.1:{port}"
+        yield {
+            "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
+            "AZURE_STORAGE_ACCOUNT_KEY": KEY,
+            "AZURE_STORAGE_USE_EMULATOR": "true",
+            "AZURITE_BLOB_STORAGE_URL": url,
+        }
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _installed() -> Path:
+    """The folder with the package, installed once into one of the checkout that git ignores. Skips the test where it
+    cannot be had."""
+    manifest = Path(__file__).with_name("package.json")
+    folder = ROOT / ".peers" / f"azurite-{hashlib.sha256(manifest.read_bytes()).hexdigest()[:12]}"
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("Node.js and npm are not installed")
+    if not (folder / "installed").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        shutil.copy(manifest, folder)
+        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+        if done.returncode:
+            pytest.skip(f"npm cannot install the packages of {manifest}: {done.stderr.strip()[-300:]}")
+        (folder / "installed").touch()
+    return folder
+
+
+def _has_container(port: int) -> bool:
+    """Make it, by the service's own Shared Key signature; False while nobody listens."""
+    path, date = f"/{ACCOUNT}/{CONTAINER}", formatdate(usegmt=True)
+    headers = {"x-ms-date": date, "x-ms-version": "2021-08-06"}
+    named = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    signed = f"PUT{chr(10) * 12}{named}/{ACCOUNT}{path}\nrestype:container"
+    signature = base64.b64encode(hmac.new(base64.b64decode(KEY), signed.encode(), hashlib.sha256).digest()).decode()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        authorization = {"Authorization": f"SharedKey {ACCOUNT}:{signature}", "Content-Length": "0"}
+        connection.request("PUT", f"{path}?restype=container", headers={**headers, **authorization})
+        answer = connection.getresponse()
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    assert answer.status == 201, answer.read()
+    return True

@@ -1,0 +1,52 @@
+"""A server of the S3 API on loopback that others wrote: moto's, in memory, as a process of its own."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+BOUND_SECONDS = 60.0
+BUCKET = "bucket"
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """Where it listens. It has one bucket."""
+
+    url: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to work with it."""
+        credentials = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1"}
+        return {**credentials, "AWS_ENDPOINT_URL": self.url, "AWS_ALLOW_HTTP": "true"}
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """One that is empty but for its bucket."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + BOUND_SECONDS
+        while True:
+            try:
+                urllib.request.urlopen(urllib.request.Request(f"{url}/{BUCKET}", method="PUT"), timeout=5).close()
+                break
+            except (urllib.error.URLError, OSError):
+                assert server.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        yield S3Server(url)
+    finally:
+        server.kill()
+        server.wait()

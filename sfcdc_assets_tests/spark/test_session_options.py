@@ -1,0 +1,74 @@
+"""Options of Spark: what a cluster manager needs reaches Spark as it was written, and nothing of a local Spark does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark import SparkConf
+
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.spark.class_archive import with_archive
+from sfcdc_assets.spark.session import spark_options
+from sfcdc_assets_tests.environment import without_settings
+
+YARN = {
+    "spark.yarn.queue": "data",
+    "spark.executor.instances": "4",
+    "spark.executor.memoryOverhead": "3g",
+    "spark.yarn.appMasterEnv.JAVA_HOME": "/opt/java 17",
+}
+KUBERNETES = {
+    "spark.kubernetes.namespace": "spark",
+    "spark.kubernetes.container.image": "registry.example.com/sfcdc:0.1.0",
+    "spark.kubernetes.executor.podTemplateFile": "/etc/sfcdc/pod.yaml",
+    "spark.kubernetes.authenticate.driver.serviceAccountName": "spark",
+    "spark.kubernetes.driver.pod.name": "run-1",
+    "spark.driver.host": "10.1.2.3",
+    "spark.driver.bindAddress": "0.0.0.0",
+    "spark.archives": "/opt/workers.zip#sfcdc",
+    "spark.executorEnv.PYTHONPATH": "sfcdc",
+}
+
+
+@pytest.fixture(autouse=True)
+def of_this_test_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without_settings(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("master", "options"),
+    [("yarn", YARN), ("k8s://https://10.0.0.1:443", KUBERNETES)],
+    ids=["YARN", "Kubernetes"],
+)
+@pytest.mark.parametrize("written_in", ["environment", "dotenv"])
+def test_options_of_a_cluster_manager_reach_spark_unchanged(
+    master: str, options: dict[str, str], written_in: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"SFCDC_SPARK_MASTER": master, **{f"SFCDC_SPARK_CONF_{name}": value for name, value in options.items()}}
+    if written_in == "dotenv":
+        Path(".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    else:
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+    found = with_archive(spark_options(load_settings()))
+    conf = dict(SparkConf(loadDefaults=False).setAll(list(found.items())).getAll())
+    assert conf["spark.master"] == master
+    assert {name: conf[name] for name in options} == options
+
+
+def test_addresses_of_this_machine_alone_are_for_a_local_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spark_options(load_settings())["spark.driver.host"] == "127.0.0.1"
+    monkeypatch.setenv("SFCDC_SPARK_MASTER", "spark://master:7077")
+    found = spark_options(load_settings())
+    assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.driver.extraJavaOptions"} & set(found)
+
+
+def test_a_client_of_spark_connect_sets_what_a_client_may_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_SPARK_REMOTE", "sc://server:15002")
+    monkeypatch.setenv("SFCDC_SPARK_CONF_SPARK__SQL__SHUFFLE__PARTITIONS", "48")
+    found = spark_options(load_settings())
+    assert found.pop("spark.remote") == "sc://server:15002"
+    assert found["spark.sql.shuffle.partitions"] == "48"
+    assert [name for name in found if not name.startswith("spark.sql.")] == []
