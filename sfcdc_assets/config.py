@@ -171,6 +171,9 @@ class Settings(BaseSettings):
     """How long after its commit in the org an event may wait to be applied before the check `is_fresh` fails."""
     audit_percent: float = Field(default=1.0, ge=0, le=50)
     """The share of the org's daily API requests that the rolling audit may use, 0 to 50. `0` switches it off."""
+    snapshot_reserve_percent: float = Field(default=20.0, ge=0, le=100)
+    """The share of the org's daily API requests and Bulk query jobs that snapshots leave to others, 0 to 100. With no
+    more than that left, whoever used the rest, they pause."""
     alert_webhook: SecretStr | None = None
     """A webhook to which failed runs and late entities are posted, as JSON that Slack takes."""
     run_retention_days: int = Field(default=14, ge=1)

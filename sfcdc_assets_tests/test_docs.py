@@ -28,6 +28,7 @@ from sfcdc_assets.lake.lost_checkpoints import LOST_CHECKPOINTS
 from sfcdc_assets.lake.organization import ORGANIZATION
 from sfcdc_assets.lake.rolling_audits import ROLLING_AUDITS
 from sfcdc_assets.lake.schemas import SCHEMAS
+from sfcdc_assets.lake.snapshot_plan import SNAPSHOT_PLAN
 from sfcdc_assets.lake.snapshots import READ_OF_COLUMNS
 from sfcdc_assets.push_topics.state_rows import STATE_COLUMNS
 from sfcdc_assets.state.read_rows import READ_COLUMNS
@@ -76,6 +77,7 @@ SCHEMAS_OF_TABLES = {
     "`consistent_cuts`": CONSISTENT_CUTS,
     "`audits`": AUDITS,
     "`rolling_audits`": ROLLING_AUDITS,
+    "`snapshot_plan`": SNAPSHOT_PLAN,
     "`channel_filters`": FILTERS,
 }
 

@@ -29,7 +29,17 @@ STAGES = [
 ]
 """Packages that do the work on values and DataFrames, in the order of the flow."""
 
-ROOT = {"channel_kinds", "clock", "errors", "config", "setting_names", "setting_values", "outcome", "observation"}
+ROOT = {
+    "channel_kinds",
+    "clock",
+    "errors",
+    "config",
+    "setting_names",
+    "setting_values",
+    "outcome",
+    "observation",
+    "side_by_side",
+}
 
 MAY_IMPORT = {
     "streams": {"streams"},

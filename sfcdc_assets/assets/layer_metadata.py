@@ -5,7 +5,7 @@ A figure has one name in every layer: `rows`, `rows_changed`, `lag_seconds`, `su
 was visible; the org's clock and ours take part in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import dagster as dg
 import pyarrow as pa
@@ -25,6 +25,7 @@ from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport
 from sfcdc_assets.pipeline.catch_up import Applied
+from sfcdc_assets.pipeline.entity_facts import entity_facts
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.schemas.schema_changes import SchemaChange, is_retired, schema_changes
 from sfcdc_assets.salesforce.object_description import ObjectDescription
@@ -51,30 +52,49 @@ def channel_materialization(warehouse: Warehouse, report: LandingReport) -> dg.A
     return dg.AssetMaterialization(channel_key(report.channel), metadata=metadata)
 
 
-def raw_events_metadata(warehouse: Warehouse, report: LandingReport, entity: str) -> Metadata:
-    """What a poll brought for one entity, and the newest of its events (without payloads)."""
+def raw_events_metadata(
+    warehouse: Warehouse, report: LandingReport, entities: Collection[str]
+) -> dict[str, tuple[Metadata, str]]:
+    """What a poll brought for each entity, with the newest of its events (without payloads); and its data version, the
+    position of its last event. A poll may bring events of hundreds: what they share is looked at once."""
     events = RawEvents.open(warehouse)
-    newest = events.newest(entity, report.channel, SAMPLE_ROWS)
+    last, rows = events.last_positions(report.channel), events.counts()
+    newest = events.newest(entities, report.channel, SAMPLE_ROWS)
+    facts = entity_facts(warehouse, dict.fromkeys(entities, report.channel))
+    uri, schema = warehouse.uri(raw_events.NAME), events.table.schema
+    return {
+        entity: (
+            _raw_events_metadata(
+                report,
+                entity,
+                table_metadata(
+                    uri,
+                    raw_events.NAME,
+                    rows.get(entity, 0),
+                    schema,
+                    newest.get(entity),
+                    column_lineage.of_raw_events(report.channel, entity, _fields(facts[entity].schema)),
+                ),
+            ),
+            str(last.get(entity, 0)),
+        )
+        for entity in entities
+    }
+
+
+def _raw_events_metadata(report: LandingReport, entity: str, of_table: Metadata) -> Metadata:
     landed = report.events.get(entity, 0)
-    rows = events.count(entity)
     return {
         "channel": report.channel,
         "events_landed": landed,
         "deliveries": landed,
-        "rows": rows,
+        "rows": of_table["dagster/partition_row_count"],
         "events_quarantined_in_channel": report.quarantined,
         "position": report.position,
         "complete_position": report.complete_position,
         "transaction_open": not report.is_complete,
         **lag_seconds(report.oldest.get(entity), clock.now_ms()),
-        **table_metadata(
-            warehouse.uri(raw_events.NAME),
-            raw_events.NAME,
-            rows,
-            events.table.schema,
-            newest,
-            column_lineage.of_raw_events(report.channel, entity, _fields(warehouse, entity)),
-        ),
+        **of_table,
     }
 
 
@@ -224,10 +244,9 @@ def changes_of(report: ApplyReport) -> Sequence[SchemaChange]:
     return schema_changes(report.schema_before, report.schema)
 
 
-def _fields(warehouse: Warehouse, entity: str) -> list[str]:
+def _fields(table: pa.Schema | None) -> list[str]:
     """The fields that the entity's events bring, as far as its table has them."""
-    table = CurrentState.open(warehouse, entity)
-    schema = table.schema if table else pa.schema([])
+    schema = pa.schema([]) if table is None else table
     return [field.name for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX) and not is_retired(field)]
 
 

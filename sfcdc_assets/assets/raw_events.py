@@ -7,7 +7,6 @@ import dagster as dg
 from sfcdc_assets.assets.each_entity import chosen
 from sfcdc_assets.assets.keys import RAW_EVENTS_KEY
 from sfcdc_assets.assets.layer_metadata import channel_materialization, raw_events_metadata
-from sfcdc_assets.assets.reports import raw_events_version
 from sfcdc_assets.assets.results import results
 from sfcdc_assets.assets.specs import raw_events_spec
 from sfcdc_assets.config import load_settings
@@ -44,16 +43,17 @@ def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         for report in reports.values():
             context.log.info(f"{report.channel}: {report.count} events landed, position {report.position}")
             yield channel_materialization(warehouse, report)
+        found = {
+            entity: of_entity
+            for channel, report in reports.items()
+            for entity, of_entity in raw_events_metadata(
+                warehouse, report, [entity for entity, of in entities.items() if of == channel]
+            ).items()
+        }
         yield from results(
             context,
-            {
-                entity: {RAW_EVENTS_KEY: raw_events_metadata(warehouse, reports[channel], entity)}
-                for entity, channel in entities.items()
-            },
-            {
-                entity: {RAW_EVENTS_KEY: raw_events_version(warehouse, channel, entity)}
-                for entity, channel in entities.items()
-            },
+            {entity: {RAW_EVENTS_KEY: metadata} for entity, (metadata, _) in found.items()},
+            {entity: {RAW_EVENTS_KEY: version} for entity, (_, version) in found.items()},
         )
 
     return raw_events

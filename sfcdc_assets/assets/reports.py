@@ -33,7 +33,6 @@ from sfcdc_assets.assets.layer_metadata import (
 from sfcdc_assets.assets.provenance import tags_of_root, tags_of_table
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.consistent_cuts import Cut
-from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.observation import BatchApplied, notify
@@ -138,21 +137,16 @@ def raw_events_materializations(
     warehouse: Warehouse, report: LandingReport, mine: Collection[str]
 ) -> list[dg.AssetMaterialization]:
     """Of the entities that the channel feeds: an event that landed from two channels is reported once."""
+    touched = [entity for entity in report.events if entity in mine]
     return [
         dg.AssetMaterialization(
             RAW_EVENTS_KEY,
             partition=entity,
-            metadata=raw_events_metadata(warehouse, report, entity),
-            tags=tags_of_root(raw_events_version(warehouse, report.channel, entity), [channel_key(report.channel)]),
+            metadata=metadata,
+            tags=tags_of_root(version, [channel_key(report.channel)]),
         )
-        for entity in report.events
-        if entity in mine
+        for entity, (metadata, version) in raw_events_metadata(warehouse, report, touched).items()
     ]
-
-
-def raw_events_version(warehouse: Warehouse, channel: str, entity: str) -> str:
-    """The position of the entity's last event."""
-    return str(RawEvents.open(warehouse).last_positions(channel).get(entity, 0))
 
 
 def snapshot_materialization(warehouse: Warehouse, report: SnapshotReport) -> dg.AssetMaterialization:

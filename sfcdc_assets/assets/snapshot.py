@@ -44,15 +44,17 @@ def snapshot(
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
         entities = chosen(known, context.partition_keys, settings.channels)
         taker = SnapshotTaker(warehouse, connected, landing, spark, settings)
-        was_refused = False
-        for state in taker.states(entities):
-            was_refused = was_refused or state.refused is not None
-            found = outcome_of(taker.take, state, context.log)
-            if isinstance(found, Exception):
-                context.log.error(f"{state.entity} failed: {found}", exc_info=found)
-                failed[state.entity] = found
-            else:
-                done[state.entity] = found
+        states = {state.entity: state for state in taker.states(entities)}
+        was_refused = any(state.refused is not None for state in states.values())
+        order = taker.in_order(list(states.values()))
+        with taker.copies([states[entity] for entity in order]) as copies:
+            for entity in order:
+                found = outcome_of(copies.result, entity, context.log)
+                if isinstance(found, Exception):
+                    context.log.error(f"{entity} failed: {found}", exc_info=found)
+                    failed[entity] = found
+                else:
+                    done[entity] = found
     metadata = {entity: {SNAPSHOT_KEY: snapshot_metadata(warehouse, report)} for entity, report in done.items()}
     versions = {entity: {SNAPSHOT_KEY: str(report.number)} for entity, report in done.items()}
     if failed or was_refused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
@@ -23,6 +23,7 @@ from sfcdc_assets.pipeline.status_report import (
 )
 
 LOST_CHECKPOINTS_SHOWN = 5
+NEXT_SHOWN = 3
 _CHANNEL_COLUMNS = (Column("channel"), Column("position"), Column("complete", 2), Column("last landed (UTC)", 1))
 _ENTITY_COLUMNS = (
     Column("entity"),
@@ -121,11 +122,22 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
             yield f"{channel.channel}: --json lists all {len(channel.lost_checkpoints)} lost checkpoints."
     for damage in status.damaged:
         yield damage.message
+    if status.waiting:
+        yield _waiting(status.waiting)
     yield from sentences(status.refused_reads)
     for entity in status.entities:
         if entity.filter_expression:
             yield _filtered(entity)
     yield from _privacy(status.privacy)
+
+
+def _waiting(waiting: Mapping[str, int | None]) -> str:
+    """The entities that are not copied yet, and which of them are next."""
+    known = [records for records in waiting.values() if records is not None]
+    size = f", about {sum(known):,} records" if known else ""
+    unknown = f" and {len(waiting) - len(known)} of unknown size" if known and len(known) < len(waiting) else ""
+    noun = "entity waits" if len(waiting) == 1 else "entities wait"
+    return f"{len(waiting)} {noun} for a snapshot{size}{unknown}; next: {', '.join(list(waiting)[:NEXT_SHOWN])}."
 
 
 def _filtered(entity: EntityStatus) -> str:

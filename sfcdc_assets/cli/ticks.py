@@ -24,7 +24,7 @@ from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.jobs import DROP_PAYLOADS, SNAPSHOT
-from sfcdc_assets.jobs.request import without_following
+from sfcdc_assets.jobs.request import while_nobody_lands
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
@@ -34,7 +34,7 @@ from sfcdc_assets.sensors.channel import REFUSALS, tick_of
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.spark.early import EarlySpark
 
-ROUNDS = 200
+ROUNDS = 1000
 """The most ticks that one `sync --until-caught-up` makes on a channel."""
 
 
@@ -240,7 +240,7 @@ def tick_and_run(
     for request in result.run_requests or ():
         job = _job(request.job_name or "")
         # Nobody lands while the run is at work.
-        run = _run(instance, job, request.tags, without_following(job.name, request.run_config))
+        run = _run(instance, job, request.tags, while_nobody_lands(job.name, request.run_config))
         jobs.append(job.name)
         if not run.success:
             failures.append(RunFailed(job.name, run.run_id, _reason(run)))

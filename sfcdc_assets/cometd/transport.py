@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -12,12 +13,15 @@ from sfcdc_assets.cometd.subscription import CometdSubscription
 from sfcdc_assets.salesforce.channel_members import change_event_of
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.side_by_side import side_by_side
 from sfcdc_assets.streams.errors import SchemaNotFound
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 
 COMPACT = {"payloadFormat": "COMPACT"}
 """The schema as Avro has it: the other form, EXPANDED, is of its own kind."""
+SCHEMAS_AT_ONCE = 8
+"""Requests for schemas beside each other."""
 _KEYS = ("type", "name", "namespace", "fields")
 """Of a schema, in the order in which Pub/Sub writes them."""
 
@@ -54,6 +58,17 @@ class CometdTransport:
         return json.dumps(
             {key: answer[key] for key in _KEYS if key in answer}, separators=(",", ":"), ensure_ascii=False
         )
+
+    def schemas(self, schema_ids: Sequence[str]) -> Mapping[str, str]:
+        """See `Transport.schemas`."""
+        found: dict[str, str] = {}
+        for schema_id, text in zip(schema_ids, side_by_side(self.schema, schema_ids, SCHEMAS_AT_ONCE), strict=True):
+            if isinstance(text, Exception):
+                if not isinstance(text, SchemaNotFound):
+                    raise text
+            else:
+                found[schema_id] = text
+        return found
 
     def newest_schema_id(self, entity: str) -> str:
         """As the entity's own event names it. Raises `EventSchemaNotFound` and what `OrgSession` raises."""

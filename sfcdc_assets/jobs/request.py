@@ -17,6 +17,8 @@ from sfcdc_assets.setting_values import of_this_org
 CONCURRENCY_TAG = "sfcdc/concurrency_key"
 """At most one run at a time for each of its values (dagster.yaml). Runs without it wait for nobody."""
 
+ALONE_SECONDS = 120.0
+"""How long copies go on in a process that lands nothing meanwhile (`sfcdc sync`)."""
 ORG_TAG = "sfcdc/org"
 OF_THE_ORG = {ORG_TAG: ORG} if ORG is not None else {}
 """Tags of every job: the same jobs are in the code location of each org."""
@@ -37,6 +39,9 @@ class RunRequestConfig(dg.Config):
     before this time (epoch ms, UTC). The run then applies what is there and does not subscribe a second time."""
     follow_seconds: float = 0.0
     """Given by the sensor too: how long the run goes on with what is landed meanwhile."""
+    for_seconds: float = 0.0
+    """Given by the sensor too: how long the run begins and goes on with copies of entities; the next one has the rest.
+    0: until all are done."""
 
     def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings) -> Lander:
         """How the run lands."""
@@ -65,12 +70,10 @@ def config_of(job: str, **config: Any) -> dict[str, Any]:
     return {"ops": {FIRST_STEPS[job]: {"config": config}}}
 
 
-def request_of_sensor(job: str, channel: str, landed_through_ms: int, follow_seconds: float = 0.0) -> dg.RunRequest:
-    """A run over what the channel's entities have to be done, of what has landed. There is no run key: it would swallow
-    the retry of a failed run."""
-    config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms}
-    if follow_seconds:
-        config["follow_seconds"] = follow_seconds
+def request_of_sensor(job: str, channel: str, landed_through_ms: int, **seconds: float) -> dg.RunRequest:
+    """A run over what the channel's entities have to be done, of what has landed; `seconds`: `follow_seconds` or
+    `for_seconds`. There is no run key: it would swallow the retry of a failed run."""
+    config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms, **seconds}
     return dg.RunRequest(
         job_name=job,
         run_config=config_of(job, **config),
@@ -78,10 +81,13 @@ def request_of_sensor(job: str, channel: str, landed_through_ms: int, follow_sec
     )
 
 
-def without_following(job: str, run_config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration that a sensor asked for, of a run during which nobody lands."""
+def while_nobody_lands(job: str, run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration that a sensor asked for, of a run during which nobody lands: it follows nobody, and keeps the
+    stream waiting for no longer than `ALONE_SECONDS`."""
     config = dict(run_config["ops"][FIRST_STEPS[job]]["config"])
     config.pop("follow_seconds", None)
+    if "for_seconds" in config:
+        config["for_seconds"] = min(config["for_seconds"], ALONE_SECONDS)
     return config_of(job, **config)
 
 

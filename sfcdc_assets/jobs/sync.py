@@ -22,7 +22,7 @@ from sfcdc_assets.jobs.rolling_audit import audit_some, hand_on
 from sfcdc_assets.jobs.started_run import StartedRun, started_run
 from sfcdc_assets.observation import WorkFound, notify
 from sfcdc_assets.outcome import outcome_of
-from sfcdc_assets.pipeline.applying.apply_changes import Prepared
+from sfcdc_assets.pipeline.applying.apply_changes import Ready
 from sfcdc_assets.pipeline.catch_up import Applied, CatchUp
 from sfcdc_assets.pipeline.entities import EntityState
 from sfcdc_assets.pipeline.following import Following
@@ -55,7 +55,7 @@ class Landed:
 class PreparedEntities:
     """What entities share is done: each one's part, or what it failed with."""
 
-    of: Mapping[str, Prepared | Exception]
+    of: dict[str, Ready]
 
 
 @dg.op(out=dg.Out(dg.Nothing))
@@ -113,18 +113,18 @@ def _following(context: dg.OpExecutionContext, config: RunRequestConfig, run: St
 def prepare(
     context: dg.OpExecutionContext, spark: SparkResource, run_scope: RunScope
 ) -> Iterator[dg.DynamicOutput[None]]:
-    """Do what entities share: the files of all are written in few jobs of Spark, and no table knows them yet."""
+    """Do what entities share: the files of all are written in few jobs of Spark, and committed some at a time."""
     landed = run_scope.handed_on(Landed)
     try:
-        prepared = landed.catch_up.prepare(list(landed.states.values()))
+        ready = landed.catch_up.commit(landed.catch_up.prepare(list(landed.states.values())))
     except Exception as error:
         if again := retry_of(context, error, spark):
             raise again from error
         for entity in landed.states:
             mark_as_failed(context, TABLE_KEYS, entity)
         raise
-    run_scope.hand_on(PreparedEntities(prepared))
-    for entity in prepared:
+    run_scope.hand_on(PreparedEntities(ready))
+    for entity in list(ready):
         yield dg.DynamicOutput(None, mapping_key=entity)
 
 
@@ -132,15 +132,15 @@ def prepare(
 def apply(
     context: dg.OpExecutionContext, spark: SparkResource, run_scope: RunScope
 ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
-    """Commit one entity's batch, read its suspect records back, apply what was read, report."""
+    """Commit one entity's batch if that is not done, read its suspect records back, apply what was read, report."""
     landed, prepared = run_scope.handed_on(Landed), run_scope.handed_on(PreparedEntities)
     landed.reports.log = context.log
     entity = context.get_mapping_key() or ""
     state = landed.states[entity]
     try:
         # What was prepared may be what failed, or may be committed by now: a retry begins with the tables as they are.
-        ready = landed.catch_up.prepare([state]) if context.retry_number else prepared.of
-        landed.applied[entity] = landed.catch_up.bring_up_to_date(state, ready[entity])
+        ready: dict[str, Ready] = {**landed.catch_up.prepare([state])} if context.retry_number else prepared.of
+        landed.applied[entity] = landed.catch_up.bring_up_to_date(state, ready.pop(entity))
     except Exception as error:
         if again := retry_of(context, error, spark):
             raise again from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -15,6 +15,9 @@ from sfcdc_assets.lake.data_files import DataFile
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.table import Table
 
+FEW_ENTITIES = 8
+"""Of so many the newest events are looked for one after another."""
+RECENT = 10_000
 FEW_FILES = 16
 """So many are read one after another; of more, a scan reads several at once and no rows that are not wanted."""
 
@@ -98,19 +101,32 @@ class RawEventReads:
         predicate = f"{of_entity(entity, channel)} and position > {after} and position <= {up_to}"
         return self.table.set_null("payload", predicate, {_dropped(entity, channel): up_to})
 
-    def count(self, entity: str) -> int:
-        """Landed events of an entity, from the log alone."""
-        files = self.table.file_statistics().filter(pl.col("partition.entity_name") == entity)
-        return int(files["num_records"].sum())
+    def counts(self) -> dict[str, int]:
+        """Landed events of each entity, from the log alone."""
+        return dict(self.table.answer("counts", self._counts))
 
-    def newest(self, entity: str, channel: str, count: int) -> pa.Table:
-        """The entity's last events on a channel, newest first, without payload and replay id."""
-        last = self.last_positions(channel).get(entity)
-        if last is None:
-            return pa.table({})
+    def _counts(self) -> dict[str, int]:
+        files = self.table.file_statistics()
+        return dict(files.group_by("partition.entity_name").agg(pl.col("num_records").sum()).iter_rows())
+
+    def newest(self, entities: Collection[str], channel: str, count: int) -> dict[str, pa.Table]:
+        """The last events of each entity on a channel, newest first, without payload and replay id; of many entities
+        those among the channel's last `RECENT` positions, by one read."""
+        last = self.last_positions(channel)
         shown = [name for name in RAW_EVENTS.names if name not in ("payload", "replay_id", "channel", "entity_name")]
-        rows = self.table.scan(shown, f"{of_entity(entity, channel)} and position > {last - 50 * count}")
-        return rows.sort_by([("position", "descending")]).slice(0, count)
+        newest_first = [("position", "descending")]
+        if len(entities) <= FEW_ENTITIES:
+            recent = {
+                each: f"{of_entity(each, channel)} and position > {last.get(each, 0) - 50 * count}" for each in entities
+            }
+            found = {each: self.table.scan(shown, where) for each, where in recent.items() if each in last}
+            return {entity: rows.sort_by(newest_first).slice(0, count) for entity, rows in found.items()}
+        quoted, since = channel.replace("'", "''"), max(last.values(), default=0) - RECENT
+        rows = self.table.scan([*shown, "entity_name"], f"channel = '{quoted}' and position > {since}")
+        rows = rows.combine_chunks().sort_by(newest_first)
+        of_each = pl.DataFrame({"entity": rows["entity_name"]}).with_row_index().group_by("entity").agg(pl.col("index"))
+        numbers = {entity: index[:count] for entity, index in of_each.iter_rows() if entity in entities}
+        return {entity: rows.take(index).select(shown) for entity, index in numbers.items()}
 
     def headers(
         self,

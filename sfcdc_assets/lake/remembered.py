@@ -7,8 +7,9 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from sfcdc_assets.lake.seen import Seen, note_all, seen, unchanged
+from sfcdc_assets.lake.seen import AT_ONCE, Seen, note_all, seen, unchanged
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.side_by_side import side_by_side
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -31,7 +32,18 @@ class Remembered(Generic[K, V]):
         kept = {each: self._known.get((warehouse, each)) for each in questions}
         tables = {each: of[0] for each, of in kept.items() if of is not None}
         still = dict(zip(tables, unchanged(warehouse, list(tables.values())), strict=True))
-        return {each: self._told(warehouse, each, kept[each] if still.get(each) else None, ask) for each in questions}
+
+        def told(question: K) -> V:
+            return self._told(warehouse, question, kept[question] if still.get(question) else None, ask)
+
+        answers: dict[K, V] = {}
+        # An object store answers after a while, and of hundreds of entities each has five tables.
+        at_once = 1 if warehouse.is_local else AT_ONCE
+        for question, answer in zip(questions, side_by_side(told, questions, at_once), strict=True):
+            if isinstance(answer, Exception):
+                raise answer
+            answers[question] = answer
+        return answers
 
     def _told(self, warehouse: Warehouse, question: K, known: tuple[Seen, V] | None, ask: Callable[[K], V]) -> V:
         if known is None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.change_events.raw_event_rows import UTC_TIMESTAMP
@@ -38,7 +40,8 @@ SCHEMAS = pa.schema(
 class EventSchema:
     """One schema: its id, Avro JSON, entity (API name), when it was first seen (ms, UTC) and the object's describe.
 
-    `describe_json` is None where the org would not describe the object.
+    `describe_json` is None where the org would not describe the object, or was not asked yet: an object that was never
+    copied is described by its first snapshot.
     """
 
     schema_id: str
@@ -54,11 +57,12 @@ class EventSchema:
 
 
 class Schemas:
-    """The known schemas, read once for as long as the table is unchanged; `add` appends one."""
+    """The known schemas, read once for as long as the table is unchanged; `add` appends some."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._known: dict[str, EventSchema] = {}
+        self._of_entity: dict[str, dict[str, EventSchema]] = {}
         for schema in _READ.of(warehouse, [None], lambda _: _schemas(warehouse))[None]:
             self._remember(schema)
 
@@ -72,37 +76,70 @@ class Schemas:
 
     def of_entity(self, entity: str) -> tuple[EventSchema, ...]:
         """All schemas of an entity; the one that was last seen again, with the freshest describe, is the last."""
-        return tuple(schema for schema in self._known.values() if schema.entity_name == entity)
+        return tuple(self._of_entity.get(entity, {}).values())
 
-    def add(self, schema: EventSchema) -> None:
-        """Keep a schema, or a known one with a newer describe. Two processes may add the same: readers take either."""
-        row = {**vars(schema), "first_seen_at": schema.first_seen_at * 1000}
+    def add(self, *schemas: EventSchema, described: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Keep schemas, or known ones with a newer describe, and note which objects were described when (entity ->
+        epoch ms, UTC), whether or not that was news: in one commit. Two processes may add the same: readers take
+        either. Raises `ConcurrentCommit` when another process notes of the same objects."""
+        if not schemas and not described:
+            return
+        rows = [{**vars(schema), "first_seen_at": schema.first_seen_at * 1000} for schema in schemas]
         table = Table.open_or_create(self._warehouse, NAME, SCHEMAS)
-        table.append(pa.Table.from_pylist([row], schema=SCHEMAS), {}, {})
-        self._remember(schema)
+        noted = {_described(entity): at_ms for entity, at_ms in described.items()}
+        table.append(pa.Table.from_pylist(rows, schema=SCHEMAS), noted, {})
+        for schema in schemas:
+            self._remember(schema)
 
     def described_at(self, entity: str) -> int:
         """When the entity was last described, whether or not it had changed (epoch ms, UTC); 0 if it never was."""
         return (self._table.transaction_version(_described(entity)) or 0) if self._table else 0
 
-    def note_described(self, entity: str, now_ms: int) -> None:
-        """Note that the org was asked and nothing was new."""
-        table = Table.open_or_create(self._warehouse, NAME, SCHEMAS)
-        table.append(SCHEMAS.empty_table(), {_described(entity): now_ms}, {})
-
     def _remember(self, schema: EventSchema) -> None:
-        self._known.pop(schema.schema_id, None)
+        """One that was landed before its object was described does not take back what another process had from the
+        org: without it, each of the entity's columns would look retyped."""
+        known = self._known.get(schema.schema_id)
+        if schema.describe_json is None and known is not None:
+            schema = replace(schema, describe_json=known.describe_json)
         self._known[schema.schema_id] = schema
+        of_entity = self._of_entity.setdefault(schema.entity_name, {})
+        of_entity.pop(schema.schema_id, None)
+        of_entity[schema.schema_id] = schema
 
 
-_READ = Remembered[None, tuple[EventSchema, ...]](most=10)
+@dataclass(frozen=True)
+class _Read:
+    """Files of the table, and the schemas in them."""
+
+    paths: frozenset[str]
+    schemas: tuple[EventSchema, ...]
+
+
+FEW_FILES = 16
+"""So many new files are read one after another; with more, or where some are gone, the table is read again."""
+KEPT_WAREHOUSES = 10
+_READ = Remembered[None, tuple[EventSchema, ...]](KEPT_WAREHOUSES)
+_FILES: dict[Warehouse, _Read] = {}
 
 
 def _schemas(warehouse: Warehouse) -> tuple[EventSchema, ...]:
-    """All rows, the one last seen at the end."""
+    """All rows, the one last seen at the end. The table gets a file with each object that is new or has changed, so of
+    a table that was read before only the files that came since are read."""
     table = Table.open(warehouse, NAME)
-    rows = table.rows() if table else []
-    return tuple(_schema(row) for row in sorted(rows, key=itemgetter("first_seen_at")))
+    if table is None:
+        return ()
+    paths = frozenset(table.file_statistics()["path"].to_list())
+    last = _FILES.get(warehouse, _Read(frozenset(), ()))
+    new = sorted(paths - last.paths)
+    if last.paths <= paths and len(new) <= FEW_FILES:
+        added = pl.DataFrame(table.read_files(new, SCHEMAS.names)).to_dicts() if new else []
+        found = (*last.schemas, *map(_schema, added))
+    else:
+        found = tuple(map(_schema, table.rows(SCHEMAS.names)))
+    if len(_FILES) >= KEPT_WAREHOUSES:
+        _FILES.clear()
+    _FILES[warehouse] = _Read(paths, tuple(sorted(found, key=attrgetter("first_seen_at"))))
+    return _FILES[warehouse].schemas
 
 
 def _schema(row: Mapping[str, Any]) -> EventSchema:

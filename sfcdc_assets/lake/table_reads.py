@@ -53,7 +53,7 @@ class TableReads(TableSnapshot):
         with self._reading():
             store = self._store
             found = [_of_file(store, unquote(path), schema) for path in paths]
-        return pa.concat_tables([schema.empty_table(), *found])
+        return pa.concat_tables([pa.Table.from_batches([], schema), *found])
 
     @property
     def _store(self) -> fs.FileSystem:
@@ -156,4 +156,4 @@ def _of_file(store: fs.FileSystem, path: str, schema: pa.Schema) -> pa.Table:
         present = [name for name in schema.names if name in parquet.schema_arrow.names]
         rows = parquet.read(present, use_threads=False)
     arrays = [rows[f.name].cast(f.type) if f.name in present else pa.nulls(len(rows), f.type) for f in schema]
-    return pa.table(arrays, schema=schema)
+    return pa.Table.from_arrays(arrays, schema=schema)

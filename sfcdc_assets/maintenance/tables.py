@@ -19,6 +19,7 @@ from sfcdc_assets.lake import (
     quarantine,
     raw_events,
     schemas,
+    snapshot_plan,
     snapshots,
     text_fields,
 )
@@ -37,6 +38,7 @@ SINGLE: Mapping[str, Packing] = {
     channel_filters.NAME: Packing(("seen_at",)),
     lost_checkpoints.NAME: Packing(("channel", "position")),
     organization.NAME: Packing(("number",)),
+    snapshot_plan.NAME: Packing(("noted_at", "place")),
     quarantine.NAME: Packing(("channel", "position")),
 }
 """Tables of the whole warehouse beside `raw_events`."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 from sfcdc_assets import clock
 from sfcdc_assets.lake.consistent_cuts import Cut
-from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.outcome import outcome_of
-from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, Prepared, ToApply
+from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport, Committed, Prepared, Ready, ToApply
 from sfcdc_assets.pipeline.applying.note_cut import note_cut
 from sfcdc_assets.pipeline.applying.two_batches import told_as_one
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
@@ -26,13 +25,16 @@ from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport, read_back_doubts
 from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
-from sfcdc_assets.pipeline.schemas.described import follow_describe, is_to_be_described
+from sfcdc_assets.pipeline.schemas.described import follow_describes
 
 ROUNDS = 4
 """The most times a run drains: each round after the first follows a reading of records in doubt."""
 
 IDLE_DESCRIBE_MS = 86_400_000
 """How often an object without changes is described: its fields may change all the same."""
+
+IDLE_DESCRIBES = 50
+"""So many of these at most in one run: of hundreds of objects, copied on one day, all would be due in the same one."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class CatchUp:
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
         self._describing: Counter[str] = Counter()
         """Entity -> API requests that describing it took in this round."""
-        self._not_described: dict[str, Exception] = {}
+        self._not_described: Mapping[str, Exception] = {}
         """Entity -> why describing it failed in this round."""
 
     def run(self) -> None:
@@ -119,16 +121,17 @@ class CatchUp:
             report = self._lander.land(channel)
             self._drained[channel] = (report.complete_position, report.complete_through_ms)
             self._listener.drained(report)
-        self._not_described = self._follow_describes(self._entities, max(self._describe_ms, IDLE_DESCRIBE_MS))
+        every_ms = max(self._describe_ms, IDLE_DESCRIBE_MS)
+        self._not_described = self._follow_describes(self._entities, every_ms, IDLE_DESCRIBES)
         states = entity_states(self._warehouse, self._entities, self._clock_ms(), self._org.privacy)
         return [
             state for state in states if state.has_work or self._every_entity or state.entity in self._not_described
         ]
 
-    def prepare(self, states: Sequence[EntityState]) -> Mapping[str, Prepared | Exception]:
+    def prepare(self, states: Sequence[EntityState]) -> dict[str, Prepared | Exception]:
         """Do what entities share, and commit nothing; each entity's part, or what it failed with, in the order in which
         to commit them: none is to wait for a large one. Raises what stops all of them: a Spark that does not start, for
-        one."""
+        one. As long as somebody holds an entity's part, whoever looks at its tables has to open each from nothing."""
         failed = {**self._not_described, **self._follow_describes([s.entity for s in states], self._describe_ms)}
         self._not_described = {}
         wanted = [self._wanted(state) for state in states if state.entity not in failed]
@@ -137,11 +140,22 @@ class CatchUp:
             **self._applier.prepare(wanted),
         }
 
-    def bring_up_to_date(self, state: EntityState, prepared: Prepared | Exception) -> Applied:
-        """Commit an entity's part, read back its records in doubt, and apply what was read. Raises what stops it."""
+    def commit(self, prepared: Mapping[str, Prepared | Exception]) -> dict[str, Ready]:
+        """Commit what is written, but that of large entities; `bring_up_to_date` goes on from there."""
+        return self._applier.commit_written(prepared, self._clock_ms)
+
+    def bring_up_to_date(self, state: EntityState, ready: Ready) -> Applied:
+        """Commit an entity's part if it is not, read back its records in doubt, and apply what was read. Raises what
+        stops it."""
         wanted, calls = self._wanted(state), self._org.session.calls - self._describing.pop(state.entity, 0)
-        report = self._applier.commit(wanted, prepared)
-        applied = self._read_back(Applied(report, self._clock_ms()))
+        if isinstance(ready, Committed):
+            report, at_ms = ready.report, ready.at_ms
+            if report.has_more:
+                report = told_as_one(report, self._applier.apply(wanted))
+        else:
+            report, at_ms = self._applier.commit(wanted, ready), self._clock_ms()
+        del ready
+        applied = self._read_back(Applied(report, at_ms))
         if applied.has_read:
             applied = replace(applied, report=told_as_one(report, self._applier.apply(wanted)))
         applied = replace(applied, api_requests=self._org.session.calls - calls)
@@ -151,8 +165,9 @@ class CatchUp:
     def outcomes(self, states: Sequence[EntityState]) -> Iterator[tuple[str, Applied | Exception]]:
         """Both for all of them: each entity, when it is done, with what became of it. Raises what `prepare` raises."""
         of = {state.entity: state for state in states}
-        for entity, prepared in self.prepare(states).items():
-            yield entity, outcome_of(self.bring_up_to_date, of[entity], prepared)
+        ready = self.commit(self.prepare(states))
+        for entity in list(ready):
+            yield entity, outcome_of(self.bring_up_to_date, of[entity], ready.pop(entity))
 
     def finish(self, done: Iterable[Applied]) -> None:
         """What comes after the entities: more rounds as long as records are read back, then the cuts.
@@ -214,15 +229,13 @@ class CatchUp:
         healed_after = (self._clock_ms() - (read.oldest_opened_at or 0)) / 1000
         return replace(applied, read=read, healed_after=healed_after)
 
-    def _follow_describes(self, entities: Iterable[str], every_ms: int) -> dict[str, Exception]:
+    def _follow_describes(
+        self, entities: Iterable[str], every_ms: int, most: int | None = None
+    ) -> Mapping[str, Exception]:
         """Describe those for which it is time; what some of them failed with."""
-        schemas, now = Schemas(self._warehouse), self._clock_ms()
-        failed: dict[str, Exception] = {}
-        for entity in entities:
-            if is_to_be_described(schemas, entity, now, every_ms):
-                calls = self._org.session.calls
-                found = outcome_of(follow_describe, self._warehouse, self._org, entity, now, every_ms)
-                self._describing[entity] += self._org.session.calls - calls
-                if isinstance(found, Exception):
-                    failed[entity] = found
+        calls = self._org.session.calls
+        described, failed = follow_describes(self._warehouse, self._org, entities, self._clock_ms(), every_ms, most)
+        for number, entity in enumerate(described):
+            shared, rest = divmod(self._org.session.calls - calls, len(described))
+            self._describing[entity] += shared + (number < rest)
         return failed

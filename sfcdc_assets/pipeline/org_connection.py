@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
@@ -14,9 +14,10 @@ from sfcdc_assets.lake.schemas import EventSchema
 from sfcdc_assets.reconciliation.vanish import VanishLimits
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
 from sfcdc_assets.salesforce.describe import describe, object_names
-from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused
+from sfcdc_assets.salesforce.errors import ApiLimitReached, EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
+from sfcdc_assets.salesforce.record_counts import record_counts
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.view_all import ViewAll
 from sfcdc_assets.streams.checkpoint import EARLIEST
@@ -73,11 +74,22 @@ class OrgConnection:
         """How many API requests it takes in 24 hours; None when it does not tell this user."""
         return self._allowance("DailyApiRequests")
 
-    def _allowance(self, name: str) -> Limit | None:
+    def allowances(self) -> Mapping[str, Limit]:
+        """All that the org allows in a day, by name; none when it does not tell this user."""
         try:
-            return limits(self.session).get(name)
+            return limits(self.session)
         except RequestRefused:
-            return None
+            return {}
+
+    def _allowance(self, name: str) -> Limit | None:
+        return self.allowances().get(name)
+
+    def record_counts(self, entities: Sequence[str]) -> Mapping[str, int]:
+        """About how many records each has; none when the org does not tell this user."""
+        try:
+            return record_counts(self.session, entities)
+        except (RequestRefused, ApiLimitReached):
+            return {}
 
     def newest_schema(self, entity: str, now_ms: int) -> EventSchema:
         """The schema that the entity's next event will have, with a fresh describe.

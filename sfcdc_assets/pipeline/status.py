@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Privacy
 from sfcdc_assets.channel_kinds import carries_changes, table_of
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.audits import last_audits
@@ -24,6 +24,7 @@ from sfcdc_assets.lake.landed_table import LandedTable
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.lake.snapshot_plan import planned
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -42,8 +43,11 @@ from sfcdc_assets.pipeline.status_report import (
     SnapshotStatus,
     WarehouseStatus,
 )
+from sfcdc_assets.side_by_side import side_by_side
 
 Found = TypeVar("Found")
+AT_ONCE = 8
+"""Entities that are looked at beside each other."""
 LAYERS = ("current_state", "snapshot", "gap_reconciliation")
 """Their folders name the entities."""
 
@@ -67,8 +71,8 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
     filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in changes}) or {}
     audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
-    of_entities = {name: damage_of(warehouse, name) for name in names}
-    entities = [_entity_or_damage(warehouse, landed, name, of_entities[name]) for name in names]
+    of_entities = dict(zip(names, _of_each(lambda name: damage_of(warehouse, name), names), strict=True))
+    entities = list(_of_each(lambda name: _entity_or_damage(warehouse, landed, name, of_entities[name]), names))
     sound = [name for name in names if not of_entities[name]]
     topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events))) or ()
     damaged += [each for found in of_entities.values() for each in found if str(each) not in map(str, damaged)]
@@ -86,7 +90,23 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
         tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
         tuple(_event_table(channel, of_events.get(channel), damaged) for channel in settings.event_channels),
         topics,
+        _unless_damaged(damaged, lambda: _waiting(warehouse, entities)) or {},
     )
+
+
+def _of_each(look: Callable[[str], Found], names: Sequence[str]) -> Iterator[Found]:
+    """What a look at each entity finds, some at a time: most of it is opening tables. Raises what a look raises."""
+    for found in side_by_side(look, names, AT_ONCE):
+        if isinstance(found, Exception):
+            raise found
+        yield found
+
+
+def _waiting(warehouse: Warehouse, entities: Sequence[EntityStatus]) -> Mapping[str, int | None]:
+    copied = {
+        each.entity for each in entities if each.applied is not None or (each.snapshot and each.snapshot.complete)
+    }
+    return {entity: records for entity, records in planned(warehouse).items() if entity not in copied}
 
 
 def _unless_damaged(damaged: list[TableDamaged], look: Callable[[], Found]) -> Found | None:
@@ -106,8 +126,12 @@ def _quarantined(warehouse: Warehouse) -> int:
 def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> PrivacyStatus:
     """What the settings hide of each entity, what its tables still have, and the rules that name no column."""
     schemas = Schemas(warehouse)
-    known = {entity: private_columns(schemas, entity, privacy) for entity in entities if schemas.of_entity(entity)}
-    conflicts = {entity: conflicts_of_entity(warehouse, schemas, entity, privacy) for entity in known}
+    seen = [entity for entity in entities if schemas.of_entity(entity)]
+    # Rules are compared with every column of every schema, so not where there are none.
+    concerned = seen if privacy != NOTHING_PRIVATE else []
+    known = {entity: private_columns(schemas, entity, privacy) for entity in concerned}
+    of_each = _of_each(lambda entity: conflicts_of_entity(warehouse, schemas, entity, privacy), seen)
+    conflicts = dict(zip(seen, of_each, strict=True))
     return PrivacyStatus(
         {entity: columns.left_out for entity, columns in known.items() if columns.left_out},
         {entity: columns.hashed for entity, columns in known.items() if columns.hashed},

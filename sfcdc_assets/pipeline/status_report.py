@@ -125,6 +125,9 @@ class WarehouseStatus:
     damaged: tuple[DamageStatus, ...]
     event_tables: tuple[EventTableStatus, ...] = ()
     topics: tuple[TopicStatus, ...] = ()
+    waiting: Mapping[str, int | None] = field(default_factory=dict)
+    """Entities of which no copy is complete, in the order in which they are copied, with about how many records each
+    has, null where the org does not say."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able values."""

@@ -5,7 +5,9 @@ Never made at import: a channel does not survive a fork (docs/salesforce-streams
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +20,7 @@ import tenacity
 from sfcdc_assets import clock
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.pubsub.credentials import Credentials
-from sfcdc_assets.pubsub.errors import PubSubUnavailable, TokenExpired, refused
+from sfcdc_assets.pubsub.errors import PubSubUnavailable, SchemaNotFound, TokenExpired, refused
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets.streams.backoff import Backoff
@@ -26,6 +28,9 @@ from sfcdc_assets.streams.backoff import Backoff
 __all__ = ["Credentials", "PubSubConnection", "TopicInfo"]
 
 UNARY_DEADLINE_SECONDS = 20.0
+
+SCHEMAS_AT_ONCE = 16
+"""Calls for schemas that are open beside each other: a schema takes a round trip, and a channel may name hundreds."""
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", 32 * 1024 * 1024),  # the service keeps to 3 MB; the default is 4
@@ -49,7 +54,8 @@ class TopicInfo:
 
 
 class PubSubConnection:
-    """One channel to `endpoint` (`host:port`), for use by one thread; a context manager.
+    """One channel to `endpoint` (`host:port`), a context manager. Threads may share it: its
+    unary calls are made one after another.
 
     `credentials(refresh)` returns the current token, or a fresh one when `refresh` is true. It is asked for every
     call, and for a fresh one after an authentication error; a second error with the fresh one is final.
@@ -73,6 +79,7 @@ class PubSubConnection:
         self._ca_file = ca_file
         self._deadline = deadline
         self._channel: Any = None
+        self._lock = threading.RLock()
 
     def __enter__(self) -> PubSubConnection:
         return self
@@ -101,6 +108,31 @@ class PubSubConnection:
         reply: pb.SchemaInfo = self._retried("GetSchema", pb.SchemaRequest(schema_id=schema_id), schema_id)
         return reply.schema_json
 
+    def get_schemas(self, schema_ids: Sequence[str]) -> dict[str, str]:
+        """Those of the schemas that there are, by id; `SCHEMAS_AT_ONCE` are asked for at a time. What fails among them
+        is asked for again alone. Raises what `get_schema` raises but `SchemaNotFound`."""
+        with self._lock:
+            return self._side_by_side(schema_ids)
+
+    def _side_by_side(self, schema_ids: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        failed: list[str] = []
+        for start in range(0, len(schema_ids), SCHEMAS_AT_ONCE):
+            metadata, get = self._credentials(False).metadata(), self._stub().GetSchema
+            calls = {
+                schema_id: get.future(pb.SchemaRequest(schema_id=schema_id), metadata=metadata, timeout=self._deadline)
+                for schema_id in schema_ids[start : start + SCHEMAS_AT_ONCE]
+            }
+            for schema_id, call in calls.items():
+                try:
+                    found[schema_id] = call.result().schema_json
+                except grpc.RpcError:
+                    failed.append(schema_id)
+        for schema_id in failed:
+            with suppress(SchemaNotFound):
+                found[schema_id] = self.get_schema(schema_id)
+        return found
+
     def probe(self, topic: str, timeout: float) -> TopicInfo:
         """GetTopic, once and within `timeout` seconds: shows that the whole way to the service works."""
         return self._topic_info(self._once("GetTopic", pb.TopicRequest(topic_name=topic), topic, timeout))
@@ -115,6 +147,10 @@ class PubSubConnection:
         return call, credentials.access_token
 
     def _retried(self, rpc: str, request: Any, subject: str) -> Any:
+        with self._lock:
+            return self._tried_again(rpc, request, subject)
+
+    def _tried_again(self, rpc: str, request: Any, subject: str) -> Any:
         refreshed = False
 
         def attempt() -> Any:

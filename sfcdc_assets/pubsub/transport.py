@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from sfcdc_assets.channel_kinds import managed_name
 from sfcdc_assets.pubsub.channel import PubSubConnection
@@ -36,6 +36,10 @@ class PubSubTransport:
     def schema(self, schema_id: str) -> str:
         """The Avro schema as JSON. Raises what `PubSubConnection.get_schema` raises."""
         return self._connection.get_schema(schema_id)
+
+    def schemas(self, schema_ids: Sequence[str]) -> Mapping[str, str]:
+        """See `Transport.schemas`."""
+        return self._connection.get_schemas(schema_ids)
 
     def newest_schema_id(self, entity: str) -> str:
         """As the entity's own topic names it. Raises what `PubSubConnection.get_topic` raises."""

@@ -74,6 +74,11 @@ class OrgSession:
         """API requests sent so far, each try counted: what the org subtracts from its daily allowance."""
         return self._transport.calls
 
+    @property
+    def calls_of_this_thread(self) -> int:
+        """Those of `calls` that this thread has sent: what one of several things that are done at once has cost."""
+        return self._transport.calls_of_this_thread
+
     def token(self, refresh: bool = False) -> str:
         """The access token; asked for at the first use, and again with `refresh`.
 

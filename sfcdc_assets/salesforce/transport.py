@@ -63,6 +63,12 @@ class Transport(requests.Session):
         self._count_lock = threading.Lock()
         self.calls = 0
         """Requests sent to versioned REST resources, each try counted: what the org counts as API requests."""
+        self._of_thread = threading.local()
+
+    @property
+    def calls_of_this_thread(self) -> int:
+        """Those of `calls` that this thread has sent."""
+        return int(getattr(self._of_thread, "calls", 0))
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         """Only a redirect within the same scheme and host is followed: another host must not see the token."""
@@ -151,5 +157,6 @@ class Transport(requests.Session):
         if urlsplit(url).path.startswith("/services/data/v"):
             with self._count_lock:
                 self.calls += 1
+            self._of_thread.calls = self.calls_of_this_thread + 1
             notify(RequestSent())
         return super().request(method, url, **{"timeout": self._timeout_s, **options})

@@ -39,8 +39,11 @@ INTERVAL_SECONDS = 1
 began a moment late is found too recent by the next loop, and ten seconds pass between two ticks."""
 REFUSALS = (WrongOrganization, OrganizationReplaced, LoginRefused)
 """After these a channel is opened again by the next tick: a session that is kept would go on with the old login."""
+COPY_SECONDS = 600.0
+"""How long a run goes on with copies of entities before another one begins with what is small and new by then."""
 LOOK_SECONDS = 30.0
 """How often the tables are looked at when nothing was landed: other processes work on them too."""
+NAMES_SHOWN = 20
 RETRY_SECONDS = 30.0
 """How long after a failed run the next one of its kind is asked for."""
 UNFINISHED = [
@@ -151,11 +154,17 @@ def _look(
     work = {SYNC.name: [state for state in states if state.has_work]}
     if not busy[SNAPSHOT.name] and report.has_checkpoint:
         work[SNAPSHOT.name] = [state for state in states if state.needs_snapshot]
-    requests = []
-    for job in (SNAPSHOT.name, SYNC.name):
-        if work.get(job) and (retries_at_once or not _failed_just_now(instance, channel, job)):
-            follow = FOLLOW_SECONDS if job == SYNC.name else 0.0
-            requests.append(request_of_sensor(job, channel, report.complete_through_ms, follow))
+    requests, no_room = [], None
+    for job, seconds in (
+        (SNAPSHOT.name, {"for_seconds": COPY_SECONDS}),
+        (SYNC.name, {"follow_seconds": FOLLOW_SECONDS}),
+    ):
+        if not work.get(job) or not (retries_at_once or not _failed_just_now(instance, channel, job)):
+            continue
+        if job == SNAPSHOT.name:
+            no_room = opened.snapshot_budget.why_not(is_sure=False)
+        if job == SYNC.name or no_room is None:
+            requests.append(request_of_sensor(job, channel, report.complete_through_ms, **seconds))
     if work[SYNC.name]:
         looked.cut_owed = True
     elif looked.cut_owed:
@@ -167,7 +176,7 @@ def _look(
     looked.was_idle = not (new or busy[SNAPSHOT.name] or looked.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else _nothing_to_do(report, landed, states, busy[SNAPSHOT.name]),
+        skip_reason=None if requests else _nothing_to_do(report, landed, states, busy[SNAPSHOT.name], no_room),
         dynamic_partitions_requests=added,
         asset_events=events,
     )
@@ -192,6 +201,12 @@ def _failed_just_now(instance: dg.DagsterInstance, channel: str, job: str) -> bo
     return clock.now_ms() / 1000 - ended < RETRY_SECONDS
 
 
+def _some(entities: Sequence[str]) -> str:
+    """Their names, as far as a line has room."""
+    more = len(entities) - NAMES_SHOWN
+    return ", ".join(entities[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
 def _name() -> str:
     assert ENTITY.name is not None
     return ENTITY.name
@@ -204,14 +219,20 @@ def _landed(report: LandingReport, by: str, count: int | None = None) -> str:
 
 
 def _nothing_to_do(
-    report: LandingReport, description: str, states: Sequence[EntityState], snapshot_run: str | None
+    report: LandingReport,
+    description: str,
+    states: Sequence[EntityState],
+    snapshot_run: str | None,
+    no_room: str | None,
 ) -> str:
     refused = {state.entity: state.refused for state in states if state.refused is not None}
     if refused:
         return f"{description}; {' '.join(sentences(refused))}"
     waiting = [state.entity for state in states if state.needs_snapshot]
     if waiting and snapshot_run:
-        return f"{description}; run {snapshot_run} takes the snapshot of {', '.join(waiting)}."
+        return f"{description}; run {snapshot_run} takes the snapshot of {_some(waiting)}."
+    if waiting and no_room:
+        return f"{description}; snapshots of {_some(waiting)} wait: {no_room}."
     if waiting and not report.has_checkpoint:
         return (
             f"{description}; the stream was begun at LATEST and no keepalive has come yet, so no snapshot can be taken."

@@ -22,6 +22,7 @@ from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.org_reads.snapshot_budget import SnapshotBudget
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import LoginRefused
 
@@ -98,6 +99,7 @@ class OpenChannel:
         self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
         with ExitStack() as stack:
             self.org = stack.enter_context(connect())
+            self.snapshot_budget = SnapshotBudget(self.org, settings.snapshot_reserve_percent)
             self.reader = ChannelReader(warehouse, self.org, channel, settings.settle_seconds)
             self._stack = stack.pop_all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -88,6 +89,10 @@ class Transport(Protocol):
 
     def schema(self, schema_id: str) -> str:
         """The text of a schema that an event names. Raises `SchemaNotFound` and other `TransportError`s."""
+
+    def schemas(self, schema_ids: Sequence[str]) -> Mapping[str, str]:
+        """The texts of many, several asked for at a time; those that there are not are left out. Raises other
+        `TransportError`s."""
 
     def newest_schema_id(self, entity: str) -> str:
         """The id of the schema that the entity's next change event will have. Raises `TransportError`."""

@@ -17,6 +17,7 @@ STAGES: tuple[str, ...] = (
     "history",
     "text",
     "many_entities",
+    "many_objects",
     "beside_large",
     "cluster",
     "old_warehouse",

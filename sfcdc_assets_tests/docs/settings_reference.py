@@ -44,6 +44,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "vanish_percent",
             "vanish_rows",
             "audit_percent",
+            "snapshot_reserve_percent",
         ),
         "Dagster": ("freshness_minutes", "alert_webhook", "run_retention_days", "owners"),
         "Spark": ("spark_master", "spark_remote", "spark_standing"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from sfcdc_assets.lake.remembered import Remembered
 from sfcdc_assets.lake.seen import seen
@@ -139,3 +141,29 @@ def test_only_so_many_answers_are_kept(warehouse: Warehouse, question: Question)
     assert question.asked == 3
     question.ids("t")
     assert question.asked == 4
+
+
+def test_of_a_store_that_answers_late_many_questions_are_asked_beside_each_other(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for the others to be asked too; whoever watches is told of the tables of all."""
+    monkeypatch.setattr(Warehouse, "is_local", False)
+    monkeypatch.setattr(Warehouse, "uri", lambda of, name: str(Path(of.root) / name))
+    monkeypatch.setattr(Warehouse, "filesystem", lambda of, name: SubTreeFileSystem(of.uri(name), LocalFileSystem()))
+    names = [f"t{number}" for number in range(4)]
+    for name in names:
+        append(warehouse, name, name)
+    together = Barrier(len(names))
+
+    def ask(name: str) -> str:
+        together.wait(10)
+        table = Table.open(warehouse, name)
+        assert table is not None
+        return str(table.scan()["Id"][0])
+
+    with seen(warehouse) as watched:
+        found = Remembered[str, str](most=9).of(warehouse, names, ask)
+    assert found == {name: name for name in names}
+    assert sorted(watched.tables) == names
+    with pytest.raises(ZeroDivisionError):
+        Remembered[str, float](most=9).of(warehouse, names, lambda _: 1 / 0)

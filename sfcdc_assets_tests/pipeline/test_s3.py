@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
+from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.entities import entity_states
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
+from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives_tables import versions_of
+from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Counts, Entities, catch_up
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
@@ -32,15 +39,19 @@ def server() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def life(
-    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[QuietLife]:
-    """Day zero of an org, in the store."""
+def store(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A warehouse of the test's own in the store, whose settings are in the environment."""
     for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    with quiet(tmp_path, monkeypatch, warehouse=f"s3://{BUCKET}/{tmp_path.name}") as opened:
+    return f"s3://{BUCKET}/{tmp_path.name}"
+
+
+@pytest.fixture
+def life(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+    """Day zero of an org, in the store."""
+    with quiet(tmp_path, monkeypatch, warehouse=store) as opened:
         opened.sync()
         yield opened
 
@@ -97,3 +108,24 @@ def test_a_process_that_dies_between_a_data_file_and_its_commit_changes_nothing_
         done = maintain(life.warehouse, Retention(7), life.clock())
         assert not [each.problem for each in done if each.problem]
         life.assert_equal()
+
+
+def test_one_run_applies_the_changes_of_some_of_many_entities(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planned and committed side by side; the states of all are then known without a table being opened."""
+    without_spark(monkeypatch, Random(3))
+    monkeypatch.setattr(apply_changes, "AT_ONCE", 4)
+    entities = Entities(Warehouse(store), [f"Entity{number}__c" for number in range(10)], 5)
+    entities.day_zero()
+    catch_up(entities, None)  # type: ignore[arg-type]
+    names, entities.names = entities.names, entities.names[:6]
+    entities.land(1)
+    entities.names = names
+    catch_up(entities, None)  # type: ignore[arg-type]
+    assert entities.differences() == []
+    channels, opened = dict.fromkeys(names, CHANNEL), Counts()
+    with another_memory():
+        states = entity_states(entities.warehouse, channels, 0, NOTHING_PRIVATE)
+        assert [state.has_work for state in states] == [False] * len(names)
+        with opened.counted():
+            assert entity_states(entities.warehouse, channels, 0, NOTHING_PRIVATE) == states
+    assert opened.opens == len(["raw_events"])

@@ -32,6 +32,20 @@ def test_a_topic_and_a_schema_are_read(connect: Connect) -> None:
     assert client.connection.get_schema("schema") == '{"type":"string"}'
 
 
+def test_many_schemas_are_asked_for_beside_each_other_and_what_fails_again_alone(connect: Connect) -> None:
+    client = connect(accepted={"token-2"})
+    client.service.unary_script = [Abort("service.unavailable"), Abort("service.unavailable")]
+    names = [f"schema-{number}" for number in range(40)]
+    assert client.connection.get_schemas(names) == dict.fromkeys(names, '{"type":"string"}')
+    assert client.connection.get_schemas([]) == {}
+
+
+def test_a_schema_that_there_is_not_is_left_out_of_many(connect: Connect) -> None:
+    client = connect()
+    client.service.unary_script = [Abort("schema.not.found"), Abort("schema.not.found")]
+    assert client.connection.get_schemas(["schema"]) == {}
+
+
 def test_outages_are_retried_with_growing_pauses(connect: Connect) -> None:
     client = connect()
     client.service.unary_script = [Abort("service.unavailable"), Abort(), Abort("topic.api.unavailable")]

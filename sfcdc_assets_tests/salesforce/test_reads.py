@@ -18,6 +18,7 @@ from sfcdc_assets.salesforce.errors import (
 from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.query import count, query_rows
+from sfcdc_assets.salesforce.record_counts import record_counts
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets_tests.salesforce.scripted_org import Answer, refusal
@@ -295,3 +296,19 @@ def test_completing_an_id_twice_changes_nothing(fifteen):
 def test_the_name_of_a_change_event_tells_the_entity(name):
     assert entity_of_change_event(f"{name}ChangeEvent") == name
     assert entity_of_change_event(f"{name}__ChangeEvent") == f"{name}__c"
+
+
+def test_records_of_hundreds_of_objects_are_counted_in_few_requests(org, session):
+    org.on("GET", "limits/recordCount", Answer(200, {"sObjects": [{"count": 3, "name": "Account"}]}))
+    names = ["Account", *(f"Object_with_a_long_name_{number:03}__c" for number in range(300))]
+    assert record_counts(session, names) == {"Account": 3}
+    asked = [seen.query["sObjects"] for seen in org.requests("GET", "limits/recordCount")]
+    assert [name for each in asked for name in each.split(",")] == names
+    assert len(asked) < 4
+    assert max(map(len, asked)) < 4_096
+
+
+def test_an_answer_without_record_counts_is_named(org, session):
+    org.on("GET", "limits/recordCount", Answer(200, {"sObjects": [{"name": "Account"}]}))
+    with pytest.raises(UnexpectedAnswer, match="record counts"):
+        record_counts(session, ["Account"])

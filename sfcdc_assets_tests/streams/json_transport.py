@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import fastavro
@@ -59,6 +60,13 @@ class JsonTransport:
         found = self.bus.schema_json(schema_id)
         if found is None:
             raise SchemaNotFound(f"There is no schema {schema_id}.")
+        return found
+
+    def schemas(self, schema_ids: Sequence[str]) -> Mapping[str, str]:
+        found = {}
+        for schema_id in schema_ids:
+            with suppress(SchemaNotFound):
+                found[schema_id] = self.schema(schema_id)
         return found
 
     def newest_schema_id(self, entity: str) -> str:

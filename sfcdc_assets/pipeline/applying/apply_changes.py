@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, TypeVar
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 
@@ -34,11 +32,22 @@ from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.pipeline.applying.open_tables import OpenTables
 from sfcdc_assets.pipeline.applying.plan import BatchPlan, plan
 from sfcdc_assets.pipeline.applying.two_batches import told_as_one
+from sfcdc_assets.side_by_side import side_by_side
 from sfcdc_assets.state.apply import Outcome, apply_events
 from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
 
-__all__ = ["Applier", "ApplyReport", "Applying", "Prepared", "ToApply", "apply_entities", "apply_entity"]
+__all__ = [
+    "Applier",
+    "ApplyReport",
+    "Applying",
+    "Committed",
+    "Prepared",
+    "Ready",
+    "ToApply",
+    "apply_entities",
+    "apply_entity",
+]
 
 MOST_ENTITIES = 100
 """Entities of one job: none is committed before all of them are written, and their tables stay open until then."""
@@ -49,8 +58,8 @@ job of its own, after all others are committed, so that none waits for it."""
 AT_ONCE = 4
 """Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
 delta-rs, which does not keep Python from going on. What is done for one entity keeps its order."""
-
-T = TypeVar("T")
+AT_ONCE_IN_A_STORE = 16
+"""The same where each request is answered by an object store."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,18 @@ class Prepared:
     outcome: Outcome | None = None
 
 
+@dataclass(frozen=True)
+class Committed:
+    """An entity whose batch is in its tables since a time (epoch ms)."""
+
+    report: ApplyReport
+    at_ms: int
+
+
+Ready = Committed | Prepared | Exception
+"""How far an entity is when what it shares with others is done."""
+
+
 class Applier:
     """Applies events in two halves: `prepare` what entities share, then `commit` each of them.
 
@@ -162,6 +183,25 @@ class Applier:
         if isinstance(found, Exception):
             raise found
         return found
+
+    def commit_written(
+        self, prepared: Mapping[str, Prepared | Exception], now_ms: Callable[[], int] = clock.now_ms
+    ) -> dict[str, Ready]:
+        """Commit those whose files are written, some at a time: in an object store most of that is waiting. The large
+        ones stay prepared; one that fails has its error instead."""
+        attempt = self._attempt()
+        ready = {
+            entity: found
+            for entity, found in prepared.items()
+            if isinstance(found, Prepared) and found.outcome is not None
+        }
+
+        def committed(each: Prepared) -> Committed:
+            report = attempt.commit(each)
+            return Committed(report, now_ms())
+
+        done = side_by_side(committed, list(ready.values()), _at_once(self._warehouse))
+        return {**prepared, **dict(zip(ready, done, strict=True))}
 
     def commit(self, wanted: ToApply, prepared: Prepared | Exception) -> ApplyReport:
         """Commit what is prepared, and what is too much for one batch; retried from the beginning, alone, when another
@@ -213,7 +253,7 @@ class _Attempt:
         """Each entity with what became of it, as it is done."""
         for job in self.jobs(wanted):
             ready = [found for _, found in job if isinstance(found, Prepared)]
-            committed = _side_by_side(self.commit, ready)
+            committed = side_by_side(self.commit, ready, _at_once(self._warehouse))
             yield from ((entity, found if isinstance(found, Exception) else next(committed)) for entity, found in job)
 
     def _open_what_is_shared(self) -> None:
@@ -226,7 +266,7 @@ class _Attempt:
         for start in range(0, len(wanted), MOST_ENTITIES):
             some = wanted[start : start + MOST_ENTITIES]
             self._open_what_is_shared()
-            found = zip(some, _side_by_side(self._plan, some), strict=True)
+            found = zip(some, side_by_side(self._plan, some, _at_once(self._warehouse)), strict=True)
             planned = [(each.entity, outcome) for each, outcome in found]
             yield self._written([each for each in planned if _weight(each[1]) <= (False, LARGE_BYTES)])
             large += [each for each in planned if _weight(each[1]) > (False, LARGE_BYTES)]
@@ -276,14 +316,8 @@ class _Attempt:
             return Prepared(started, tables, planned, *_batch_of(tables, planned))
 
 
-def _side_by_side(work: Callable[..., T], *of_each: Sequence[Any]) -> Iterator[T | Exception]:
-    """The outcome of the work for each entity, in their order."""
-    outcome = partial(outcome_of, work)
-    if len(of_each[0]) == 1 or AT_ONCE == 1:
-        yield from map(outcome, *of_each)
-        return
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        yield from threads.map(outcome, *of_each)
+def _at_once(warehouse: Warehouse) -> int:
+    return AT_ONCE if warehouse.is_local else AT_ONCE_IN_A_STORE
 
 
 def _weight(planned: Prepared | Exception) -> tuple[bool, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,14 +25,16 @@ from sfcdc_assets.pipeline.landing.lost_checkpoint import entities_of_channel
 from sfcdc_assets.pipeline.landing.read_again import not_landed_before
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.channel_members import entity_of_change_event
+from sfcdc_assets.side_by_side import side_by_side
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
-from sfcdc_assets.streams.errors import SchemaNotFound
 from sfcdc_assets.streams.resume import ResumePoint
 
 CLOCKS_DIFFER_MS = 10_000
 """How far the org's clock may be from ours, at most."""
+SCHEMAS_OF_A_COMMIT = 100
+DESCRIBES_AT_ONCE = 8
 
 
 class ChangeEventLanding(Landing):
@@ -123,26 +125,41 @@ class ChangeEventLanding(Landing):
         """Fetch the schemas of events the first time their ids are seen, and describe an entity again when its schema
         changed, also back to one it had before (a field that was added and dropped).
 
+        A channel may name hundreds of entities at once, and a tick has no more than a minute. So many schemas are asked
+        for at a time and those of a hundred are one commit, so that whoever is interrupted goes on from there; and an
+        entity that was never heard of is not described here: the snapshot that it needs does that.
+
         A schema that the org does not give out stays unknown: its events keep their bytes and are in doubt until it is.
         An event that names none has none to be asked for.
         """
+        named = list(filter(None, dict.fromkeys(schema_ids)))
+        if any(self._schemas.get(schema_id) is None for schema_id in named):
+            self._schemas = Schemas(self._warehouse)  # a run that copied the entity may know it by now
+        unknown = [schema_id for schema_id in named if self._schemas.get(schema_id) is None]
+        for start in range(0, len(unknown), SCHEMAS_OF_A_COMMIT):
+            texts = self._org.transport.schemas(unknown[start : start + SCHEMAS_OF_A_COMMIT])
+            fetched = [_event_schema(schema_id, text) for schema_id, text in texts.items()]
+            changed = [schema for schema in fetched if self._schemas.of_entity(schema.entity_name)]
+            described = {schema.schema_id: schema for schema in self._described(changed)}
+            self._schemas.add(*(described.get(schema.schema_id, schema) for schema in fetched))
         latest: dict[str, EventSchema] = {}
-        for schema_id in filter(None, dict.fromkeys(schema_ids)):
-            self._fetch(schema_id)
+        for schema_id in named:
             schema = self._schemas.get(schema_id)
             if schema is not None:
                 latest[schema.entity_name] = schema
-        for entity, schema in latest.items():
-            if self._schemas.of_entity(entity)[-1].schema_id != schema.schema_id:
-                described = self._org.describe_json(entity)
-                self._schemas.add(replace(schema, first_seen_at=clock.now_ms(), describe_json=described))
+        is_back = [each for each in latest.values() if self._schemas.of_entity(each.entity_name)[-1] != each]
+        self._schemas.add(*self._described(is_back))
 
-    def _fetch(self, schema_id: str) -> None:
-        if self._schemas.get(schema_id) is not None:
-            return
-        try:
-            schema_json = self._org.transport.schema(schema_id)
-        except SchemaNotFound:
-            return
-        entity = entity_of_change_event(json.loads(schema_json)["name"])
-        self._schemas.add(EventSchema(schema_id, schema_json, entity, clock.now_ms(), self._org.describe_json(entity)))
+    def _described(self, schemas: Sequence[EventSchema]) -> Iterator[EventSchema]:
+        """The same as seen now, each with what describe says."""
+        found = side_by_side(self._org.describe_json, [each.entity_name for each in schemas], DESCRIBES_AT_ONCE)
+        for schema, describe_json in zip(schemas, found, strict=True):
+            if isinstance(describe_json, Exception):
+                raise describe_json
+            yield replace(schema, first_seen_at=clock.now_ms(), describe_json=describe_json)
+
+
+def _event_schema(schema_id: str, schema_json: str) -> EventSchema:
+    """One that was not described yet."""
+    entity = entity_of_change_event(json.loads(schema_json)["name"])
+    return EventSchema(schema_id, schema_json, entity, clock.now_ms(), None)

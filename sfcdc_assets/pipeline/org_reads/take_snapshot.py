@@ -62,6 +62,7 @@ def take_snapshot(
     on_page: Callable[[SnapshotProgress], None] = lambda _: None,
     clock_ms: Callable[[], int] = clock.now_ms,
     lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
+    sleep: Callable[[float], None] | None = None,
 ) -> SnapshotReport:
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
@@ -72,9 +73,10 @@ def take_snapshot(
     that is newer than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that doubt to
     the next one, or doubts that come faster than a large object can be read would starve it. Only where columns have
     changed it is begun again. `spark` is asked for where a field's type was changed and what was read before has to be
-    rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is told the progress. A
-    job that the org has forgotten (results are kept for 7 days), or that has failed or was aborted since an unfinished
-    snapshot began with it, is begun again with a new watermark.
+    rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is told the progress;
+    `sleep` waits for the org to prepare the rows (by default the session's). What either raises ends the reading, and
+    the next one goes on from there. A job that the org has forgotten (results are kept for 7 days), or that has failed
+    or was aborted since an unfinished snapshot began with it, is begun again with a new watermark.
 
     Raises `ViewAllMissing` before anything is read, `RowsVanished` where the snapshot is not believed (the
     reconciliation ledger has both then, and they pause the next attempt), `EntityNotReadable`, `BulkJobFailed`,
@@ -95,6 +97,7 @@ def take_snapshot(
         clock_ms,
         lag_ms,
         sight,
+        sleep,
     )
     try:
         return take(resume=True)
@@ -115,16 +118,16 @@ def _take(
     clock_ms: Callable[[], int],
     lag_ms: int,
     sight: Sight,
+    sleep: Callable[[float], None] | None,
     *,
     resume: bool,
 ) -> SnapshotReport:
-    started, calls = time.monotonic(), org.session.calls
+    started, calls = time.monotonic(), org.session.calls_of_this_thread
     schemas = Schemas(warehouse)
     newest = org.newest_schema(entity, clock_ms())
     known = schemas.of_entity(entity)
-    if not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json):
-        schemas.add(newest)
-    schemas.note_described(entity, clock_ms())
+    is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
+    schemas.add(*([newest] if is_news else []), described={entity: clock_ms()})
     present = Snapshots.open(warehouse, entity)
     if present:
         check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
@@ -162,7 +165,7 @@ def _take(
     assert progress is not None
     unreadable: dict[str, str] = {}
     vanished = None
-    for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
+    for page, after in read_pages(org.session, progress, columns, sleep=sleep, on_unreadable=unreadable.update):
         distrusted = unreadable_records(after, unreadable)
         unreadable.clear()
         if after.complete:
@@ -185,7 +188,7 @@ def _take(
         position=progress.position,
         rows=progress.rows_done,
         pages=progress.pages_done,
-        calls=org.session.calls - calls,
+        calls=org.session.calls_of_this_thread - calls,
         resumed=resumed,
         seconds=time.monotonic() - started,
         sight=sight,

@@ -7,28 +7,57 @@ events has no next event (docs/salesforce-streams.md, "Field type conversions").
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.side_by_side import side_by_side
+
+DESCRIBES_AT_ONCE = 8
 
 
 def is_to_be_described(schemas: Schemas, entity: str, now_ms: int, every_ms: int) -> bool:
-    """Whether the entity is known and was not described in the last `every_ms`."""
-    return bool(schemas.of_entity(entity)) and now_ms - schemas.described_at(entity) >= every_ms
+    """Whether the entity was described, and not in the last `every_ms`. The first time, its snapshot does it."""
+    was_described = any(schema.describe_json for schema in schemas.of_entity(entity))
+    return was_described and now_ms - schemas.described_at(entity) >= every_ms
 
 
-@retry_on_conflict
-def follow_describe(warehouse: Warehouse, org: OrgConnection, entity: str, now_ms: int, every_ms: int) -> None:
-    """Describe the entity if that was not done in the last `every_ms`, and keep what is new of it.
+def follow_describes(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    entities: Iterable[str],
+    now_ms: int,
+    every_ms: int,
+    most: int | None = None,
+) -> tuple[Collection[str], Mapping[str, Exception]]:
+    """Describe those that were not in the last `every_ms`, some at a time, and keep what is new of them, in one commit;
+    which ones were described, and what some of those failed with. `most`: no more, those that were described longest
+    ago first.
 
-    Costs one request of the org's API allowance. An object that may not be read is left as it was.
+    Costs one request of the org's API allowance for each. An object that may not be read is left as it was.
     """
-    schemas = Schemas(warehouse)
-    if not is_to_be_described(schemas, entity, now_ms, every_ms):
-        return
-    known = schemas.of_entity(entity)
-    described = org.describe_json(entity)
-    if described is not None and described != known[-1].describe_json:
-        schemas.add(org.newest_schema(entity, now_ms))
-    schemas.note_described(entity, now_ms)
+    known = Schemas(warehouse)
+    due = [entity for entity in entities if is_to_be_described(known, entity, now_ms, every_ms)]
+    due = sorted(due, key=known.described_at)[:most]
+    asked = dict(zip(due, side_by_side(org.describe_json, due, DESCRIBES_AT_ONCE), strict=True))
+    failed = {entity: found for entity, found in asked.items() if isinstance(found, Exception)}
+    described = {entity: found for entity, found in asked.items() if not isinstance(found, Exception)}
+
+    @retry_on_conflict
+    def keep() -> None:
+        schemas, news = Schemas(warehouse), []
+        for entity, describe_json in described.items():
+            if entity not in failed and describe_json not in (None, schemas.of_entity(entity)[-1].describe_json):
+                newest = outcome_of(org.newest_schema, entity, now_ms)
+                if isinstance(newest, Exception):
+                    failed[entity] = newest
+                else:
+                    news.append(newest)
+        schemas.add(*news, described={entity: now_ms for entity in described if entity not in failed})
+
+    if described:
+        keep()
+    return due, failed

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
+
 from sfcdc_assets.change_events.columns import arrow_schema
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.schemas.schema_changes import (
     KEPT_BEFORE,
@@ -22,6 +25,11 @@ from sfcdc_assets.pipeline.schemas.table_columns import entity_columns
 TIME_TO_FOLLOW = timedelta(hours=1)
 """After a new schema was seen; the run that applies its first event changes the columns."""
 NEWS = timedelta(days=7)
+PAST_IS_KEPT = timedelta(hours=1)
+"""A table's columns of seven days ago, give or take this: to go back in its log means to open it from nothing."""
+KEPT_ENTITIES = 1_000
+_PAST: dict[tuple[Warehouse, str], tuple[datetime, int, pa.Schema]] = {}
+"""Until when they are kept, of the table that was created then."""
 
 
 @dataclass(frozen=True)
@@ -73,5 +81,17 @@ def audit_schema(
             if field.type != column.type
         ),
         schema_seen_at=datetime.fromtimestamp(schemas.of_entity(entity)[-1].first_seen_at / 1000, UTC),
-        news=schema_changes(found.table.schema_at(now - NEWS), found.schema),
+        news=schema_changes(_past(warehouse, entity, found.table, now), found.schema),
     )
+
+
+def _past(warehouse: Warehouse, entity: str, table: Table, now: datetime) -> pa.Schema:
+    """Each run evaluates the check at its beginning and its end, over all entities."""
+    until, created_ms, schema = _PAST.get((warehouse, entity), (now, 0, pa.schema([])))
+    if now < until < now + 2 * PAST_IS_KEPT and created_ms == table.created_ms:
+        return schema
+    schema = table.schema_at(now - NEWS)
+    if len(_PAST) >= KEPT_ENTITIES:
+        _PAST.clear()
+    _PAST[warehouse, entity] = (now + PAST_IS_KEPT, table.created_ms, schema)
+    return schema

@@ -1,0 +1,28 @@
+"""The same work for each of many, some of them at a time: for work that mostly waits, for the org or for a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
+from typing import TypeVar
+
+from sfcdc_assets.outcome import outcome_of
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def side_by_side(work: Callable[[S], T], of_each: Sequence[S], at_once: int) -> Iterator[T | Exception]:
+    """The outcome of the work for each, in their order. Of one, or one at a time, it is done in this thread; otherwise
+    each has a copy of this thread's context."""
+    if len(of_each) <= 1 or at_once == 1:
+        yield from (outcome_of(work, each) for each in of_each)
+        return
+
+    def in_context(context: Context, each: S) -> T | Exception:
+        return context.run(lambda: outcome_of(work, each))
+
+    with ThreadPoolExecutor(at_once) as threads:
+        waiting = [threads.submit(in_context, copy_context(), each) for each in of_each]
+        yield from (each.result() for each in waiting)
