@@ -14,7 +14,7 @@ from sfcdc_assets.lake.open_cut import open_cut
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.maintenance import pack as packing_module
 from sfcdc_assets.maintenance.maintain import Retention, TableDone, maintain
-from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.applying import attempt
 from sfcdc_assets.pipeline.status import status_of
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
 
@@ -68,7 +68,7 @@ def test_an_apply_commits_although_a_night_came_between_its_plan_and_its_commits
 ) -> None:
     changed(life, 3)
     done: list[dict[str, TableDone]] = []
-    apply_events = apply_changes.apply_events
+    apply_events = attempt.apply_events
 
     def with_a_night(*arguments: Any) -> Any:
         written = apply_events(*arguments)
@@ -76,7 +76,7 @@ def test_an_apply_commits_although_a_night_came_between_its_plan_and_its_commits
         return written
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply_changes, "apply_events", with_a_night)
+        patch.setattr(attempt, "apply_events", with_a_night)
         changed(life, 1)
     assert done[0]["raw_events"].packed > 1
     assert done[0][f"text_fields/{ENTITY}"].packed > 1

@@ -20,7 +20,7 @@ from pyarrow import fs
 
 from sfcdc_assets.lake import schemas
 from sfcdc_assets.lake.table import Table
-from sfcdc_assets.pipeline.applying import apply_changes, plan
+from sfcdc_assets.pipeline.applying import attempt, plan
 from sfcdc_assets.pipeline.schemas import evolve
 from sfcdc_assets.salesforce import session
 from sfcdc_assets.salesforce.tls import trusted_roots
@@ -101,7 +101,7 @@ def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
     ) -> list[Mapping[str, object]]:
         return [reshape.write(path, filesystem) for path in paths]
 
-    patch.setattr(apply_changes, "apply_events", apply_events)
-    patch.setattr(apply_changes, "AT_ONCE", 1)  # a seed gives the same life again
+    patch.setattr(attempt, "apply_events", apply_events)
+    patch.setattr(attempt, "AT_ONCE", 1)  # a seed gives the same life again
     patch.setattr(plan, "sample_ids", sample_ids)
     patch.setattr(evolve, "reshape_files", reshape_files)

@@ -17,7 +17,7 @@ from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying import apply_changes, batch_end
+from sfcdc_assets.pipeline.applying import attempt, batch_end
 from sfcdc_assets.pipeline.applying.apply_changes import Applier, ToApply, apply_entity
 from sfcdc_assets.state.apply import Outcome
 from sfcdc_assets.state.entity_batch import EntityBatch
@@ -134,13 +134,13 @@ def test_an_entity_with_several_batches_keeps_no_other_waiting(
 ) -> None:
     monkeypatch.setattr(batch_end, "MOST_EVENTS", 20)
     happened: list[str] = []
-    apply = apply_changes.apply_events
+    apply = attempt.apply_events
 
     def noted(spark: Any, some: Sequence[EntityBatch]) -> list[Outcome]:
         happened.extend(f"tasks of {batch.entity}" for batch in some)
         return apply(spark, some)
 
-    monkeypatch.setattr(apply_changes, "apply_events", noted)
+    monkeypatch.setattr(attempt, "apply_events", noted)
     applier = Applier(entities.warehouse, lambda: None, NOTHING_PRIVATE, "a test")  # type: ignore[arg-type, return-value]
     wanted = {name: ToApply(name, CHANNEL) for name in NAMES}
     for name, prepared in applier.prepare(list(wanted.values())).items():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.lake.current_state import CurrentState
-from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.applying import attempt
 from sfcdc_assets.state.apply import Outcome
 from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -19,7 +19,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What happens to tables, in order; everything but a few events is large."""
     happened: list[str] = []
-    apply_events, commit = apply_changes.apply_events, CurrentState.commit
+    apply_events, commit = attempt.apply_events, CurrentState.commit
 
     def tasks(spark: Any, batches: Sequence[EntityBatch]) -> list[Outcome]:
         happened.extend(f"tasks of {batch.entity}" for batch in batches)
@@ -29,7 +29,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         commit(state, *arguments, **options)
         happened.append(f"commit of {state.table.name.rpartition('/')[2]}")
 
-    monkeypatch.setattr(apply_changes, "apply_events", tasks)
+    monkeypatch.setattr(attempt, "apply_events", tasks)
     monkeypatch.setattr(CurrentState, "commit", committed)
     return happened
 
@@ -48,7 +48,7 @@ def test_what_lands_beside_an_enormous_transaction_is_committed_before_its_tasks
     synced: EmulatedPipeline, seen: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_enormous_transaction_and_some_small_ones(synced)
-    monkeypatch.setattr(apply_changes, "LARGE_BYTES", 60_000)
+    monkeypatch.setattr(attempt, "LARGE_BYTES", 60_000)
     synced.sync()
     assert seen == ["tasks of Contact", "commit of Contact", "tasks of Account", "commit of Account"]
     synced.assert_equal_to_the_org()
@@ -61,7 +61,7 @@ def test_materialized_by_hand_they_come_in_the_same_order(
     synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
     run = synced.materialize(["raw_events"], "Account", "Contact")
     assert run.success, synced.failure(run)
-    monkeypatch.setattr(apply_changes, "LARGE_BYTES", 60_000)
+    monkeypatch.setattr(attempt, "LARGE_BYTES", 60_000)
     run = synced.materialize(["text_fields", "gap_reconciliation", "current_state", "history"], "Account", "Contact")
     assert run.success, synced.failure(run)
     assert seen == ["tasks of Contact", "commit of Contact", "tasks of Account", "commit of Account"]

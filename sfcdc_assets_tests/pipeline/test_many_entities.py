@@ -18,7 +18,7 @@ from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.applying import attempt, batch_tasks
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.pipeline.entities import EntityState, entity_states
 from sfcdc_assets.state.apply import Outcome, TaskFailed, apply_events
@@ -42,13 +42,13 @@ def entities(tmp_path: Path) -> Entities:
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The entities of each job, which is done in this process."""
     without_spark(monkeypatch, Random(3))
-    apply, seen = apply_changes.apply_events, []
+    apply, seen = attempt.apply_events, []
 
     def counted(spark: Any, batches: Sequence[EntityBatch]) -> list[Outcome]:
         seen.append([batch.entity for batch in batches])
         return apply(spark, batches)
 
-    monkeypatch.setattr(apply_changes, "apply_events", counted)
+    monkeypatch.setattr(attempt, "apply_events", counted)
     return seen
 
 
@@ -76,7 +76,7 @@ def test_entities_share_a_job(entities: Entities, jobs: list[list[str]]) -> None
 def test_what_is_too_much_for_each_task_to_read_is_shuffled_with_the_same_result(
     spark: SparkSession, entities: Entities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apply_changes, "is_small", lambda events, size, ranges: False)
+    monkeypatch.setattr(batch_tasks, "is_small", lambda events, size, ranges: False)
     assert errors(applied(entities, spark)) == {}
     assert entities.differences() == []
     monkeypatch.undo()
@@ -108,7 +108,7 @@ def test_an_entity_with_much_to_read_has_a_job_of_its_own_after_the_others(
     entities.land(1)
     states = Path(entities.warehouse.root) / "current_state"
     of_others = [[*events_of(entities, name), *(states / name).glob("*.parquet")] for name in (NAMES[0], *NAMES[2:])]
-    monkeypatch.setattr(apply_changes, "LARGE_BYTES", max(sum(file.stat().st_size for file in of) for of in of_others))
+    monkeypatch.setattr(attempt, "LARGE_BYTES", max(sum(file.stat().st_size for file in of) for of in of_others))
     assert errors(applied(entities)) == {}
     assert jobs[1:] == [[NAMES[0], *NAMES[2:]], [NAMES[1]]]
     assert entities.differences() == []
@@ -117,12 +117,12 @@ def test_an_entity_with_much_to_read_has_a_job_of_its_own_after_the_others(
 def test_large_entities_come_after_all_small_ones_and_the_one_with_less_to_read_first(
     entities: Entities, jobs: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apply_changes, "MOST_ENTITIES", 2)
-    monkeypatch.setattr(apply_changes, "LARGE_BYTES", 1000)
+    monkeypatch.setattr(attempt, "MOST_ENTITIES", 2)
+    monkeypatch.setattr(attempt, "LARGE_BYTES", 1000)
     sizes = dict(zip(NAMES, (3000, 10, 2000, 20, 30), strict=True))
-    batch_of = apply_changes._batch_of
+    tasks_of = attempt.batch_tasks
     monkeypatch.setattr(
-        apply_changes, "_batch_of", lambda tables, planned: (batch_of(tables, planned)[0], sizes[tables.entity])
+        attempt, "batch_tasks", lambda tables, planned: (tasks_of(tables, planned)[0], sizes[tables.entity])
     )
     assert errors(applied(entities)) == {}
     assert jobs == [[NAMES[1]], [NAMES[3]], [NAMES[4]], [NAMES[2]], [NAMES[0]]]
@@ -173,7 +173,7 @@ def test_what_fails_in_a_task_is_the_outcome_of_its_entity(
         return apply_events(session, [batches[0], wrong, *batches[2:]])
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply_changes, "apply_events", with_one_that_fails)
+        patch.setattr(attempt, "apply_events", with_one_that_fails)
         found = applied(entities, spark)
     assert errors(found) == {NAMES[1]: TaskFailed}
     assert "Traceback" in found[NAMES[1]].trace  # type: ignore[union-attr]
@@ -196,7 +196,7 @@ def test_a_task_that_takes_its_worker_with_it_takes_no_other_entity(
         return apply_events(session, [*batches[:3], deadly, *batches[4:]])
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply_changes, "apply_events", with_one_that_dies)
+        patch.setattr(attempt, "apply_events", with_one_that_dies)
         assert errors(applied(entities, spark)).keys() == {NAMES[3]}
     assert errors(applied(entities, spark)) == {}
     assert entities.differences() == []
@@ -207,7 +207,7 @@ def test_an_entity_that_another_run_was_faster_with_is_decided_again_and_the_oth
 ) -> None:
     applied(entities)
     entities.land(2)
-    apply, meanwhile = apply_changes.apply_events, []
+    apply, meanwhile = attempt.apply_events, []
 
     def overtaken(spark: Any, batches: Sequence[EntityBatch]) -> list[Outcome]:
         written = apply(spark, batches)
@@ -218,7 +218,7 @@ def test_an_entity_that_another_run_was_faster_with_is_decided_again_and_the_oth
             state.fence()
         return written
 
-    monkeypatch.setattr(apply_changes, "apply_events", overtaken)
+    monkeypatch.setattr(attempt, "apply_events", overtaken)
     assert errors(applied(entities)) == {}
     assert jobs[1:] == [list(NAMES), [NAMES[4]]]
     assert entities.differences() == []
@@ -249,7 +249,7 @@ def test_only_tables_that_have_changed_are_opened_to_tell_the_state_of_all_entit
 def test_entities_that_are_committed_beside_each_other_keep_each_its_own_order(
     entities: Entities, jobs: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apply_changes, "AT_ONCE", len(NAMES))
+    monkeypatch.setattr(attempt, "AT_ONCE", len(NAMES))
     committed: list[str] = []
     write = CommitProtocol._write
 

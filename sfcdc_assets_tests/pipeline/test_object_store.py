@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.applying import attempt
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.state import apply
 from sfcdc_assets.state.apply import Outcome, PackedBatches, inputs_of, outcomes
@@ -73,7 +73,7 @@ def tasks() -> None:
 def test_tasks_read_and_write_by_the_credentials_they_bring_and_not_by_those_of_their_process(
     entities: Entities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apply_changes, "apply_events", in_another_process)
+    monkeypatch.setattr(attempt, "apply_events", in_another_process)
     applied(entities, None)
     assert entities.differences() == []
 
@@ -95,7 +95,7 @@ def test_nothing_shows_the_credentials_that_tasks_bring(entities: Entities, monk
         shown.append(str(inputs_of(batches).to_pylist()))
         return [ValueError("nothing is applied") for _ in batches]
 
-    monkeypatch.setattr(apply_changes, "apply_events", looked_at)
+    monkeypatch.setattr(attempt, "apply_events", looked_at)
     with pytest.raises(ValueError, match="nothing is applied"):
         applied(entities, None)
     assert len(shown) == 6

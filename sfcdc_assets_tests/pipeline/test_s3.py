@@ -12,7 +12,7 @@ import pytest
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
-from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.applying import attempt
 from sfcdc_assets.pipeline.entities import entity_states
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
@@ -113,7 +113,7 @@ def test_a_process_that_dies_between_a_data_file_and_its_commit_changes_nothing_
 def test_one_run_applies_the_changes_of_some_of_many_entities(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planned and committed side by side; the states of all are then known without a table being opened."""
     without_spark(monkeypatch, Random(3))
-    monkeypatch.setattr(apply_changes, "AT_ONCE", 4)
+    monkeypatch.setattr(attempt, "AT_ONCE", 4)
     entities = Entities(Warehouse(store), [f"Entity{number}__c" for number in range(10)], 5)
     entities.day_zero()
     catch_up(entities, None)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ import pytest
 
 from sfcdc_assets.cli.children import descendants
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.pipeline.applying import apply_changes
+from sfcdc_assets.pipeline.applying import attempt
 from sfcdc_assets.spark import session, standing
 from sfcdc_assets.spark.session import spark_options, spark_session
 from sfcdc_assets.spark.shared_session import SharedSession, connect
@@ -118,7 +118,7 @@ def test_a_run_whose_spark_is_killed_at_work_does_it_again_without(
                 batches = [replace(batches[0], events=events), *batches[1:]]
             return apply_events(spark, batches)
 
-        monkeypatch.setattr(apply_changes, "apply_events", killed_at_first)
+        monkeypatch.setattr(attempt, "apply_events", killed_at_first)
         synced.sync()
         assert doomed.process.wait(10) == -signal.SIGKILL
     assert used == [True, False]
