@@ -139,7 +139,8 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def sfcdc(
     org: Annotated[
-        str | None, typer.Option("--org", metavar="NAME", help="Serve this one of SFCDC_ORGS (as SFCDC_ORG does).")
+        str | None,
+        typer.Option("--org", metavar="NAME", help="Work on this org, one of SFCDC_ORGS; the same as SFCDC_ORG=NAME."),
     ] = None,
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
