@@ -26,7 +26,7 @@ from sfcdc_assets.change_events.value_text import number_text
 from sfcdc_assets.emulator.avro.event_body import EventCodec
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.rest.csv_form import cells, quoted_cell
+from sfcdc_assets.emulator.rest.csv_form import cells, csv_line, csv_lines
 from sfcdc_assets.emulator.rest.record_json import rest_value
 from sfcdc_assets.reconciliation.records_by_id import rest_array
 from sfcdc_assets.salesforce.bulk_csv import read_page
@@ -120,8 +120,8 @@ def by_event(values: dict[str, Any], change_type: str) -> dict[str, Any]:
 
 def by_page(values: dict[str, Any]) -> dict[str, Any]:
     fields = [field for field in DEFINITION.stored_fields if field.name in values]
-    lines = [",".join(map(quoted_cell, ["Id", *(field.name for field in fields)]))]
-    lines.append(",".join([quoted_cell(RECORD_ID), *(cells(field, [values[field.name]])[0] for field in fields)]))
+    lines = [csv_line(["Id", *(field.name for field in fields)], ",")]
+    lines += csv_lines([[RECORD_ID], *(cells(field, [values[field.name]]) for field in fields)], ",", "")
     rows = read_page(io.BytesIO(("\n".join(lines) + "\n").encode()), csv_schema(COLUMNS), "a page").table
     (row,) = page_table(rows, ["Id", *values], COLUMNS, source="a page").to_pylist()
     return {name: row[name] for name in values}

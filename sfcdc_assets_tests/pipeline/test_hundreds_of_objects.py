@@ -171,7 +171,8 @@ def test_small_objects_are_copied_first_and_several_at_a_time(org_of: Pipelines,
     assert sorted(steps(run)) == object_names(6)
     begun = [each.removeprefix("copy ") for each in asked if each.startswith("copy")]
     by_size = object_names(6)[::-1]
-    assert (set(begun[: copies.AT_ONCE]), begun[copies.AT_ONCE :]) == (set(by_size[:4]), by_size[4:])
+    # Of those that are begun at once each may be the first.
+    assert (set(begun[: copies.AT_ONCE]), set(begun[copies.AT_ONCE :])) == (set(by_size[:4]), set(by_size[4:]))
     assert sum(path.startswith("GET limits/recordCount") for path in asked) == 1
     pipeline.sync()
     pipeline.assert_equal_to_the_org()
