@@ -7,11 +7,9 @@ Jobs of Spark are done in this process, and no Dagster run is made: both cost se
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
 import pyarrow as pa
@@ -356,9 +354,3 @@ def _process_is_down(month: Month, hours: int) -> None:
 def seconds_since(began: float) -> str:
     """For the figures."""
     return f"{time.monotonic() - began:.0f} s"
-
-
-def folder_of(root: Path) -> Path:
-    """In memory where that can be: a month makes thousands of small files."""
-    memory = Path("/dev/shm")
-    return memory / f"month-{root.name}-{os.getpid()}" if memory.is_dir() else root

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,6 +25,7 @@ from sfcdc_assets_tests.pipeline.lives_checks import Checks
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, with_schemas_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives_plan import plan_of
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
 
 CHANNEL = lives.CHANNEL
 PUBSUB, COMETD = "pubsub", "cometd"
@@ -51,10 +50,8 @@ class Header(NamedTuple):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(prefix="both-", dir=memory if memory.is_dir() else tmp_path))
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
+    with memory_folder(tmp_path) as made:
+        yield made
 
 
 @contextmanager

@@ -6,7 +6,6 @@ next run the tables are the org, and each record's versions follow one another.
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -27,6 +26,7 @@ from sfcdc_assets_tests.pipeline.lives_in_process import (
 )
 from sfcdc_assets_tests.pipeline.lives_plan import BatchPlan, plan_of
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
 from sfcdc_assets_tests.pipeline.oracle import expected_rows
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
@@ -36,7 +36,6 @@ COMMITS = 70
 TRIES = 40
 """Works until so many processes have died: some end before the commit that was to be the last."""
 SHAPES = ({"type": "string", "length": 40}, {"type": "double", "precision": 18, "scale": 4}, {"type": "boolean"})
-_MEMORY = Path("/dev/shm")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -47,9 +46,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    root = _MEMORY / f"crashes-{tmp_path.parent.name}-{tmp_path.name}" if _MEMORY.is_dir() else tmp_path
-    yield root
-    shutil.rmtree(root, ignore_errors=True)
+    with memory_folder(tmp_path) as made:
+        yield made
 
 
 class Crashes:

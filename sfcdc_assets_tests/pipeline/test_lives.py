@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -21,10 +20,10 @@ from sfcdc_assets_tests.pipeline.lives_in_process import (
     without_spark,
 )
 from sfcdc_assets_tests.pipeline.lives_plan import plan_of
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
 
 WITH_SPARK = 1
 """Lives that are lived once more with jobs of Spark."""
-_MEMORY = Path("/dev/shm")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -42,13 +41,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Iterator[Path]:
     """In memory where that can be: a life makes a thousand small files."""
-    root = tmp_path
-    if _MEMORY.is_dir():
-        root = _MEMORY / f"{tmp_path.parent.parent.name}-{tmp_path.parent.name}-{tmp_path.name}"
-    yield root
-    shutil.rmtree(root, ignore_errors=True)
+    with memory_folder(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

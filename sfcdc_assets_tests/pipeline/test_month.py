@@ -3,7 +3,6 @@ retention, and no delivery paid for twice but where a stream was begun again."""
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 from random import Random
@@ -14,7 +13,8 @@ from deltalake import DeltaTable
 
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
-from sfcdc_assets_tests.pipeline.month import CHANNELS, Month, folder_of, live, seconds_since
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
+from sfcdc_assets_tests.pipeline.month import CHANNELS, Month, live, seconds_since
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.stream import stream
 
@@ -29,21 +29,18 @@ def test_a_month_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     print(f"seed {SEED}")
     without_spark(monkeypatch, Random(SEED))
     with_roots_read_once(monkeypatch)
-    began, folder = time.monotonic(), folder_of(tmp_path)
-    try:
-        with stream(folder, entities=tuple(CHANNELS), seed=SEED) as opened:
-            month = Month(opened, SEED)
-            live(month)
-            figures = month.figures
-            print(figures, seconds_since(began))
-            for entity in CHANNELS:
-                table = DeltaTable(str(opened.root / "current_state" / entity))
-                rows = {row["Id"]: row for row in pa.table(table.scan()).to_pylist()}
-                assert_same_rows(entity, rows, expected_rows(opened.org, entity))
-            published, delivered = figures.published.total(), opened.delivered
-            event_ids = [row["event_id"] for row in opened.landed()]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    began = time.monotonic()
+    with memory_folder(tmp_path) as folder, stream(folder, entities=tuple(CHANNELS), seed=SEED) as opened:
+        month = Month(opened, SEED)
+        live(month)
+        figures = month.figures
+        print(figures, seconds_since(began))
+        for entity in CHANNELS:
+            table = DeltaTable(str(opened.root / "current_state" / entity))
+            rows = {row["Id"]: row for row in pa.table(table.scan()).to_pylist()}
+            assert_same_rows(entity, rows, expected_rows(opened.org, entity))
+        published, delivered = figures.published.total(), opened.delivered
+        event_ids = [row["event_id"] for row in opened.landed()]
     expired, again = published - len(set(event_ids)), len(event_ids) - len(set(event_ids))
     repeated = delivered - len(event_ids)
     print(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +21,7 @@ from sfcdc_assets_tests.pipeline import lives
 from sfcdc_assets_tests.pipeline.lives_checks import Checks, assert_rebuilding_gives_the_same_rows
 from sfcdc_assets_tests.pipeline.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives_plan import plan_of
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 from sfcdc_assets_tests.streams.json_transport import MOST, JsonTransport
 
@@ -155,15 +155,13 @@ def test_a_simulated_org_history_over_cometd_gives_the_tables_that_the_org_says(
     monkeypatch.setattr(lives.Life, "step", step_and_break)
     with_roots_read_once(monkeypatch)
     without_spark(monkeypatch, Random(seed))
-    memory = Path("/dev/shm")
-    folder = (memory if memory.is_dir() else tmp_path) / f"json-{tmp_path.parent.parent.name}-{tmp_path.name}"
-    try:
-        with lives.opened(plan_of(seed), folder, tmp_path_factory.mktemp("authority")) as history:
-            history.live()
-            Checks(history).all()
-            assert_rebuilding_gives_the_same_rows(history)
-            first = {row["payload"][:1] for row in landed(str(folder)) if row["payload"] is not None}
-            assert first == {b"{"}
-            assert answers.total() - sum(history.server.faults.armed(fault) for fault in MENDED) > 2
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with (
+        memory_folder(tmp_path) as folder,
+        lives.opened(plan_of(seed), folder, tmp_path_factory.mktemp("authority")) as history,
+    ):
+        history.live()
+        Checks(history).all()
+        assert_rebuilding_gives_the_same_rows(history)
+        first = {row["payload"][:1] for row in landed(str(folder)) if row["payload"] is not None}
+        assert first == {b"{"}
+        assert answers.total() - sum(history.server.faults.armed(fault) for fault in MENDED) > 2
