@@ -51,9 +51,7 @@ def measure(quick: bool) -> Sequence[Figure]:
                 update_in_each(org, names[:touched], EVENTS)
                 news.append(wall_seconds(pipeline.sensor_tick)())
                 runs.append(wall_seconds(lambda: _apply(pipeline))())
-                statuses.append(
-                    wall_seconds(lambda: status_of(Warehouse(load_settings().warehouse), load_settings()))()
-                )
+                statuses.append(wall_seconds(_status)())
             pipeline.assert_equal_to_the_org(names)
     return [
         Figure(f"first tick, {count} new objects", "s", first, goal=Goal(60)),
@@ -92,5 +90,5 @@ STAGE = Stage(
     measure,
     "Every table with the org's log, field by field; and that one run applies what one poll has brought.",
     "For each object that a run touches its rows and versions are worked out, four materializations are written into "
-    " Dagster's event log with their columns and samples, and its tables are committed.",
+    "Dagster's event log with their columns and samples, and its tables are committed.",
 )
