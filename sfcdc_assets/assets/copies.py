@@ -54,7 +54,7 @@ class _Lines:
 
 
 class Copies:
-    """Of the entities, each made by `take`, which raises `CopyPaused` when it is told to by `why_not_now`.
+    """Of the entities, each made by `take`, which raises `CopyPaused` when `why_not_now` gives a reason.
 
     A context manager: at its end nothing more is begun, and what is under way pauses after its page.
     """

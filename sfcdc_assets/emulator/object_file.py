@@ -105,7 +105,7 @@ _KEYS = {
 
 @cache
 def built_in_definitions() -> tuple[ObjectDefinition, ...]:
-    """The objects every emulated org has unless told otherwise."""
+    """The objects every emulated org has by default."""
     return load_definitions(BUILT_IN_OBJECTS)
 
 

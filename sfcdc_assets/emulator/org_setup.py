@@ -75,7 +75,7 @@ class Setup:
             return added[0]
 
     def drop_field(self, entity: str, name: str) -> None:
-        """Remove a custom field and its values, with the components of a compound. No event tells of it."""
+        """Remove a custom field and its values, with the components of a compound. No event says so."""
         with self._org.database.transaction():
             definition = self._definition(entity)
             field = self._custom(definition, name)
@@ -164,7 +164,7 @@ class Setup:
     def encrypt_field(self, entity: str, name: str) -> None:
         """Keep a text encrypted by Shield Platform Encryption. Who may read it sees no difference, in events neither
         (Change Data Capture Developer Guide, "Change Events for Encrypted Salesforce Data"); queries cannot compare it
-        any more, and describe says that it is encrypted. No event tells of it."""
+        any more, and describe says that it is encrypted. No event says so."""
         with self._org.database.transaction():
             definition = self._definition(entity)
             field = definition.field(name)
@@ -218,7 +218,7 @@ class Setup:
 
     def add_record_types(self, entity: str, names: Sequence[str]) -> None:
         """Give an object record types, behind those it has. With the first ones comes RecordTypeId, which is empty in
-        records that exist. No event tells of it."""
+        records that exist. No event says so."""
         with self._org.database.transaction():
             definition = self._definition(entity)
             if has_person_accounts(definition):
@@ -231,7 +231,7 @@ class Setup:
 
     def enable_state_and_country_codes(self) -> None:
         """Give every address the codes of its state and its country, as the setting for their picklists does. They are
-        fields beside the texts here: the org does not keep them in step. No event tells of it
+        fields beside the texts here: the org does not keep them in step. No event says so
         (docs/salesforce-streams.md, "Changes without an event")."""
         with self._org.database.transaction():
             for definition in tuple(self._org.definitions.values()):

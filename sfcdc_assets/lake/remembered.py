@@ -33,13 +33,13 @@ class Remembered(Generic[K, V]):
         tables = {each: of[0] for each, of in kept.items() if of is not None}
         still = dict(zip(tables, unchanged(warehouse, list(tables.values())), strict=True))
 
-        def told(question: K) -> V:
+        def answer_to(question: K) -> V:
             return self._told(warehouse, question, kept[question] if still.get(question) else None, ask)
 
         answers: dict[K, V] = {}
         # An object store answers after a while, and of hundreds of entities each has five tables.
         at_once = 1 if warehouse.is_local else AT_ONCE
-        for question, answer in zip(questions, side_by_side(told, questions, at_once), strict=True):
+        for question, answer in zip(questions, side_by_side(answer_to, questions, at_once), strict=True):
             if isinstance(answer, Exception):
                 raise answer
             answers[question] = answer

@@ -36,11 +36,21 @@ class Wire:
         credentials = grpc.ssl_channel_credentials(server.ca_file.read_bytes())
         self.channel = grpc.secure_channel(server.pubsub_endpoint, credentials)
         self.stub = pb_grpc.PubSubStub(self.channel)
+        self._settings = org.settings
         self.log_in()
 
     def log_in(self) -> None:
         """Use a new token from now on."""
         self.token = self.server.sessions.issue(self.org.users.integration)
+
+    def reset(self) -> None:
+        """Faults, permissions and settings are those of a new org again; the records stay."""
+        self.faults.disarm()
+        self.server.rest_faults.disarm()
+        self.org.unreadable_objects.clear()
+        self.org.settings = self._settings
+        self.org.field_security.show("Account", "Phone")
+        self.log_in()
 
     # -- HTTP
 

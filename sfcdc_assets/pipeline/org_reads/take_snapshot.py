@@ -73,7 +73,7 @@ def take_snapshot(
     that is newer than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that doubt to
     the next one, or doubts that come faster than a large object can be read would starve it. Only where columns have
     changed it is begun again. `spark` is asked for where a field's type was changed and what was read before has to be
-    rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is told the progress;
+    rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is given the progress;
     `sleep` waits for the org to prepare the rows (by default the session's). What either raises ends the reading, and
     the next one goes on from there. A job that the org has forgotten (results are kept for 7 days), or that has failed
     or was aborted since an unfinished snapshot began with it, is begun again with a new watermark.

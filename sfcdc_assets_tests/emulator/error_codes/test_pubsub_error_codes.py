@@ -80,10 +80,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 @pytest.fixture
 def org(served: Wire) -> Iterator[Wire]:
     yield served
-    served.faults.disarm()
-    served.org.unreadable_objects.clear()
-    served.org.settings = OrgSettings()
-    served.log_in()
+    served.reset()
 
 
 # -- what brings each about

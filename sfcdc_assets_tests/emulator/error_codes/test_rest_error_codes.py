@@ -67,11 +67,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 @pytest.fixture
 def org(served: Wire) -> Iterator[Wire]:
     yield served
-    served.faults.disarm()
-    served.server.rest_faults.disarm()
-    served.org.unreadable_objects.clear()
-    served.org.settings = OrgSettings()
-    served.log_in()
+    served.reset()
 
 
 def armed(fault: RestFault) -> Callable[[Wire], requests.Response]:
