@@ -28,6 +28,8 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator
+from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
@@ -37,7 +39,9 @@ ROOT = Path(__file__).parents[2]
 KILLED_WITHIN = (2.0, 30.0)
 """Seconds after its start at which a sync is killed; drawn. A new one starts in 2 to 3 s, with a JVM in 6 to 8."""
 LAST_SYNCS = 10
-"""The most that it may take at the end: a failed read of the org pauses, and so does what waits for it."""
+"""The most that it may take at the end, each when the pause after a failed or stale read of the org is over."""
+LONGEST_WAIT = 150.0
+"""Seconds for which one of those pauses is waited for: 30 s after the first read, twice that after each more."""
 SYNC_SECONDS = 900.0
 
 
@@ -182,7 +186,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def sync_to_the_end(pipeline: EmulatedPipeline, folder: Path) -> None:
-    """Sync until it succeeds and leaves no doubt."""
+    """Sync until it succeeds and leaves no doubt; the pauses are the product's own and pass by the real clock, as the
+    syncs are processes."""
     for _ in range(LAST_SYNCS):
         process = sync_process(folder)
         try:
@@ -191,7 +196,15 @@ def sync_to_the_end(pipeline: EmulatedPipeline, folder: Path) -> None:
             kill(process)
         if done and not unhealed(pipeline):
             return
+        time.sleep(seconds_until_due(pipeline))
     raise AssertionError(f"doubts are left: {unhealed(pipeline)[:5]}; {(folder / 'sync.log').read_text()[-2000:]}")
+
+
+def seconds_until_due(pipeline: EmulatedPipeline) -> float:
+    """How long until the org may be asked again about one of the open doubts, at most `LONGEST_WAIT`."""
+    ledgers = [Ledger.open(Warehouse(str(pipeline.warehouse)), entity) for entity in pipeline.org.selected_entities]
+    due_at = [doubt.due_at for ledger in ledgers if ledger is not None for doubt in ledger.open_doubts()]
+    return min(max(0.0, min(due_at, default=0) / 1000 - time.time()), LONGEST_WAIT)
 
 
 def check(pipeline: EmulatedPipeline) -> None:
