@@ -12,25 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.record_id import to_18_characters
-from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history
 from sfcdc_assets.lake.all_versions import all_versions
 from sfcdc_assets.lake.checkpoint import Checkpoint
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.explanation import NotExplained
 from sfcdc_assets.state.frames import arrow_frame
 from sfcdc_assets.state.value_chain import CHAIN, value_chain
 
 _QUOTE = "'"
 _FILES = pa.schema([("table", pa.string()), ("path", pa.string())])
-
-
-class NotExplained(SfcdcError):
-    """The tables have nothing about what was asked for."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(f"{problem}. {remedy}")
 
 
 def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str | None = None) -> pl.DataFrame:
