@@ -34,7 +34,7 @@ def explain_event(warehouse: Warehouse, channel: str, event: str, field: str | N
     if field is not None:
         found = [name for name in names if name.lower() == field.lower()]
         if not found:
-            raise NotExplained(f"{channel} has no field {field}", f"Its fields are {', '.join(names)}")
+            raise NotExplained.no_field(channel, field, names)
         names = found
     commits = landing_commits(warehouse, table_of(channel), channel, rows["position"].to_pylist())
     texts = {name: texts_of(rows[name]) for name in names}
@@ -62,8 +62,7 @@ def opened(warehouse: Warehouse, channel: str) -> EventTable:
     """The channel's table. Raises `NotExplained`."""
     table = EventTable.open(warehouse, channel)
     if table is None:
-        known = ", ".join(each for each, _ in event_tables(warehouse)) or "none yet; `sfcdc sync` lands what there is"
-        raise NotExplained(f"No event of {channel} has landed", f"Channels that have events: {known}")
+        raise NotExplained.no_channel(channel, [each for each, _ in event_tables(warehouse)])
     return table
 
 
@@ -78,10 +77,7 @@ def _rows(table: EventTable, channel: str, event: str) -> pa.Table:
     )
     found = next((positions for way in ways if (positions := ids.filter(way)["position"].to_pylist())), None)
     if found is None:
-        raise NotExplained(
-            f"{channel} has no event {event}",
-            f"Name it by its id, its replay id, or @ and its position, which is {table.given_out(channel)} at most",
-        )
+        raise NotExplained.no_event(channel, event, table.given_out(channel))
     return table.table.scan(None, f"position in ({', '.join(map(str, found))})").sort_by("position")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -38,6 +38,42 @@ class NotExplained(SfcdcError):
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(f"{problem}. {remedy}")
+
+    @classmethod
+    def no_history(cls, entity: str, known: Sequence[str]) -> NotExplained:
+        """Of an entity without tables; `known`: those that have some."""
+        return cls(f"{entity} has no history", f"Entities that have: {', '.join(known) or 'none yet'}")
+
+    @classmethod
+    def no_version(cls, entity: str, record_id: str) -> NotExplained:
+        """Of a record of an entity."""
+        return cls(f"{entity} {record_id} has no version in history", "Check the id, and run `sfcdc sync`")
+
+    @classmethod
+    def no_field(cls, of: str, field: str, known: Sequence[str]) -> NotExplained:
+        """Of an entity, or a channel."""
+        return cls(f"{of} has no field {field}", f"Its fields are {', '.join(known)}")
+
+    @classmethod
+    def no_channel(cls, channel: str, known: Sequence[str]) -> NotExplained:
+        """Of a channel without a table; `known`: those that have some."""
+        there = ", ".join(known) or "none yet; `sfcdc sync` lands what there is"
+        return cls(f"No event of {channel} has landed", f"Channels that have events: {there}")
+
+    @classmethod
+    def no_event(cls, channel: str, event: str, last: int) -> NotExplained:
+        """Of an event of a channel whose last position is `last`."""
+        remedy = f"Name it by its id, its replay id, or @ and its position, which is {last} at most"
+        return cls(f"{channel} has no event {event}", remedy)
+
+    @classmethod
+    def no_record(cls, channel: str, topic: str, record_id: str) -> NotExplained:
+        """Of a record of a PushTopic."""
+        remedy = (
+            "Check the id and the topic's filter; `sfcdc sync` lands what there is, and `sfcdc verify --topic "
+            f"{topic}` asks the query"
+        )
+        return cls(f"{channel} has no notification of {record_id}, and no read of its query found it", remedy)
 
 
 def landing_columns(commit: LandingCommit | None) -> Mapping[str, object]:

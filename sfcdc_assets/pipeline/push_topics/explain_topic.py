@@ -41,11 +41,7 @@ def explain_topic_record(warehouse: Warehouse, channel: str, record_id: str, fie
     known = state.known([record_id]).get(record_id) if state else None
     rows = _notifications(events, record_id)
     if known is None and not rows:
-        raise NotExplained(
-            f"{channel} has no notification of {record_id}, and no read of the topic's query found it",
-            "Check the id and the topic's filter; `sfcdc sync` lands what there is, `sfcdc verify --topic "
-            f"{folder_of(channel)}` asks the query",
-        )
+        raise NotExplained.no_record(channel, folder_of(channel), record_id)
     columns = _columns(events, state, channel, field)
     applied = state.applied(channel) if state else 0
     observations = [*_observations(rows, list(columns)), *reads_of(known or Known())]
@@ -90,7 +86,7 @@ def _columns(
         return known
     wanted = columns_of([field], list(known))
     if not wanted:
-        raise NotExplained(f"{channel} has no field {field}", f"Its fields are {', '.join(known)}")
+        raise NotExplained.no_field(channel, field, list(known))
     return {name: known[name] for name in wanted}
 
 
