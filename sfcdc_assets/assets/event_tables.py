@@ -73,7 +73,7 @@ def _build(kind: ChannelKind) -> dg.AssetsDefinition:
         for folder in context.partition_keys:
             if folder not in known:
                 raise UnknownChannel(folder, list(known.values()))
-        settle, run_id = settings.settle_seconds, context.run_id
+        settle, run_id = settings.settle_seconds, context.run.run_id
         with org.connect(warehouse) as connected, Poller(warehouse, connected, settle, run_id=run_id) as landing:
             reports = {folder: landing.land(known[folder], POLL) for folder in context.partition_keys}
         for report in reports.values():

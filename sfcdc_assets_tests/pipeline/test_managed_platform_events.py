@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
 
+import dagster as dg
 import pytest
 
+from sfcdc_assets.assets.event_tables import build_event_tables
+from sfcdc_assets.channel_kinds import ChannelKind, folder_of
+from sfcdc_assets.config import load_settings
+from sfcdc_assets.doctor.streams import reachable
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.event_table import EventTable
+from sfcdc_assets.partitions import EVENT_PARTITIONS
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.event_landing import EventLanding
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pubsub.managed_stream import ManagedFetchStream
+from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.managed_subscription import ManagedTopicOfOtherKind
+from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import BOUND_SECONDS, CHANNEL, SETTLE, Stream, stream
 
@@ -166,6 +176,31 @@ def test_a_place_that_expired_is_lost_and_the_earliest_event_is_next(org: Stream
     report = land(reader(org), 1)
     assert "no longer accepted" in (report.lost_checkpoint or "")
     assert numbers(org) == [1, 2]
+
+
+def test_a_person_materializes_the_channel_and_the_commands_show_it(
+    org: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", MANAGED)
+    publish(org, 1)
+    (partition,) = (folder_of(each) for each in load_settings().event_channels)
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions(EVENT_PARTITIONS[ChannelKind.PLATFORM_EVENT].name or "", [partition])
+        done = dg.materialize(
+            build_event_tables([MANAGED]),
+            partition_key=partition,
+            instance=instance,
+            resources={"lake": LakeResource(), "org": OrgResource()},
+            run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+        )
+    assert done.success
+    assert numbers(org) == [1]
+    (number,) = sfcdc("explain", MANAGED, "@1", "Order_Number__c", "--json").stdout.splitlines()
+    assert (json.loads(number)["value"], json.loads(number)["run_id"]) == ("1", done.run_id)
+    (status,) = json.loads(sfcdc("status", "--json").stdout)["event_tables"]
+    assert (status["channel"], status["table"]) == (MANAGED, "platform_events/managed_Orders")
+    (finding,) = reachable(load_settings(), org.connected)
+    assert "lets the user subscribe" in finding.found
 
 
 def test_a_subscription_of_change_events_is_refused_with_the_name_it_should_have(org: Stream) -> None:
