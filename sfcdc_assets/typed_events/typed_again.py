@@ -12,7 +12,7 @@ from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.typed_events.event_rows import EVENT_COLUMNS, KEPT_COLUMNS, column_of, event_rows, missing_columns
 from sfcdc_assets.typed_events.typed_event import EventReader
 
-_AT_ONCE = 10_000
+AT_ONCE = 10_000
 """Events that are Python objects at a time."""
 _OF_DELIVERY = ["event_id", "schema_id", "_delivered", "replay_id", "received_at"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,8 +24,8 @@ def typed_again(channel: str, reader: EventReader, rows: pa.Table) -> pa.Table:
     order, at their positions, perhaps with more columns. A column that the reader does not make keeps what it holds.
     Raises what the reader raises."""
     schema, parts = rows.schema, [rows.schema.empty_table()]
-    for start in range(0, rows.num_rows, _AT_ONCE):
-        part = rows.slice(start, _AT_ONCE)
+    for start in range(0, rows.num_rows, AT_ONCE):
+        part = rows.slice(start, AT_ONCE)
         events = [_event(row) for row in part.select(_OF_DELIVERY).to_pylist()]
         typed = [reader.read(event) for event in events]
         schema = pa.schema([*schema, *missing_columns(schema, typed)])

@@ -118,6 +118,10 @@ def test_rows_without_their_bytes_stay_as_they_are_and_are_counted(tmp_path: Pat
     report = type_again(warehouse, CHANNEL, reader(tmp_path, 'id = "string"\namount = "double"'))
     assert report == TypedAgain(rows=2, changed=1, files=1, without_bytes=1)
     assert [(row["id"], row["amount"]) for row in rows(warehouse)] == [("A", None), ("B", 2.0)]
+    before = rows(warehouse)
+    stricter = reader(tmp_path, 'id = "string"\nother = "double"', private)
+    assert type_again(warehouse, CHANNEL, stricter) == TypedAgain(rows=2, without_bytes=2)
+    assert rows(warehouse) == [{**row, "other": None} for row in before], "no bytes are given up by it"
 
 
 def test_events_that_land_and_files_that_are_packed_meanwhile_are_neither_lost_nor_left_out(

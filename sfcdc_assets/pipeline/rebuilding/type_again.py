@@ -24,7 +24,7 @@ from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.lake.written_file import write_file
-from sfcdc_assets.typed_events.typed_again import typed_again
+from sfcdc_assets.typed_events.typed_again import AT_ONCE, typed_again
 from sfcdc_assets.typed_events.typed_event import EventReader
 
 
@@ -39,7 +39,7 @@ class NothingLanded(SfcdcError):
 @dataclass(frozen=True)
 class TypedAgain:
     """How many rows were read, how many of them have changed, in how many files, and how many are as they were because
-    the settings of privacy had their bytes not kept."""
+    the settings of privacy have their bytes not kept."""
 
     rows: int = 0
     changed: int = 0
@@ -81,17 +81,21 @@ def _type_file(warehouse: Warehouse, channel: str, reader: EventReader, file: Da
     assert events is not None, channel
     if file.path not in set(events.table.file_statistics()["path"]):
         return TypedAgain()
-    rows = events.table.read_files([file.path], events.table.schema.names)
+    rows = events.table.read_files([file.path], events.table.schema.names).sort_by("position")
     has_bytes = pc.is_valid(rows["_delivered"])
     before, rest = rows.filter(has_bytes), rows.filter(pc.invert(has_bytes))
     after = typed_again(channel, reader, before)
-    report = TypedAgain(rows.num_rows, without_bytes=rest.num_rows)
     new = [field for field in after.schema if field.name not in before.schema.names]
     _widen(warehouse, channel, new)
     before = pa.table([*before.columns, *(pa.nulls(before.num_rows, each.type) for each in new)], after.schema)
-    if after.equals(before):
+    # Where the settings of privacy concern the channel since, a row that is typed again would lose its bytes.
+    keeps_bytes = pc.is_valid(after["_delivered"])
+    kept = before.filter(pc.invert(keeps_bytes))
+    after = pa.concat_tables([after.filter(keeps_bytes), kept]).sort_by("position")
+    report = TypedAgain(rows.num_rows, without_bytes=rest.num_rows + kept.num_rows)
+    changed = _changed(before, after)
+    if not changed:
         return report
-    changed = sum(one != other for one, other in zip(before.to_pylist(), after.to_pylist(), strict=True))
     whole = pa.concat_tables([after, rest], promote_options="default").sort_by("position")
     plain = pa.schema([field.remove_metadata() for field in after.schema])
     filesystem = warehouse.filesystem(events.table.name)
@@ -103,6 +107,17 @@ def _type_file(warehouse: Warehouse, channel: str, reader: EventReader, file: Da
         return TypedAgain()
     met.add(path)
     return report + TypedAgain(changed=changed, files=1)
+
+
+def _changed(before: pa.Table, after: pa.Table) -> int:
+    """How many rows differ, one part after the other as Python objects."""
+    starts = range(0, before.num_rows, AT_ONCE)
+    parts = ((before.slice(start, AT_ONCE), after.slice(start, AT_ONCE)) for start in starts)
+    return sum(
+        sum(old != new for old, new in zip(one.to_pylist(), other.to_pylist(), strict=True))
+        for one, other in parts
+        if not one.equals(other)
+    )
 
 
 @retry_on_conflict
