@@ -56,8 +56,10 @@ def command(service: str, **replaced: str) -> list[str]:
 
 
 def test_the_compose_file_is_valid() -> None:
-    schema = [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")]
-    done = subprocess.run(schema, capture_output=True, text=True, check=False)
+    schema = ["--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", *schema], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
 
 

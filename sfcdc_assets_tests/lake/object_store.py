@@ -65,9 +65,9 @@ class ObjectStore:
         }
 
     @contextmanager
-    def failing(self, failure: Failure, times: int | None = None) -> Iterator[None]:
-        """Meanwhile it answers so; or so many times."""
-        self._fail([times, asdict(failure)])
+    def failing(self, failure: Failure, times: int | None = None, after: int = 0) -> Iterator[None]:
+        """Meanwhile it answers so, for ever or so many times, but not yet to so many requests."""
+        self._fail([after, times, asdict(failure)])
         try:
             yield
         finally:
@@ -85,17 +85,20 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *arguments: Any) -> None:
         self.objects: dict[str, bytes] = {}
         self.lock = threading.Lock()
-        self.failure: tuple[int | None, Failure] | None = None
+        self.failure: tuple[int, int | None, Failure] | None = None
         super().__init__(*arguments)
 
     def failing(self, method: str, key: str) -> Failure | None:
         """What a request is answered that fails."""
         with self.lock:
-            left, failure = self.failure or (0, None)
-            if failure is None or left == 0 or not failure.is_of(method, key):
+            if self.failure is None or not self.failure[2].is_of(method, key):
                 return None
-            self.failure = (None if left is None else left - 1), failure
-            return failure
+            after, left, failure = self.failure
+            if after:
+                self.failure = after - 1, left, failure
+                return None
+            self.failure = 0, (None if left is None else max(0, left - 1)), failure
+            return failure if left != 0 else None
 
     def handle_error(self, *_: Any) -> None:
         """A client that went away is none of ours."""
@@ -153,6 +156,9 @@ class _Request(BaseHTTPRequestHandler):
             self._answer(200, xml.encode())
         else:
             parts = sorted(key for key in objects if key.startswith(f"{self._key}?"))
+            if not parts:  # completed before
+                self._answer(404, b"<Error><Code>NoSuchUpload</Code></Error>")
+                return
             objects[self._key] = b"".join(objects.pop(part) for part in parts)
             self._answer(200, b"<CompleteMultipartUploadResult><ETag>whole</ETag></CompleteMultipartUploadResult>")
 
@@ -166,7 +172,7 @@ class _Request(BaseHTTPRequestHandler):
             return False
         if self.path == FAULT:
             found = json.loads(self._body())
-            self.server.failure = (found[0], Failure(**found[1])) if found else None
+            self.server.failure = (found[0], found[1], Failure(**found[2])) if found else None
             return self._ended(200)
         self.failure = self.server.failing(self.command, self._key)
         if self.failure is not None and not self.failure.is_done:
