@@ -8,6 +8,7 @@ events has no next event (docs/salesforce-streams.md, "Field type conversions").
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.schemas import Schemas
@@ -18,6 +19,16 @@ from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.side_by_side import side_by_side
 
 DESCRIBES_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Described:
+    """Entities that it was time for, what some of them failed with, and those that the org does not let the user
+    read."""
+
+    due: Collection[str]
+    failed: Mapping[str, Exception]
+    not_readable: Collection[str]
 
 
 def is_to_be_described(schemas: Schemas, entity: str, now_ms: int, every_ms: int) -> bool:
@@ -33,10 +44,9 @@ def follow_describes(
     now_ms: int,
     every_ms: int,
     most: int | None = None,
-) -> tuple[Collection[str], Mapping[str, Exception]]:
-    """Describe those that were not in the last `every_ms`, some at a time, and keep what is new of them, in one commit;
-    which ones were described, and what some of those failed with. `most`: no more, those that were described longest
-    ago first.
+) -> Described:
+    """Describe those that were not in the last `every_ms`, some at a time, and keep what is new of them, in one commit.
+    `most`: no more, those that were described longest ago first.
 
     Costs one request of the org's API allowance for each. An object that may not be read is left as it was, and so are
     all while that allowance is used up: events are applied without.
@@ -81,4 +91,4 @@ def follow_describes(
 
     if described:
         keep()
-    return due, failed
+    return Described(due, failed, [entity for entity, found in described.items() if found is None])
