@@ -80,9 +80,10 @@ class CommitProtocol(TableReads):
 
     @contextmanager
     def _committing(self, transactions: Mapping[str, int] = MappingProxyType({})) -> Iterator[None]:
-        """Raises what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`."""
+        """Raises what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`; what the store
+        refuses, as `_asking`."""
         try:
-            with self._spoiled_by_failure():
+            with self._asking():
                 yield
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error
