@@ -101,7 +101,7 @@ def _open_since(warehouse: Warehouse, entity: str, channel: str, positions: Sequ
     """At which of the lost checkpoints the entity came into a doubt that is open."""
     try:
         ledger = Ledger.open(warehouse, entity)
-        doubts = ledger.open_doubts() if ledger else []
+        doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
     except TableDamaged:
         return positions
     mine = [each for each in doubts if (each.reason, each.channel) == (Doubt.LOST_CHECKPOINT, channel)]

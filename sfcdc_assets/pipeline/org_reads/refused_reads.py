@@ -21,11 +21,17 @@ def refused_reads(warehouse: Warehouse, entities: Iterable[str] | None = None) -
     """Entity -> why, of those that have a ledger."""
     found = {}
     for entity in warehouse.entities(LAYER) if entities is None else entities:
-        ledger = Ledger.open(warehouse, entity)
-        refusals = [doubt for doubt in ledger.open_doubts() if doubt.refuses_a_read] if ledger else []
-        if refusals:
-            found[entity] = refusals[-1].detail or ""
+        why = refusal_in(Ledger.open(warehouse, entity))
+        if why is not None:
+            found[entity] = why
     return found
+
+
+def refusal_in(ledger: Ledger | None) -> str | None:
+    """Why the last read of an entity was refused or is not believed; None where none was."""
+    doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
+    refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
+    return (refusals[-1].detail or "") if refusals else None
 
 
 def sentences(refused: Mapping[str, str]) -> list[str]:
