@@ -26,6 +26,7 @@ from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_s
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.resources.spark import SparkResource
 from sfcdc_assets.salesforce.view_all import Sight
+from sfcdc_assets.setting_values import as_set_here
 from sfcdc_assets.side_by_side import side_by_side
 from sfcdc_assets.snapshot.order import smallest_first
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -136,7 +137,7 @@ class SnapshotTaker:
             lag_ms=longest_lag_ms(self._settings.visibility_seconds),
         )
         if report.sight is Sight.UNKNOWN:
-            log.warning(_UNKNOWN_SIGHT.format(entity=state.entity))
+            log.warning(as_set_here(_UNKNOWN_SIGHT.format(entity=state.entity)))
         log.info(_described(report))
         return report
 

@@ -17,6 +17,7 @@ from sfcdc_assets.pipeline.audits.verify import VerifyReport
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.setting_values import as_set_here
 from sfcdc_assets.state.doubt import Doubt
 
 NAME = "equals_the_org"
@@ -25,9 +26,12 @@ NAME = "equals_the_org"
 @dg.asset_check(
     asset=CURRENT_STATE_KEY,
     name=NAME,
-    description="Compares records with the org, field by field, within SFCDC_AUDIT_PERCENT of the org's daily API "
-    "requests: each run those that it changed and those that were not looked at for longest. Fails for what differs "
-    "until it is read back; hard deletes, which raise no event, are found this way. The job `audit` compares all.",
+    description=as_set_here(
+        "Compares records with the org, field by field, within SFCDC_AUDIT_PERCENT of the org's daily API "
+        "requests: each run those that it changed and those that were not looked at for longest. Fails for what "
+        "differs until it is read back; hard deletes, which raise no event, are found this way. The job `audit` "
+        "compares all."
+    ),
 )
 def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
     """Passed when nothing is known to differ from the org."""
