@@ -280,6 +280,10 @@ class Ledger:
         rows = pl.DataFrame(self.table.scan(["reason"], "status = 'open'"))
         return dict(rows.group_by("reason").len().sort("reason").iter_rows())
 
+    def head_of_open(self, count: int) -> pa.Table:
+        """Some of the rows of open doubts."""
+        return self.table.head("status = 'open'", count) if self.has_open_doubts else LEDGER.empty_table()
+
     def _update(self, doubts: Sequence[OpenDoubt], values: Mapping[str, Sequence[object]]) -> None:
         if not doubts:
             return

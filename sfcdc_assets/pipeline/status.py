@@ -38,12 +38,9 @@ from sfcdc_assets.pipeline.status_report import (
     PrivacyStatus,
     WarehouseStatus,
 )
-from sfcdc_assets.side_by_side import side_by_side
+from sfcdc_assets.side_by_side import all_side_by_side
 
 Found = TypeVar("Found")
-AT_ONCE, AT_ONCE_IN_A_STORE = 4, 32
-"""Entities that are looked at beside each other: to open a table is work of delta-rs, which does not keep Python from
-going on, and in an object store mostly waiting."""
 LAYERS = ("current_state", "snapshot", "gap_reconciliation")
 """Their folders name the entities."""
 
@@ -118,13 +115,7 @@ def _looks(
     def look(name: str) -> EntityLook:
         return look_at(warehouse, name, landed, of_events.get(name), privacy, compounds_of)
 
-    found = dict[str, EntityLook]()
-    at_once = AT_ONCE if warehouse.is_local else AT_ONCE_IN_A_STORE
-    for name, outcome in zip(names, side_by_side(look, names, at_once), strict=True):
-        if isinstance(outcome, Exception):
-            raise outcome
-        found[name] = outcome
-    return found
+    return dict(zip(names, all_side_by_side(look, names, warehouse.looks_at_once), strict=True))
 
 
 def _waiting(warehouse: Warehouse, entities: Sequence[EntityStatus]) -> Mapping[str, int | None]:

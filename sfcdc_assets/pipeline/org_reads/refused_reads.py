@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.gap_reconciliation import LAYER, Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.side_by_side import all_side_by_side
 
 
 class ReadsRefused(SfcdcError):
@@ -19,12 +20,11 @@ class ReadsRefused(SfcdcError):
 
 def refused_reads(warehouse: Warehouse, entities: Iterable[str] | None = None) -> dict[str, str]:
     """Entity -> why, of those that have a ledger."""
-    found = {}
-    for entity in warehouse.entities(LAYER) if entities is None else entities:
-        why = refusal_in(Ledger.open(warehouse, entity))
-        if why is not None:
-            found[entity] = why
-    return found
+    looked_at = warehouse.entities(LAYER) if entities is None else list(entities)
+    found = all_side_by_side(
+        lambda entity: refusal_in(Ledger.open(warehouse, entity)), looked_at, warehouse.looks_at_once
+    )
+    return {entity: why for entity, why in zip(looked_at, found, strict=True) if why is not None}
 
 
 def refusal_in(ledger: Ledger | None) -> str | None:
