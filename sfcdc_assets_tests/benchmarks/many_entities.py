@@ -117,6 +117,6 @@ STAGE = Stage(
     "Every row with what the events say, and the number of superseded versions, of every entity.",
     "The tasks: each entity's key range is worked out by some 190 small Polars queries from a hundred places, about 55 "
     "CPU ms beside 30 of the driver (plan, three commits). One entity pays for the start of a job and little else; ten "
-    "have ten times its work, which two cores share, so 1.5 times one would take five times as many. In the object "
-    "store moto, which is Python, takes more of the machine than what asks it.",
+    "have ten times its work, which two cores share, so 1.5 times one would take five times as many cores. In the "
+    "object store moto, which is Python, takes more of the machine than what asks it.",
 )
