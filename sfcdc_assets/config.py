@@ -36,13 +36,13 @@ from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.setting_names import PREFIX, check_names
 from sfcdc_assets.setting_values import (
     DOTENV,
-    OF_ONE_ORG,
     ORG,
     ORGS,
     check_apart,
     check_orgs_of,
     dotenv_settings,
     environment,
+    name_for,
     names_of_orgs,
     prefix_of,
     values_of,
@@ -381,10 +381,9 @@ def load_settings(org: str | None = None, *, of_all: bool = False) -> Settings:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         problem = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
         field = str(first["loc"][0]) if first["loc"] else "*"
-        of_org = org or given.get(ORG)
-        own = f"{prefix_of(of_org)}{field.upper()}"
-        setting = own if field in OF_ONE_ORG or own in given else f"{PREFIX}{field.upper()}"
-        raise SettingsError(setting, problem, "Correct it in the environment or in .env") from None
+        raise SettingsError(
+            name_for(org or given.get(ORG), field, given), problem, "Correct it in the environment or in .env"
+        ) from None
     if settings.org is not None:
         if settings.org not in orgs:
             listed = ", ".join(orgs) or "which is not set"

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 
 class SfcdcError(Exception):
-    """Base of all errors that are reported to a person as one sentence, with the remedy in it."""
+    """Base of all errors that are reported to a person as one sentence, with the remedy in it. The settings that it
+    mentions are named as they are set for the org that this process serves (`as_set_here`)."""
+
+    def __init__(self, *facts: object) -> None:
+        super().__init__(*(_as_set_here(each) if isinstance(each, str) else each for each in facts))
 
 
 class TransientError(SfcdcError):
@@ -20,9 +24,7 @@ class SettingsError(SfcdcError):
     """A setting is missing or wrong. Names the setting, what is wrong with it, and what to put there."""
 
     def __init__(self, setting: str, problem: str, remedy: str) -> None:
-        self.setting = setting
-        self.problem = problem
-        self.remedy = remedy
+        self.setting, self.problem, self.remedy = (_as_set_here(each) for each in (setting, problem, remedy))
         super().__init__(f"{setting}: {problem}. {remedy}")
 
 
@@ -36,3 +38,11 @@ class PortInUseError(SfcdcError):
             f"Port {port} for {service} cannot be listened on: another process uses it, or it is reserved. "
             "Choose another port, or 0 to take any free one."
         )
+
+
+def _as_set_here(text: str) -> str:
+    if "SFCDC_" not in text:
+        return text
+    from sfcdc_assets.setting_values import as_set_here  # noqa: PLC0415 - settings raise errors
+
+    return as_set_here(text)

@@ -9,6 +9,7 @@ from sfcdc_assets.jobs.audit import AUDIT_STEP
 from sfcdc_assets.lake.channel_filters import filters_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.push_topics.fold import has_state
+from sfcdc_assets.setting_values import as_set_here
 
 sync_every_ten_minutes = dg.ScheduleDefinition(
     name="sync_every_ten_minutes",
@@ -23,8 +24,10 @@ check_every_hour = dg.ScheduleDefinition(
     job=CHECK,
     cron_schedule="10 * * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Evaluates the checks also where no event came, and compares records with the org within the hourly "
-    "share of SFCDC_AUDIT_PERCENT. Starts no Spark.",
+    description=as_set_here(
+        "Evaluates the checks also where no event came, and compares records with the org within the hourly "
+        "share of SFCDC_AUDIT_PERCENT. Starts no Spark."
+    ),
 )
 
 
@@ -39,7 +42,7 @@ check_every_hour = dg.ScheduleDefinition(
 def check_topics_every_hour() -> dg.RunRequest | dg.SkipReason:
     """A topic among the channels switches it on."""
     if not any(has_state(channel) for channel in load_settings().event_channels):
-        return dg.SkipReason("No PushTopic is among SFCDC_CHANNELS.")
+        return dg.SkipReason(as_set_here("No PushTopic is among SFCDC_CHANNELS."))
     return dg.RunRequest()
 
 
@@ -76,12 +79,14 @@ def audit_filtered_every_night() -> dg.RunRequest | dg.SkipReason:
     job=DROP_PAYLOADS,
     cron_schedule="30 3 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Deletes payloads past SFCDC_PAYLOAD_RETENTION_DAYS, at half past three (UTC), if that is set.",
+    description=as_set_here(
+        "Deletes payloads past SFCDC_PAYLOAD_RETENTION_DAYS, at half past three (UTC), if that is set."
+    ),
 )
 def drop_payloads_every_night() -> dg.RunRequest | dg.SkipReason:
     """The setting alone switches it on."""
     if load_settings().payload_retention_days is None:
-        return dg.SkipReason("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept.")
+        return dg.SkipReason(as_set_here("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept."))
     return dg.RunRequest()
 
 
@@ -99,6 +104,8 @@ forget_runs_every_night = dg.ScheduleDefinition(
     job=FORGET_RUNS,
     cron_schedule="30 5 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Deletes Dagster's runs and events past SFCDC_RUN_RETENTION_DAYS, at half past five (UTC). Nothing "
-    "else does: open-source Dagster purges ticks only.",
+    description=as_set_here(
+        "Deletes Dagster's runs and events past SFCDC_RUN_RETENTION_DAYS, at half past five (UTC). Nothing "
+        "else does: open-source Dagster purges ticks only."
+    ),
 )

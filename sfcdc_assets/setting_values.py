@@ -78,6 +78,34 @@ def prefix_of(org: str | None) -> str:
     return PREFIX if org is None else f"{PREFIX}{org.upper()}_"
 
 
+def name_for(org: str | None, field: str, given: Mapping[str, str]) -> str:
+    """The variable that counts for an org: its own where it has to have one, or has one; otherwise that of all orgs."""
+    own = f"{prefix_of(org)}{field.upper()}"
+    return own if field.lower() in OF_ONE_ORG or own in given else f"{PREFIX}{field.upper()}"
+
+
+def as_set_here(text: str) -> str:
+    """A text with the settings that it mentions named as they have to be set for the org that this process serves.
+
+    Every message, description and help is written with the names of the settings of the only org there is; what is
+    shown of it goes through here (an `SfcdcError` does by itself). Names that have an org in them stay.
+    """
+    if PREFIX not in text:
+        return text
+    given = environment()
+    org = given.get(ORG, "").lower() or None
+    return text if org is None else _MENTION.sub(lambda found: _as_set(org, found[1], given), text)
+
+
+_MENTION = re.compile(rf"\b{PREFIX}([A-Z][A-Z0-9_]*|\*)")
+
+
+def _as_set(org: str, mentioned: str, given: Mapping[str, str]) -> str:
+    if mentioned == "*":
+        return f"{prefix_of(org)}*"
+    return f"{PREFIX}{mentioned}" if PREFIX + mentioned in (ORG, ORGS) else name_for(org, mentioned, given)
+
+
 def names_of_orgs(given: str | None, fields: Iterable[str]) -> tuple[str, ...]:
     """The names that `SFCDC_ORGS` lists. `fields`: of the settings. Raises `SettingsError`."""
     names = tuple(dict.fromkeys(part.strip().lower() for part in (given or "").split(",") if part.strip()))
@@ -109,7 +137,8 @@ def check_apart(org: str, orgs: Iterable[str], given: Mapping[str, str]) -> None
     for other in (None, *orgs):
         others = f"{prefix_of(other)}WAREHOUSE"
         if other != org and others in given and _place(given[others]) == _place(given[name]):
-            raise SettingsError(name, f"is the warehouse of {others} too", "Give each org one of its own")
+            whose = "the settings without the name of an org" if other is None else others
+            raise SettingsError(name, f"is the warehouse of {whose} too", "Give each org one of its own")
 
 
 def check_orgs_of(names: Iterable[str], known: Iterable[str], fields: Iterable[str], orgs: Iterable[str]) -> None:

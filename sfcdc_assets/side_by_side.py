@@ -13,6 +13,16 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
+def all_side_by_side(work: Callable[[S], T], of_each: Sequence[S], at_once: int) -> list[T]:
+    """What the work gives for each, in their order. Raises the first that it raises."""
+    found: list[T] = []
+    for outcome in side_by_side(work, of_each, at_once):
+        if isinstance(outcome, Exception):
+            raise outcome
+        found.append(outcome)
+    return found
+
+
 def side_by_side(work: Callable[[S], T], of_each: Sequence[S], at_once: int) -> Iterator[T | Exception]:
     """The outcome of the work for each, in their order. Of one, or one at a time, it is done in this thread; otherwise
     each has a copy of this thread's context."""

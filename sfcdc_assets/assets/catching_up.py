@@ -36,6 +36,7 @@ def catch_up_of_run(
         org.privacy,
         context.run.run_id,
         spark_is_lost=lambda: spark.is_lost,
+        on_commit=reports.committed,
     )
     catch_up = CatchUp(
         warehouse,

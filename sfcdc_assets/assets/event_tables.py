@@ -17,6 +17,7 @@ from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import POLL
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.setting_values import as_set_here
 
 DESCRIPTIONS = {
     ChannelKind.PUSH_TOPIC: "Notifications of PushTopics, a table a topic (a filtered subscription has its own): what "
@@ -54,7 +55,7 @@ def _build(kind: ChannelKind) -> dg.AssetsDefinition:
         specs=[
             dg.AssetSpec(
                 EVENT_KEYS[kind],
-                description=DESCRIPTIONS[kind] + _ALL,
+                description=as_set_here(DESCRIPTIONS[kind] + _ALL),
                 group_name="landing",
                 kinds={"deltalake", _KINDS.get(kind, "salesforce")},
                 owners=owners(),

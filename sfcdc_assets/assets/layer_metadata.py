@@ -13,14 +13,12 @@ import pyarrow as pa
 from sfcdc_assets import clock
 from sfcdc_assets.assets import column_lineage
 from sfcdc_assets.assets.channels import channel_key
+from sfcdc_assets.assets.tables_look import TableLook
 from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX
 from sfcdc_assets.lake import consistent_cuts, current_state, gap_reconciliation, history, raw_events, text_fields
 from sfcdc_assets.lake.consistent_cuts import Cut
-from sfcdc_assets.lake.current_state import CurrentState
-from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport
@@ -98,41 +96,37 @@ def _raw_events_metadata(report: LandingReport, entity: str, of_table: Metadata)
     }
 
 
-def text_fields_metadata(warehouse: Warehouse, report: ApplyReport) -> Metadata:
+def text_fields_metadata(warehouse: Warehouse, report: ApplyReport, table: TableLook) -> Metadata:
     """How many values the batch added, and a sample of them."""
-    table = text_fields.open_or_create(warehouse, report.entity).table
-    sample = table.head(f"position <= {report.to_position}", SAMPLE_ROWS)
     name = text_fields.name_of(report.entity)
-    rows = table.count()
+    lineage = column_lineage.of_text_fields()
     return {
         "values_added": report.texts,
-        "rows": rows,
+        "rows": table.rows,
         "to_position": report.to_position,
         "delta_version": table.version,
-        **table_metadata(warehouse.uri(name), name, rows, table.schema, sample, column_lineage.of_text_fields()),
+        **table_metadata(warehouse.uri(name), name, table.rows, table.schema, table.sample, lineage),
     }
 
 
-def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied) -> Metadata:
+def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied, table: TableLook) -> Metadata:
     """Doubts opened, healed and still open, and what the healing cost."""
     report, read = applied.report, applied.read
-    table = Ledger.open_or_create(warehouse, report.entity).table
     name = gap_reconciliation.name_of(report.entity)
-    rows = table.count()
     metadata: Metadata = {
         "suspect_records": sum(report.open_doubts.values()),
         "doubts_opened": dict(report.doubts_opened),
         "doubts_healed": report.doubts_healed,
         "doubts_open": dict(report.open_doubts),
         "changes_waiting": report.waiting,
-        "rows": rows,
+        "rows": table.rows,
         "delta_version": table.version,
         **table_metadata(
             warehouse.uri(name),
             name,
-            rows,
+            table.rows,
             table.schema,
-            table.head("status = 'open'", SAMPLE_ROWS),
+            table.sample,
             column_lineage.of_gap_reconciliation(),
         ),
     }
@@ -151,25 +145,22 @@ def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied) -> Metad
     return metadata
 
 
-def history_metadata(warehouse: Warehouse, report: ApplyReport, described: ObjectDescription | None = None) -> Metadata:
+def history_metadata(
+    warehouse: Warehouse, report: ApplyReport, table: TableLook, described: ObjectDescription | None
+) -> Metadata:
     """How many versions the batch added, and a sample of the superseded ones."""
-    table = Table.open(warehouse, history.name_of(report.entity))
-    if table is None:
-        return {}
-    sample = table.head(f"_superseded_at <= {report.to_position}", SAMPLE_ROWS)
     name = history.name_of(report.entity)
-    rows = table.count()
     return {
         "versions_added": report.versions,
-        "rows": rows,
+        "rows": table.rows,
         "to_position": report.to_position,
         "delta_version": table.version,
         **table_metadata(
             warehouse.uri(name),
             name,
-            rows,
+            table.rows,
             table.schema,
-            sample,
+            table.sample,
             column_lineage.of_history(table.schema),
             described,
         ),
@@ -194,13 +185,11 @@ def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
 
 
 def current_state_metadata(
-    warehouse: Warehouse, applied: Applied, described: ObjectDescription | None = None
+    warehouse: Warehouse, applied: Applied, table: TableLook, described: ObjectDescription | None
 ) -> Metadata:
     """What a batch did to the table, how far it is, how the run changed its columns, a sample of its newest rows."""
     report = applied.report
     name = current_state.name_of(report.entity)
-    table = CurrentState.open(warehouse, report.entity)
-    sample = table.newest_rows(SAMPLE_ROWS) if table else pa.table({})
     oldest, newest = report.committed or (None, None)
     return {
         "rows": report.rows,
@@ -232,7 +221,7 @@ def current_state_metadata(
             name,
             report.rows,
             report.schema,
-            sample,
+            table.sample,
             column_lineage.of_current_state(report.schema),
             described,
         ),
@@ -248,12 +237,6 @@ def _fields(table: pa.Schema | None) -> list[str]:
     """The fields that the entity's events bring, as far as its table has them."""
     schema = pa.schema([]) if table is None else table
     return [field.name for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX) and not is_retired(field)]
-
-
-def description_of(warehouse: Warehouse, entity: str) -> ObjectDescription | None:
-    """What the org calls the object and its fields, as far as it was asked."""
-    known = Schemas(warehouse).of_entity(entity)
-    return next((schema.describe for schema in reversed(known) if schema.describe is not None), None)
 
 
 def _kind(described: ObjectDescription) -> str:

@@ -24,19 +24,21 @@ from sfcdc_assets.assets.layer_metadata import (
     channel_materialization,
     consistent_cuts_metadata,
     current_state_metadata,
-    description_of,
     gap_reconciliation_metadata,
     history_metadata,
     raw_events_metadata,
     text_fields_metadata,
 )
 from sfcdc_assets.assets.provenance import tags_of_root, tags_of_table
+from sfcdc_assets.assets.tables_look import TablesLook, look_again, look_of_batch
 from sfcdc_assets.lake import snapshots
 from sfcdc_assets.lake.consistent_cuts import Cut
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.observation import BatchApplied, notify
+from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport
+from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
 from sfcdc_assets.pipeline.catch_up import Applied, ApplyListener
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport
@@ -60,6 +62,8 @@ class RunReports(ApplyListener):
         self._warehouse = warehouse
         self._entities = entities
         self._events: list[Event] = []
+        self._looks: dict[str, TablesLook] = {}
+        """Of entities that are committed and not reported yet."""
         self.deliveries = 0
         """Events that the org has sent to this run: 0 where a sensor landed them for it."""
         self.log: Log = _Silent()
@@ -80,6 +84,13 @@ class RunReports(ApplyListener):
         mine = [entity for entity, of in self._entities.items() if of == channel]
         self._events += raw_events_materializations(self._warehouse, report, mine)
 
+    def committed(self, report: ApplyReport, tables: EntityTables) -> None:
+        """What is to be reported of an entity's tables is looked at beside the commits of others, through handles that
+        are open. A look that fails is made once more when the entity is reported: its commit stands."""
+        look = outcome_of(look_of_batch, report, tables)
+        if not isinstance(look, Exception):
+            self._looks[report.entity] = look
+
     def brought_up_to_date(self, applied: Applied) -> None:
         """A materialization of each of the entity's tables."""
         report, read = applied.report, applied.read
@@ -94,7 +105,7 @@ class RunReports(ApplyListener):
         if changes := changes_of(report):
             self.log.info(f"{report.entity}: columns changed: {'; '.join(map(str, changes))}")
         used = {RAW_EVENTS_KEY: report.to_position, SNAPSHOT_KEY: report.snapshot}
-        metadata = tables_metadata(self._warehouse, applied)
+        metadata = tables_metadata(self._warehouse, applied, self._look(applied))
         lag = metadata[CURRENT_STATE_KEY].get("lag_seconds")
         notify(BatchApplied(report.entity, report.inserted, report.updated, report.deleted, lag))
         tags = tags_of_table(self._instance, data_version(applied), report.entity, used)
@@ -102,6 +113,14 @@ class RunReports(ApplyListener):
             dg.AssetMaterialization(key, partition=report.entity, metadata=metadata[key], tags=tags)
             for key in TABLE_KEYS
         ]
+
+    def _look(self, applied: Applied) -> TablesLook:
+        """What was looked at when the batch was committed, unless something came after it."""
+        report = applied.report
+        look = self._looks.pop(report.entity, None)
+        if look is None or look.current_state.version != report.version or applied.read is not None:
+            look = look_again(self._warehouse, report)
+        return look
 
     def cut(self, cut: Cut) -> None:
         """A materialization of the cuts."""
@@ -116,15 +135,14 @@ class _Silent:
     warning = info
 
 
-def tables_metadata(warehouse: Warehouse, applied: Applied) -> dict[dg.AssetKey, Metadata]:
+def tables_metadata(warehouse: Warehouse, applied: Applied, look: TablesLook) -> dict[dg.AssetKey, Metadata]:
     """What is reported of each of an entity's tables."""
     report = applied.report
-    described = description_of(warehouse, report.entity)
     return {
-        TEXT_FIELDS_KEY: text_fields_metadata(warehouse, report),
-        GAP_RECONCILIATION_KEY: gap_reconciliation_metadata(warehouse, applied),
-        CURRENT_STATE_KEY: current_state_metadata(warehouse, applied, described),
-        HISTORY_KEY: history_metadata(warehouse, report, described),
+        TEXT_FIELDS_KEY: text_fields_metadata(warehouse, report, look.text_fields),
+        GAP_RECONCILIATION_KEY: gap_reconciliation_metadata(warehouse, applied, look.gap_reconciliation),
+        CURRENT_STATE_KEY: current_state_metadata(warehouse, applied, look.current_state, look.described),
+        HISTORY_KEY: history_metadata(warehouse, report, look.history, look.described),
     }
 
 

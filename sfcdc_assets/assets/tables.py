@@ -11,7 +11,7 @@ import dagster as dg
 from sfcdc_assets.assets.catching_up import catch_up_of_run
 from sfcdc_assets.assets.each_entity import chosen, failure_of_some
 from sfcdc_assets.assets.keys import TABLE_KEYS
-from sfcdc_assets.assets.reports import data_version, tables_metadata
+from sfcdc_assets.assets.reports import data_version
 from sfcdc_assets.assets.results import materializations, results
 from sfcdc_assets.assets.specs import table_specs
 from sfcdc_assets.checks.evaluations import evaluations
@@ -56,7 +56,8 @@ def tables(
                 failed[entity] = found
             else:
                 done[entity] = found
-    metadata = {entity: tables_metadata(warehouse, applied) for entity, applied in done.items()}
+    reported = {(event.partition, event.asset_key): event.metadata for event in reports.take()}
+    metadata = {entity: {key: dict(reported[entity, key]) for key in TABLE_KEYS} for entity in done}
     versions = {entity: dict.fromkeys(TABLE_KEYS, data_version(applied)) for entity, applied in done.items()}
     yield from evaluations(warehouse, settings)
     if failed:

@@ -27,6 +27,7 @@ from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.resources.spark import SparkResource
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.salesforce.view_all import Sight
+from sfcdc_assets.setting_values import as_set_here
 from sfcdc_assets.side_by_side import side_by_side
 from sfcdc_assets.snapshot.order import smallest_first
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -142,7 +143,7 @@ class SnapshotTaker:
             pause_if_due()
             raise
         if report.sight is Sight.UNKNOWN:
-            log.warning(_UNKNOWN_SIGHT.format(entity=state.entity))
+            log.warning(as_set_here(_UNKNOWN_SIGHT.format(entity=state.entity)))
         log.info(_described(report))
         return report
 

@@ -119,6 +119,11 @@ def columns_of_arrow_schema(schema: pa.Schema) -> tuple[Column, ...]:
     return tuple(_column_of_arrow_field(field) for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX))
 
 
+def hashed_fields(schema: pa.Schema) -> pa.Schema:
+    """Those of a table's fields that hold hashes."""
+    return pa.schema([field for field in schema if HASHED_METADATA in (field.metadata or {})])
+
+
 def _column_of_arrow_field(field: pa.Field) -> Column:
     metadata = field.metadata or {}
     for column_type, forms in FORMS.items():

@@ -17,6 +17,8 @@ from sfcdc_assets.pipeline.audits.verify import VerifyReport
 from sfcdc_assets.pipeline.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.setting_values import as_set_here
+from sfcdc_assets.side_by_side import all_side_by_side
 from sfcdc_assets.state.doubt import Doubt
 
 NAME = "equals_the_org"
@@ -25,9 +27,12 @@ NAME = "equals_the_org"
 @dg.asset_check(
     asset=CURRENT_STATE_KEY,
     name=NAME,
-    description="Compares records with the org, field by field, within SFCDC_AUDIT_PERCENT of the org's daily API "
-    "requests: each run those that it changed and those that were not looked at for longest. Fails for what differs "
-    "until it is read back; hard deletes, which raise no event, are found this way. The job `audit` compares all.",
+    description=as_set_here(
+        "Compares records with the org, field by field, within SFCDC_AUDIT_PERCENT of the org's daily API "
+        "requests: each run those that it changed and those that were not looked at for longest. Fails for what "
+        "differs until it is read back; hard deletes, which raise no event, are found this way. The job `audit` "
+        "compares all."
+    ),
 )
 def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
     """Passed when nothing is known to differ from the org."""
@@ -42,16 +47,16 @@ def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
     """The check's result without asking the org: whether all that was found to differ is read back."""
-    waiting = {entity: _drifted(warehouse, entity) for entity in warehouse.entities(LAYER)}
+    waiting = _drifted(warehouse, warehouse.entities(LAYER))
     looks = RollingAudits(warehouse).looks().values()
     newest = max((each.at_ms for each in looks), default=0)
     return dg.AssetCheckResult(
-        passed=not any(waiting.values()),
+        passed=not waiting,
         severity=dg.AssetCheckSeverity.ERROR,
         metadata={
             "compared_now": "nothing",
             **({"compared_last": dg.MetadataValue.timestamp(newest / 1000)} if newest else {}),
-            "not_read_back_yet": sum(waiting.values()),
+            "not_read_back_yet": waiting,
             "to_be_looked_at_again": sum(len(each.suspicions) for each in looks),
         },
     )
@@ -71,18 +76,18 @@ def auditable(states: Sequence[EntityState]) -> list[EntityState]:
 
 def result_of_look(warehouse: Warehouse, report: RollingReport, entities: Sequence[str]) -> dg.AssetCheckResult:
     """Passed when nothing differs for sure, and nothing that did still waits to be read back."""
-    waiting = {entity: _drifted(warehouse, entity) for entity in entities}
+    waiting = _drifted(warehouse, entities)
     found = [str(each) for each in report.differences]
     compared = ", ".join(f"{count} of {entity}" for entity, count in report.compared.items())
     return dg.AssetCheckResult(
-        passed=not found and not any(waiting.values()),
+        passed=not found and not waiting,
         severity=dg.AssetCheckSeverity.ERROR,
         metadata={
             "compared_now": compared or f"nothing: {report.budget.why_not or 'no entity is up to date'}",
             "records_compared": sum(report.compared.values()),
             "differences": len(found),
             "first_differences": found[:20],
-            "not_read_back_yet": sum(waiting.values()),
+            "not_read_back_yet": waiting,
             "to_be_looked_at_again": report.suspicions,
             "api_requests": report.requests,
             "api_requests_in_24_hours": report.budget.spent,
@@ -93,9 +98,14 @@ def result_of_look(warehouse: Warehouse, report: RollingReport, entities: Sequen
     )
 
 
-def _drifted(warehouse: Warehouse, entity: str) -> int:
-    ledger = Ledger.open(warehouse, entity)
-    return sum(doubt.reason == Doubt.DRIFT for doubt in ledger.open_doubts()) if ledger else 0
+def _drifted(warehouse: Warehouse, entities: Sequence[str]) -> int:
+    """Records that were found to differ and are not read back."""
+
+    def of(entity: str) -> int:
+        ledger = Ledger.open(warehouse, entity)
+        return ledger.counts().get(Doubt.DRIFT, 0) if ledger else 0
+
+    return sum(all_side_by_side(of, entities, warehouse.looks_at_once))
 
 
 def result_of_audit(reports: Sequence[VerifyReport], not_built: Sequence[str]) -> dg.AssetCheckResult:

@@ -9,6 +9,7 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.freshness import lags
 from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.setting_values import as_set_here
 
 NAME = "is_fresh"
 
@@ -16,8 +17,10 @@ NAME = "is_fresh"
 @dg.asset_check(
     asset=CURRENT_STATE_KEY,
     name=NAME,
-    description="Fails for entities with events that were committed more than SFCDC_FRESHNESS_MINUTES ago, have "
-    "landed, and are not in the tables. An entity without changes is fresh. Asks nothing of the org.",
+    description=as_set_here(
+        "Fails for entities with events that were committed more than SFCDC_FRESHNESS_MINUTES ago, have "
+        "landed, and are not in the tables. An entity without changes is fresh. Asks nothing of the org."
+    ),
 )
 def is_fresh(lake: LakeResource) -> dg.AssetCheckResult:
     """Passed when no entity lags by more."""

@@ -13,11 +13,9 @@ from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.schemas.schema_audit import NEWS, SchemaAudit, audit_schema
 from sfcdc_assets.resources.lake import LakeResource
-from sfcdc_assets.side_by_side import side_by_side
+from sfcdc_assets.side_by_side import all_side_by_side
 
 NAME = "schema_follows_the_org"
-AT_ONCE = 8
-"""Entities whose columns are looked at beside each other."""
 
 
 @dg.asset_check(
@@ -36,11 +34,11 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
     """The check's result now."""
     schemas, privacy, now = Schemas(warehouse), Privacy.of(settings), datetime.now(UTC)
     entities = warehouse.entities(current_state.LAYER)
-    audited = []
-    for found in side_by_side(lambda entity: audit_schema(warehouse, schemas, privacy, entity, now), entities, AT_ONCE):
-        if isinstance(found, Exception):
-            raise found
-        audited.append(found)
+
+    def audit(entity: str) -> SchemaAudit | None:
+        return audit_schema(warehouse, schemas, privacy, entity, now)
+
+    audited = all_side_by_side(audit, entities, warehouse.looks_at_once)
     return _result([audit for audit in audited if audit is not None], now)
 
 

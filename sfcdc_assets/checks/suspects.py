@@ -8,6 +8,7 @@ from sfcdc_assets.config import Settings, load_settings
 from sfcdc_assets.lake.gap_reconciliation import LAYER, Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.side_by_side import all_side_by_side
 
 NAME = "suspects_are_reconciled"
 LONGEST_MS = 3_600_000
@@ -31,9 +32,13 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
     lines = ["| entity | suspect | since more than an hour | oldest (minutes) |", "|" + " --- |" * 4]
     old = total = 0
     entities = [entity for entity in warehouse.entities(LAYER) if not settings.entities or entity in settings.entities]
-    for entity in entities:
+
+    def ages_of(entity: str) -> list[int]:
         ledger = Ledger.open(warehouse, entity)
-        ages = [now - doubt.opened_at for doubt in (ledger.open_doubts() if ledger else ())]
+        return [now - doubt.opened_at for doubt in (ledger.open_doubts() if ledger else ())]
+
+    found = all_side_by_side(ages_of, entities, warehouse.looks_at_once)
+    for entity, ages in zip(entities, found, strict=True):
         old_ones = sum(age > LONGEST_MS for age in ages)
         old, total = old + old_ones, total + len(ages)
         if ages:

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.setting_values import ORG
+from sfcdc_assets.setting_values import ORG, as_set_here
 
 COMMANDS = {
     "emulator": "Serve an emulated Salesforce org over TLS on this machine until interrupted.",
@@ -99,6 +99,8 @@ class LaterCommand(ShownCommand):
 
 
 def _shown(parameter: Any) -> Any:
+    if getattr(parameter, "help", None):
+        parameter.help = as_set_here(parameter.help)
     if getattr(parameter, "is_flag", False):
         parameter.metavar = ""
     return parameter
@@ -107,7 +109,7 @@ def _shown(parameter: Any) -> Any:
 def _paragraphs(function: Any) -> str:
     """Its docstring with a line for each paragraph, which then wrap at the width of the terminal."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
-    return "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    return as_set_here("\n\n".join(" ".join(each.split()) for each in paragraphs))
 
 
 class Commands(ShownGroup):

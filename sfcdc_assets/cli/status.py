@@ -21,6 +21,7 @@ from sfcdc_assets.pipeline.status_report import (
     PrivacyStatus,
     WarehouseStatus,
 )
+from sfcdc_assets.setting_values import as_set_here
 
 LOST_CHECKPOINTS_SHOWN = 5
 NEXT_SHOWN = 3
@@ -106,7 +107,7 @@ def show(status: WarehouseStatus) -> None:
         ]
         print_table("PushTopics", _TOPIC_COLUMNS, topics, left_out=_LEFT_OUT)
     for line in _remarks(status):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(as_set_here(line), markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"{status.quarantined} events in quarantine. Warehouse: {status.warehouse}, a copy of "
         f"{status.organization or 'no organization yet'}.",

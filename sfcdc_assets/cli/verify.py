@@ -21,7 +21,7 @@ from sfcdc_assets.cli.verify_progress import VerifyProgress
 from sfcdc_assets.cli.verify_topics import compare_topics, show_topics
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.lake.damage import damage_of
+from sfcdc_assets.lake.damage import damages_of
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.audits.audit import audit
@@ -173,7 +173,7 @@ def _damaged(wanted: list[str]) -> list[TableDamaged]:
     """Damage of the wanted entities' tables, or of all that there are."""
     warehouse = Warehouse(load_settings().warehouse)
     known = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
-    return [each for entity in known if not wanted or entity in wanted for each in damage_of(warehouse, entity)]
+    return damages_of(warehouse, [entity for entity in known if not wanted or entity in wanted])
 
 
 def show(reports: list[VerifyReport]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sfcdc_assets.errors import SettingsError, SfcdcError
+from sfcdc_assets.setting_values import as_set_here
 
 _SENTENCE = re.compile(r"\.\s+(?=[A-Z`])")
 
@@ -35,22 +36,27 @@ class Finding:
 
 def ok(check: str, found: str) -> Finding:
     """Nothing is to be done."""
-    return Finding(check, Outcome.OK, found)
+    return _finding(check, Outcome.OK, found)
 
 
 def warning(check: str, found: str, fix: str) -> Finding:
     """It works, and should be looked at."""
-    return Finding(check, Outcome.WARNING, found, fix)
+    return _finding(check, Outcome.WARNING, found, fix)
 
 
 def failed(check: str, found: str, fix: str) -> Finding:
     """Something would fail."""
-    return Finding(check, Outcome.FAILED, found, fix)
+    return _finding(check, Outcome.FAILED, found, fix)
 
 
 def not_checked(check: str, because: str) -> Finding:
     """It depends on what failed."""
-    return Finding(check, Outcome.NOT_CHECKED, f"depends on {because}")
+    return _finding(check, Outcome.NOT_CHECKED, f"depends on {because}")
+
+
+def _finding(check: str, outcome: Outcome, found: str, fix: str = "") -> Finding:
+    """With the settings named as they are set for the org that is examined."""
+    return Finding(as_set_here(check), outcome, as_set_here(found), as_set_here(fix))
 
 
 def of_error(check: str, error: SfcdcError) -> Finding:

@@ -13,6 +13,7 @@ from sfcdc_assets.jobs.rolling_audit import audit_some
 from sfcdc_assets.pipeline.entities import entity_channels
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
+from sfcdc_assets.setting_values import as_set_here
 
 MOST_LOOKS = 500
 """In one run; the budget of an hour is less."""
@@ -36,8 +37,10 @@ def check_all(
 
 @dg.graph(
     name="checks",
-    description="Evaluate the checks of current_state, and compare records with the org as far as the hourly share of "
-    "SFCDC_AUDIT_PERCENT goes. What differs is looked at again, and handed on, by the next `sync`.",
+    description=as_set_here(
+        "Evaluate the checks of current_state, and compare records with the org as far as the hourly share of "
+        "SFCDC_AUDIT_PERCENT goes. What differs is looked at again, and handed on, by the next `sync`."
+    ),
 )
 def check_graph() -> None:
     check_all()

@@ -16,6 +16,7 @@ from sfcdc_assets.jobs.retries import NIGHTLY
 from sfcdc_assets.jobs.snapshot import LONG, SNAPSHOT
 from sfcdc_assets.jobs.sync import SYNC
 from sfcdc_assets.jobs.topics import CHECK_TOPICS
+from sfcdc_assets.setting_values import as_set_here
 
 
 @dg.op
@@ -38,6 +39,8 @@ JOBS = frozenset(job.name for job in (AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS,
 FORGET_RUNS = dg.GraphDefinition(
     name=NAME,
     node_defs=[forget_old_runs],
-    description="Delete this code location's runs and events that are older than SFCDC_RUN_RETENTION_DAYS. What a "
-    "partition or a check shows as its latest stays. No table changes.",
+    description=as_set_here(
+        "Delete this code location's runs and events that are older than SFCDC_RUN_RETENTION_DAYS. What a "
+        "partition or a check shows as its latest stays. No table changes."
+    ),
 ).to_job(tags={**LONG, **NIGHTLY, **one_at_a_time(NAME)})

@@ -12,6 +12,7 @@ from sfcdc_assets.jobs.snapshot import LONG
 from sfcdc_assets.maintenance.maintain import maintain_with_settings, summary_of
 from sfcdc_assets.pipeline.landing.payload_retention import drop_payloads
 from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.setting_values import as_set_here
 
 
 @dg.op
@@ -19,7 +20,7 @@ def drop_old_payloads(context: dg.OpExecutionContext, lake: LakeResource) -> Non
     """Drop what is past SFCDC_PAYLOAD_RETENTION_DAYS; nothing when it is not set."""
     days = load_settings().payload_retention_days
     if days is None:
-        context.log.info("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept.")
+        context.log.info(as_set_here("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept."))
         return
     for each in drop_payloads(lake.warehouse(), days, clock.now_ms()):
         context.log.info(
@@ -37,8 +38,10 @@ def drop_old_payloads(context: dg.OpExecutionContext, lake: LakeResource) -> Non
 DROP_PAYLOADS = dg.GraphDefinition(
     name="drop_payloads",
     node_defs=[drop_old_payloads],
-    description="Delete payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
-    "in the tables stands for. Headers and positions stay.",
+    description=as_set_here(
+        "Delete payloads in raw_events that are older than SFCDC_PAYLOAD_RETENTION_DAYS and that a snapshot "
+        "in the tables stands for. Headers and positions stay."
+    ),
 ).to_job(tags={**LONG, **NIGHTLY, **one_at_a_time("drop_payloads")})
 
 
@@ -61,7 +64,9 @@ def maintain_tables(context: dg.OpExecutionContext, lake: LakeResource) -> None:
 MAINTAIN = dg.GraphDefinition(
     name="maintain",
     node_defs=[maintain_tables],
-    description="Pack small files, forget cuts past SFCDC_CUT_RETENTION_DAYS, delete files that nothing needs, write "
-    "checkpoints: what a run costs then depends on what is new, not on how old the warehouse is. No row changes, and "
-    "runs may be at work meanwhile.",
+    description=as_set_here(
+        "Pack small files, forget cuts past SFCDC_CUT_RETENTION_DAYS, delete files that nothing needs, write "
+        "checkpoints: what a run costs then depends on what is new, not on how old the warehouse is. No row changes, "
+        "and runs may be at work meanwhile."
+    ),
 ).to_job(tags={**LONG, **NIGHTLY, **one_at_a_time("maintain")})

@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.data_files import DataFile, NewFile
+from sfcdc_assets.lake.noted_counts import noted_counts, noting
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.state.key_ranges import IdRange
+from sfcdc_assets.state.row_counts import COUNTED, RowCounts
 from sfcdc_assets.state.version_columns import current_state_schema
 
 LAYER = "current_state"
@@ -90,6 +92,21 @@ class CurrentState:
         """Rows that are not deleted."""
         return sum(rows.num_rows for rows in self.table.batches(["_is_deleted"], "not _is_deleted"))
 
+    def counts(self) -> RowCounts:
+        """Rows, those of deleted records and those in doubt: as the last batch noted them, otherwise by reading two
+        columns of every row (see `note_counts`)."""
+        noted = noted_counts(self.table)
+        return noted if noted is not None else RowCounts.of(self.table.scan(COUNTED))
+
+    def note_counts(self) -> bool:
+        """Note the counts of a table whose last batch did not; whether there was anything to do. Batches go on from
+        there. Raises `ConcurrentCommit`."""
+        if not self.has_versions or noted_counts(self.table) is not None:
+            return False
+        batch = self.table.transaction_version(BATCH) or 0
+        self.table.append(self.table.schema.empty_table(), {BATCH: batch, **noting(self.counts(), batch)}, {})
+        return True
+
     def files(self) -> dict[str, DataFile]:
         """The table's files by path."""
         return {file.path: file for file in self.table.files()}
@@ -128,10 +145,13 @@ class CurrentState:
         removed: Sequence[DataFile],
         channel: str,
         checkpoint: Checkpoint,
+        counts: RowCounts | None,
         run: Mapping[str, str],
     ) -> None:
-        """Swap files and move the checkpoint. Raises `ConcurrentCommit`."""
-        self.table.swap_files(added, removed, checkpoint.versions(channel), run)
+        """Swap files, move the checkpoint and note the counts of the rows that there are then, where they are known.
+        Raises `ConcurrentCommit`."""
+        noted = noting(counts, checkpoint.batch)
+        self.table.swap_files(added, removed, {**checkpoint.versions(channel), **noted}, run)
 
 
 def id_ranges(files: Sequence[DataFile]) -> list[IdRange]:

@@ -5,10 +5,9 @@ Files are compared with what the log says of them; only `thorough` reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote
 
-import polars as pl
 from pyarrow import fs
 
 from sfcdc_assets.lake.errors import TableDamaged
@@ -19,46 +18,102 @@ from sfcdc_assets.lake.unreadable_file import unreadable
 from sfcdc_assets.lake.warehouse import Warehouse
 
 LAYERS = ("snapshot", "text_fields", "gap_reconciliation", "history", "current_state")
+"""An entity's own tables, in the order of the flow."""
 
 
 def damage_of(warehouse: Warehouse, entity: str, *, thorough: bool = False) -> list[TableDamaged]:
     """The first damage of each of the entity's tables, and of its part of `raw_events`, in the order of the flow."""
-    names = [RAW_EVENTS, *(f"{layer}/{entity}" for layer in LAYERS)]
-    found = (next(_damages(warehouse, name, entity, thorough), None) for name in names)
+    return damages_of(warehouse, [entity], thorough=thorough)
+
+
+def damages_of(warehouse: Warehouse, entities: Sequence[str], *, thorough: bool = False) -> list[TableDamaged]:
+    """The same of one entity after another."""
+    of_events = damage_of_events(warehouse, entities, thorough=thorough)
+    found: list[TableDamaged | None] = []
+    for entity in entities:
+        tables = [opened(warehouse, f"{layer}/{entity}") for layer in LAYERS]
+        found.append(of_events.get(entity))
+        found += [damage_of_table(warehouse, entity, table, thorough=thorough) for table in tables]
     return [damage for damage in found if damage is not None]
 
 
-def _damages(warehouse: Warehouse, name: str, entity: str, thorough: bool) -> Iterator[TableDamaged]:
+def damage_of_events(
+    warehouse: Warehouse, entities: Sequence[str], *, thorough: bool = False
+) -> dict[str, TableDamaged]:
+    """Entity -> the first damage of its part of `raw_events`, of those of which there is any. Of many entities the
+    table is looked at once."""
+    table = opened(warehouse, RAW_EVENTS)
+    if isinstance(table, TableDamaged):
+        return dict.fromkeys(entities, table)
+    if table is None:
+        return {}
+    files: dict[str, dict[str, int]] = {entity: {} for entity in entities}
+    known = table.file_statistics()
+    described = (known[name].to_list() for name in ("partition.entity_name", "path", "size_bytes"))
+    for entity, path, size in zip(*described, strict=True):
+        if entity in files:
+            files[entity][path] = size
+    paths = [path for of_entity in files.values() for path in of_entity]
+    part = f"entity_name={entities[0]}" if len(entities) == 1 else ""
+    present = _sizes(warehouse, RAW_EVENTS, paths, part)
+    found = {
+        entity: _first(warehouse, RAW_EVENTS, entity, of_entity, present, thorough=thorough)
+        for entity, of_entity in files.items()
+    }
+    return {entity: damage for entity, damage in found.items() if damage is not None}
+
+
+def opened(warehouse: Warehouse, name: str) -> Table | TableDamaged | None:
+    """A table whose log can be read, or what is wrong with it; None where there is no such table."""
     try:
         table = Table.open(warehouse, name)
-        if table is None:
-            return
-        statistics = table.file_statistics()
+        if table is not None:
+            table.file_statistics()
     except TableDamaged as damage:
-        yield damage
-        return
-    if name == RAW_EVENTS:
-        statistics = statistics.filter(pl.col("partition.entity_name") == entity)
-    files = dict(statistics.select("path", "size_bytes").iter_rows())
-    filesystem = warehouse.filesystem(name)
-    sizes = _sizes(warehouse, filesystem, files, f"entity_name={entity}" if name == RAW_EVENTS else "")
+        return damage
+    return table
+
+
+def damage_of_table(
+    warehouse: Warehouse, entity: str | None, table: Table | TableDamaged | None, *, thorough: bool = False
+) -> TableDamaged | None:
+    """The first damage of a table that was `opened`."""
+    if not isinstance(table, Table):
+        return table
+    known = table.file_statistics()
+    files = dict(zip(known["path"].to_list(), known["size_bytes"].to_list(), strict=True))
+    present = _sizes(warehouse, table.name, files, "")
+    return _first(warehouse, table.name, entity, files, present, thorough=thorough)
+
+
+def _first(
+    warehouse: Warehouse,
+    name: str,
+    entity: str | None,
+    files: Mapping[str, int],
+    present: Mapping[str, int],
+    *,
+    thorough: bool,
+) -> TableDamaged | None:
+    """`files`: path -> bytes, by the log; `present`: the same as it is."""
     for path, expected in files.items():
-        size = sizes.get(unquote(path))
+        size = present.get(unquote(path))
         if size is None:
-            yield TableDamaged(name, entity, path, "is missing")
-        elif size != expected:
-            yield TableDamaged(name, entity, path, f"has {size:,} bytes instead of {expected:,}")
-    found = unreadable(warehouse.root, filesystem, files) if thorough else None
-    if found is not None:
-        yield TableDamaged(name, entity, found[0], f"cannot be read ({found[1]})")
+            return TableDamaged(name, entity, path, "is missing")
+        if size != expected:
+            return TableDamaged(name, entity, path, f"has {size:,} bytes instead of {expected:,}")
+    found = unreadable(warehouse.root, warehouse.filesystem(name), files) if thorough else None
+    return TableDamaged(name, entity, found[0], f"cannot be read ({found[1]})") if found is not None else None
 
 
-def _sizes(warehouse: Warehouse, filesystem: fs.FileSystem, paths: Iterable[str], part: str) -> dict[str, int]:
+def _sizes(warehouse: Warehouse, name: str, paths: Iterable[str], part: str) -> dict[str, int]:
     """Path -> bytes, of the files that there are. An object store lists a folder more quickly than it reports each
     file; on a disk a list costs the more the more replaced files wait to be vacuumed."""
     wanted: fs.FileSelector | list[str] = [unquote(path) for path in paths]
+    if not wanted:
+        return {}
     if not warehouse.is_local:
         wanted = fs.FileSelector(part, recursive=True, allow_not_found=True)
     with store_refusals(warehouse.root):
-        found = filesystem.get_file_info(wanted)
+        found = warehouse.filesystem(name).get_file_info(wanted)
     return {info.path.lstrip("/"): info.size for info in found if info.type is fs.FileType.File}

@@ -136,9 +136,17 @@ class Ledger:
         """The newest state, created empty when there is none."""
         return cls(Table.open_or_create(warehouse, name_of(entity), LEDGER), warehouse)
 
-    def open_doubts(self) -> list[OpenDoubt]:
-        """All that are not healed, oldest first."""
-        rows = sorted(self.table.rows(predicate="status = 'open'"), key=itemgetter("opened_position"))
+    @property
+    def has_open_doubts(self) -> bool:
+        """Whether a file may have one, by the log alone: mostly all are healed, or there was none."""
+        return self.table.may_have("status", "open")
+
+    def open_doubts(self, *, of_the_entity: bool = False) -> list[OpenDoubt]:
+        """All that are not healed, or only those about the entity as a whole, oldest first."""
+        if not self.has_open_doubts:
+            return []
+        condition = f"status = 'open' and record_id = '{ENTITY}'" if of_the_entity else "status = 'open'"
+        rows = sorted(self.table.rows(predicate=condition), key=itemgetter("opened_position"))
         return [
             OpenDoubt(
                 row["record_id"],
@@ -243,16 +251,16 @@ class Ledger:
     def refuse_read(self, reason: Doubt, channel: str, position: int, why: str, now_ms: int, *, whole: bool) -> None:
         """Note that a read was refused, or was not believed: once, and, if it was one of the `whole` entity, how often
         and when, which pauses the next."""
-        found = [doubt for doubt in self.open_doubts() if doubt.record_id == ENTITY and doubt.reason == reason]
+        found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
         if not found:
             self.note([NewDoubt(ENTITY, reason, position, why)], channel, position, now_ms)
-            found = [doubt for doubt in self.open_doubts() if doubt.record_id == ENTITY and doubt.reason == reason]
+            found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
         if whole:
             self.failed(found, why, now_ms)
 
     def end_refusal(self, reason: Doubt, position: int, now_ms: int) -> None:
         """Reads of the entity are no longer refused for this reason."""
-        found = [doubt for doubt in self.open_doubts() if doubt.record_id == ENTITY and doubt.reason == reason]
+        found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
         self.heal(found, {ENTITY: position}, now_ms)
 
     def accepted_at(self) -> int:
@@ -267,8 +275,14 @@ class Ledger:
 
     def counts(self) -> dict[str, int]:
         """Open doubts by reason."""
+        if not self.has_open_doubts:
+            return {}
         rows = pl.DataFrame(self.table.scan(["reason"], "status = 'open'"))
         return dict(rows.group_by("reason").len().sort("reason").iter_rows())
+
+    def head_of_open(self, count: int) -> pa.Table:
+        """Some of the rows of open doubts."""
+        return self.table.head("status = 'open'", count) if self.has_open_doubts else LEDGER.empty_table()
 
     def _update(self, doubts: Sequence[OpenDoubt], values: Mapping[str, Sequence[object]]) -> None:
         if not doubts:

@@ -46,6 +46,9 @@ class SnapshotCheckpoint:
     """The last that was not believed."""
     read_back: int = stored_as("refetch")
     """The last read-back."""
+    whole: int = 0
+    """The last that was read to its end, counted or not; `rows` are its rows."""
+    rows: int = stored_as("rows of whole")
     read_at: int = 0
     """When rows were last read into the table, epoch ms by the clock of the process that did."""
 

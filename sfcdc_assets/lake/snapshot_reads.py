@@ -64,6 +64,15 @@ class SnapshotReads:
         newest = entries_of(self.table).get(self.last_number())
         return newest.progress if newest else None
 
+    def standing(self) -> tuple[int, int, bool] | None:
+        """The number of the newest snapshot, how many rows were read and whether that is all of them, None when none
+        was begun. From the log alone, but while one is read and where an older release has read it."""
+        found = self.checkpoint()
+        if found.snapshot and found.whole == found.snapshot:
+            return found.whole, found.rows, True
+        progress = self.progress()
+        return (progress.snapshot_number, progress.rows_done, progress.complete) if progress else None
+
     def begun_on(self, channel: str) -> bool:
         """Whether a snapshot that has its watermark in this channel is being read."""
         progress = self.progress()

@@ -127,6 +127,7 @@ class Snapshots(SnapshotReads):
         checkpoint, entry = self.checkpoint(), SnapshotEntry(progress)
         if progress.complete:
             entry = replace(entry, counts=believed, after_read_back=checkpoint.read_back)
+            checkpoint = replace(checkpoint, whole=entry.number, rows=progress.rows_done)
         if entry.counts:
             self._count(entry, checkpoint, now_ms, [rows])
         else:

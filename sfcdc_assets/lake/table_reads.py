@@ -44,6 +44,20 @@ class TableReads(TableSnapshot):
         """Most ledgers of doubts are empty, and planning a scan costs milliseconds."""
         return self.answer(HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows))
 
+    def may_have(self, column: str, value: str) -> bool:
+        """Whether a file may have a row with this value, by the least and greatest that the log keeps of each file."""
+        return self.answer(("may have", column, value), lambda: self._may_have(column, value))
+
+    def _may_have(self, column: str, value: str) -> bool:
+        files = pl.DataFrame(self._delta.get_add_actions(flatten=True))
+        if files.is_empty():
+            return False
+        ends = [f"min.{column}", f"max.{column}"]
+        if not set(ends) <= set(files.columns):
+            return True
+        is_apart = (pl.col(ends[0]) > value) | (pl.col(ends[1]) < value)
+        return not bool(files.select(is_apart.fill_null(False).all()).item())
+
     def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
         """The rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
         return pl.DataFrame(self.scan(columns, predicate)).to_dicts()

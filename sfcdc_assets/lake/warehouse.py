@@ -23,6 +23,12 @@ class Warehouse:
         return "://" not in self.root or self.root.startswith("file://")
 
     @property
+    def looks_at_once(self) -> int:
+        """How many entities' tables are looked at beside each other: to open one is work of delta-rs, which does not
+        keep Python from going on, and in an object store mostly waiting."""
+        return 4 if self.is_local else 32
+
+    @property
     def folder(self) -> Path:
         """The local root as an absolute path."""
         return Path(self.root.removeprefix("file://")).expanduser().absolute()

@@ -16,8 +16,9 @@ from typing import Any
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake import consistent_cuts
+from sfcdc_assets.lake import consistent_cuts, current_state
 from sfcdc_assets.lake.consistent_cuts import Cut, newest_cuts, prune_cuts
+from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable, TableDamaged
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import Table
@@ -143,6 +144,8 @@ class _Work:
                 return None
             if name == consistent_cuts.NAME:
                 pruned = retry_on_conflict(prune_cuts)(self.warehouse, self.oldest_cut)
+            if name.startswith(f"{current_state.LAYER}/"):
+                self._note_counts()
             if self.table.packing is not None:
                 packed = pack(self.warehouse, name, self.table.packing, self.full_bytes)
             vacuumed = self._vacuum()
@@ -155,6 +158,14 @@ class _Work:
             return TableDone(name, pruned, packed.files, packed.into, problem=str(error))
         left = f"{packed.given_up} groups of files were replaced meanwhile" if packed.given_up else None
         return TableDone(name, pruned, packed.files, packed.into, vacuumed, left=left)
+
+    @retry_on_conflict
+    def _note_counts(self) -> None:
+        """So that nobody has to read a table's rows to count them, of which the last batch noted nothing: an older
+        release wrote it."""
+        state = CurrentState.open(self.warehouse, self.table.name.removeprefix(f"{current_state.LAYER}/"))
+        if state is not None:
+            state.note_counts()
 
     def _vacuum(self) -> int:
         """Delete what nobody needs, files of killed tasks included."""

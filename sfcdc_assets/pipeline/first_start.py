@@ -16,6 +16,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.query import count
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.setting_values import as_set_here
 from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE
 
 EVENTS_KEPT = timedelta(hours=72)
@@ -106,4 +107,4 @@ def sentence(start: FirstStart, left: Mapping[str, int]) -> str:
         else ". Events of the last 72 hours are left out (SFCDC_REPLAY_PRESET=LATEST)."
     )
     copied = f"First start: {start.jobs:,} entities with {start.rows:,} records are copied."
-    return f"{copied} That takes {jobs} and about {requests}{events}"
+    return as_set_here(f"{copied} That takes {jobs} and about {requests}{events}")

@@ -12,6 +12,7 @@ from sfcdc_assets.lake.current_state import CurrentState
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.side_by_side import all_side_by_side
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,11 @@ def lags(warehouse: Warehouse, settings: Settings, now_ms: int) -> list[EntityLa
         for entity in warehouse.entities(current_state.LAYER)
         if not settings.entities or entity in settings.entities
     ]
-    return [_lag(warehouse, raw_events, landed, entity, now_ms) for entity in wanted]
+
+    def lag(entity: str) -> EntityLag:
+        return _lag(warehouse, raw_events, landed, entity, now_ms)
+
+    return all_side_by_side(lag, wanted, warehouse.looks_at_once)
 
 
 def _lag(

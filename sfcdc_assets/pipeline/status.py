@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-import pyarrow.compute as pc
-
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Privacy
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy
 from sfcdc_assets.channel_kinds import carries_changes, table_of
 from sfcdc_assets.config import Settings
 from sfcdc_assets.lake.audits import last_audits
 from sfcdc_assets.lake.channel_filters import filters_of
-from sfcdc_assets.lake.current_state import CurrentState
-from sfcdc_assets.lake.damage import damage_of
+from sfcdc_assets.lake.damage import damage_of_events, damage_of_table, opened
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.event_table import EventTable
-from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.landed_table import LandedTable
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.schemas import NAME as SCHEMAS
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshot_plan import planned
-from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.entity_status import EntityLook, look_at
 from sfcdc_assets.pipeline.landing.lost_checkpoint import KnownLoss, known_losses
 from sfcdc_assets.pipeline.landing.same_organization import owner_of
-from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads
 from sfcdc_assets.pipeline.push_topics.topic_status import topic_statuses
-from sfcdc_assets.pipeline.schemas.table_columns import conflicts_of_entity, private_columns
+from sfcdc_assets.pipeline.schemas.table_columns import compounds, private_columns
 from sfcdc_assets.pipeline.status_report import (
     ChannelStatus,
     DamageStatus,
@@ -40,14 +36,11 @@ from sfcdc_assets.pipeline.status_report import (
     EventTableStatus,
     LostCheckpointStatus,
     PrivacyStatus,
-    SnapshotStatus,
     WarehouseStatus,
 )
-from sfcdc_assets.side_by_side import side_by_side
+from sfcdc_assets.side_by_side import all_side_by_side
 
 Found = TypeVar("Found")
-AT_ONCE = 8
-"""Entities that are looked at beside each other."""
 LAYERS = ("current_state", "snapshot", "gap_reconciliation")
 """Their folders name the entities."""
 
@@ -56,7 +49,8 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     """How far the channels and tables are.
 
     Makes no API calls and creates no table. A damaged table is named in `damaged`, with what mends it, and does not
-    keep the others from being reported.
+    keep the others from being reported. What it costs follows the number of tables and of their files, not that of
+    their rows (`entity_status`).
     """
     damaged: list[TableDamaged] = []
     raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
@@ -71,21 +65,32 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
     filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in changes}) or {}
     audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
-    of_entities = dict(zip(names, _of_each(lambda name: damage_of(warehouse, name), names), strict=True))
-    entities = list(_of_each(lambda name: _entity_or_damage(warehouse, landed, name, of_entities[name]), names))
-    sound = [name for name in names if not of_entities[name]]
+    privacy = Privacy.of(settings)
+    # Rules are compared with every column of every schema, so schemas are read only where there are rules.
+    schemas = _unless_damaged(damaged, lambda: Schemas(warehouse)) if privacy != NOTHING_PRIVATE else None
+    looks = _looks(warehouse, names, landed, privacy, schemas)
+    sound = [name for name in names if not looks[name].damage]
+    entities = [
+        _with_filter_and_audit(replace(look.status, damaged=tuple(map(str, look.damage))), filters, audits)
+        for look in looks.values()
+    ]
     topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events))) or ()
-    damaged += [each for found in of_entities.values() for each in found if str(each) not in map(str, damaged)]
+    channels = tuple(
+        _channel(warehouse, events if carries_changes(channel) else of_events.get(channel), channel, damaged)
+        for channel in settings.channels
+    )
+    of_schemas = damage_of_table(warehouse, None, opened(warehouse, SCHEMAS))
+    for each in [*(each for look in looks.values() for each in look.damage), *([of_schemas] if of_schemas else [])]:
+        if str(each) not in map(str, damaged):
+            damaged.append(each)
+    wanted = [name for name in sound if not settings.entities or name in settings.entities]
     return WarehouseStatus(
         warehouse.root,
         owner_of(warehouse),
-        tuple(
-            _channel(warehouse, events if carries_changes(channel) else of_events.get(channel), channel, damaged)
-            for channel in settings.channels
-        ),
-        tuple(_with_filter_and_audit(each, filters, audits) for each in entities),
-        _unless_damaged(damaged, lambda: _privacy(warehouse, Privacy.of(settings), sound)) or PrivacyStatus(),
-        _unless_damaged(damaged, lambda: _refused(warehouse, settings, sound)) or {},
+        channels,
+        tuple(entities),
+        _privacy(privacy, schemas, {name: looks[name] for name in sound}),
+        {name: why for name in wanted if (why := looks[name].refused) is not None},
         _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
         tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
         tuple(_event_table(channel, of_events.get(channel), damaged) for channel in settings.event_channels),
@@ -94,12 +99,23 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     )
 
 
-def _of_each(look: Callable[[str], Found], names: Sequence[str]) -> Iterator[Found]:
-    """What a look at each entity finds, some at a time: most of it is opening tables. Raises what a look raises."""
-    for found in side_by_side(look, names, AT_ONCE):
-        if isinstance(found, Exception):
-            raise found
-        yield found
+def _looks(
+    warehouse: Warehouse,
+    names: Sequence[str],
+    landed: Mapping[str, Mapping[str, int]],
+    privacy: Privacy,
+    schemas: Schemas | None,
+) -> dict[str, EntityLook]:
+    """A look at each entity, some at a time. Raises what a look raises."""
+    of_events = damage_of_events(warehouse, names)
+
+    def compounds_of(entity: str) -> Compounds:
+        return compounds(schemas, entity) if schemas is not None else {}
+
+    def look(name: str) -> EntityLook:
+        return look_at(warehouse, name, landed, of_events.get(name), privacy, compounds_of)
+
+    return dict(zip(names, all_side_by_side(look, names, warehouse.looks_at_once), strict=True))
 
 
 def _waiting(warehouse: Warehouse, entities: Sequence[EntityStatus]) -> Mapping[str, int | None]:
@@ -123,23 +139,18 @@ def _quarantined(warehouse: Warehouse) -> int:
     return quarantine.count() if quarantine else 0
 
 
-def _privacy(warehouse: Warehouse, privacy: Privacy, entities: list[str]) -> PrivacyStatus:
+def _privacy(privacy: Privacy, schemas: Schemas | None, looks: Mapping[str, EntityLook]) -> PrivacyStatus:
     """What the settings hide of each entity, what its tables still have, and the rules that name no column."""
-    schemas = Schemas(warehouse)
-    seen = [entity for entity in entities if schemas.of_entity(entity)]
-    # Rules are compared with every column of every schema, so not where there are none.
-    concerned = seen if privacy != NOTHING_PRIVATE else []
-    known = {entity: private_columns(schemas, entity, privacy) for entity in concerned}
-    of_each = _of_each(lambda entity: conflicts_of_entity(warehouse, schemas, entity, privacy), seen)
-    conflicts = dict(zip(seen, of_each, strict=True))
+    seen = [entity for entity in looks if schemas is not None and schemas.of_entity(entity)]
+    known = {entity: private_columns(schemas, entity, privacy) for entity in seen if schemas is not None}
     return PrivacyStatus(
         {entity: columns.left_out for entity, columns in known.items() if columns.left_out},
         {entity: columns.hashed for entity, columns in known.items() if columns.hashed},
         tuple(privacy.unmatched({entity: each.names for entity, each in known.items()})),
         {
-            entity: {table: tuple(str(each) for each in found) for table, found in of_tables.items()}
-            for entity, of_tables in conflicts.items()
-            if of_tables
+            entity: {table: tuple(str(each) for each in found) for table, found in look.conflicts.items()}
+            for entity, look in looks.items()
+            if look.conflicts
         },
     )
 
@@ -186,48 +197,6 @@ def _lost_checkpoint(loss: KnownLoss) -> LostCheckpointStatus:
         loss.is_bridged,
         loss.waiting,
     )
-
-
-def _entity_or_damage(
-    warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str, found: list[TableDamaged]
-) -> EntityStatus:
-    """`found`: its damage that is known; what is met besides is added."""
-    met: list[TableDamaged] = []
-    status = _unless_damaged(met, lambda: _entity(warehouse, landed, entity)) or EntityStatus(entity)
-    found += [each for each in met if each.table not in {known.table for known in found}]
-    return replace(status, damaged=tuple(str(each) for each in found))
-
-
-def _entity(warehouse: Warehouse, landed: Mapping[str, Mapping[str, int]], entity: str) -> EntityStatus:
-    """`landed`: configured channel, in their order -> entity -> last position."""
-    table = CurrentState.open(warehouse, entity)
-    snapshots = Snapshots.open(warehouse, entity)
-    ledger = Ledger.open(warehouse, entity)
-    progress = snapshots.progress() if snapshots else None
-    copied = SnapshotStatus(progress.snapshot_number, progress.rows_done, progress.complete) if progress else None
-    if table is None:
-        return EntityStatus(entity, copied)
-    rows = table.table.scan(["_is_deleted", "_in_doubt"])
-    channel = next((name for name in landed if snapshots and snapshots.has_watermark_on(name)), None)
-    applied = table.applied(channel) if channel else None
-    carrying = next((name for name in landed if name == channel or entity in landed[name]), None)
-    return EntityStatus(
-        entity,
-        copied,
-        rows=rows.num_rows,
-        deleted=pc.sum(rows["_is_deleted"]).as_py() or 0,
-        in_doubt=pc.sum(rows["_in_doubt"]).as_py() or 0,
-        channel=channel,
-        applied=applied,
-        up_to_date=carrying == channel and landed.get(channel or "", {}).get(entity, 0) <= (applied or 0),
-        new_channel=carrying if carrying != channel else None,
-        version=table.table.version,
-        open_doubts=ledger.counts() if ledger else {},
-    )
-
-
-def _refused(warehouse: Warehouse, settings: Settings, sound: list[str]) -> dict[str, str]:
-    return refused_reads(warehouse, [name for name in sound if not settings.entities or name in settings.entities])
 
 
 def _with_filter_and_audit(

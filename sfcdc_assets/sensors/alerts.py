@@ -14,6 +14,7 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.freshness import EntityLag, lags
 from sfcdc_assets.resources.lake import LakeResource
+from sfcdc_assets.setting_values import as_set_here
 
 TIMEOUT_SECONDS = 10.0
 LAG_INTERVAL_SECONDS = 60
@@ -59,7 +60,7 @@ def alert_sensors(settings: Settings) -> list[dg.SensorDefinition]:
 @dg.run_failure_sensor(
     name="alert_on_failure",
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Posts each failed run to SFCDC_ALERT_WEBHOOK, with the entities that failed and why.",
+    description=as_set_here("Posts each failed run to SFCDC_ALERT_WEBHOOK, with the entities that failed and why."),
 )
 def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
     """Post what failed."""
@@ -73,8 +74,10 @@ def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
     name="alert_on_lag",
     minimum_interval_seconds=LAG_INTERVAL_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Posts to SFCDC_ALERT_WEBHOOK when an entity's table is more than SFCDC_FRESHNESS_MINUTES behind, and "
-    "when it has caught up. Reads tables only.",
+    description=as_set_here(
+        "Posts to SFCDC_ALERT_WEBHOOK when an entity's table is more than SFCDC_FRESHNESS_MINUTES behind, and "
+        "when it has caught up. Reads tables only."
+    ),
 )
 def alert_on_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
     """One message for each change; the cursor has the entities that were told to be late."""
@@ -95,7 +98,7 @@ def news(warehouse: Warehouse, settings: Settings, told: list[str]) -> tuple[lis
 
 
 def _late(lag: EntityLag, settings: Settings) -> str:
-    return (
+    return as_set_here(
         f"{lag.entity} is late: {lag.events} events have landed and are not applied, the oldest committed "
         f"{lag.seconds / 60:.0f} minutes ago ({settings.freshness_minutes:g} are allowed by SFCDC_FRESHNESS_MINUTES)."
     )

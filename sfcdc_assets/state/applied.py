@@ -11,12 +11,14 @@ import pyarrow as pa
 from sfcdc_assets.state.data_file import WrittenKeyRange
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.state.implied_change import SilentChange
+from sfcdc_assets.state.row_counts import RowCounts
 from sfcdc_assets.state.timeline import Counts
 
 _FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
 _DOUBT = pa.struct(
     [("record_id", pa.string()), ("reason", pa.string()), ("position", pa.int64()), ("detail", pa.string())]
 )
+_COUNTS = pa.struct([("rows", pa.int64()), ("deleted", pa.int64()), ("in_doubt", pa.int64())])
 _SILENT = pa.struct([("record_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
 
 APPLIED = pa.schema(
@@ -28,6 +30,8 @@ APPLIED = pa.schema(
         ("texts", pa.list_(_FILE)),
         ("doubts", pa.list_(_DOUBT)),
         ("silent", pa.list_(_SILENT)),
+        ("rows_before", _COUNTS),
+        ("rows_after", _COUNTS),
         ("inserted", pa.int64()),
         ("updated", pa.int64()),
         ("deleted", pa.int64()),
@@ -44,7 +48,7 @@ class Applied:
     """What was written for one key range, which no commit names yet, and what was found there.
 
     `rewritten`: `files` take the place of the range's present ones. `superseded` and `texts` are files for `history`
-    and `text_fields`.
+    and `text_fields`. `rows_before` are those of the files that are replaced, `rows_after` those of the new ones.
     """
 
     key_range: int
@@ -54,6 +58,8 @@ class Applied:
     texts: tuple[WrittenKeyRange, ...] = ()
     doubts: tuple[NewDoubt, ...] = ()
     silent: tuple[SilentChange, ...] = ()
+    rows_before: RowCounts = field(default_factory=RowCounts)
+    rows_after: RowCounts = field(default_factory=RowCounts)
     counts: Counts = field(default_factory=Counts)
 
     @classmethod
@@ -67,6 +73,8 @@ class Applied:
             texts=_files(row["texts"]),
             doubts=tuple(NewDoubt(**{**each, "reason": Doubt(each["reason"])}) for each in row["doubts"]),
             silent=tuple(SilentChange(**each) for each in row["silent"]),
+            rows_before=RowCounts(**row["rows_before"]),
+            rows_after=RowCounts(**row["rows_after"]),
             counts=Counts(**{name: row[name] for name in asdict(Counts())}),
         )
 

@@ -24,7 +24,8 @@ def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[
     `base`: the key range's rows; `applied`: the changes (`CHANGES`, diffs replaced) folded onto them. One doubt a
     record, at the first event that contradicts; its detail names the fields, never a value.
     """
-    enriched = _unread(_cells(applied, "enriched"), base)
+    carried = _cells(applied, "enriched")
+    enriched = _unread(carried, base) if not carried.is_empty() else carried
     if enriched.is_empty():
         return pl.DataFrame(schema=DOUBTS)
     concerned = enriched.select("record_id").unique()

@@ -22,6 +22,7 @@ from sfcdc_assets.state.frames import arrow_frame, empty_rows
 from sfcdc_assets.state.key_ranges import KeyRange
 from sfcdc_assets.state.range_rows import RangeRows
 from sfcdc_assets.state.read_rows import read_schema
+from sfcdc_assets.state.row_counts import RowCounts
 from sfcdc_assets.state.text_values import TEXT_FIELDS
 from sfcdc_assets.state.timeline import OrgRead, Timeline
 from sfcdc_assets.state.version_columns import current_state_schema, history_schema
@@ -101,7 +102,8 @@ class KeyRangeTask:
     def _written(self, key_range: KeyRange, rows: RangeRows, timeline: Timeline) -> Applied:
         # With a snapshot the key ranges are cut again, so every row moves to its new key range.
         rewritten = timeline.changed or any(org_read.snapshot for org_read in self.org_reads)
-        files = write_files(rows.put_back(timeline.rows), self.filesystem) if rewritten else []
+        kept = rows.put_back(timeline.rows) if rewritten else None
+        files = write_files(kept, self.filesystem) if kept is not None else []
         superseded = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
         versions = write_files(superseded, self.history)
         new_texts = timeline.new_texts.sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
@@ -114,6 +116,8 @@ class KeyRangeTask:
             tuple(texts),
             tuple(timeline.doubts),
             tuple(timeline.silent),
+            rows.counts if kept is not None else RowCounts(),
+            RowCounts.of(kept) if kept is not None else RowCounts(),
             timeline.counts,
         )
 

@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from sfcdc_assets.state.frames import empty_rows
 from sfcdc_assets.state.key_ranges import KeyRange
+from sfcdc_assets.state.row_counts import RowCounts
 
 
 class RangeRows:
@@ -36,6 +37,11 @@ class RangeRows:
             within &= pl.col("Id") < key_range.upper
         # Files lie within their key range but where a snapshot cuts new ones.
         return cls(rows.filter(within), schema)
+
+    @property
+    def counts(self) -> RowCounts:
+        """Of the rows that were read."""
+        return RowCounts.of(self._rows)
 
     def take(self, concerned: pl.Series | None) -> pl.DataFrame:
         """Take out the rows with these Ids, or all of them. Once."""

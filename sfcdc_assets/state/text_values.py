@@ -6,7 +6,7 @@ Hashed columns have none: a hash is no text, and `history` has it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -34,6 +34,8 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
     """Rows for the large-text cells of changes, diffs already replaced by their values; a diff that is not among the
     `rebuilt` shows no value."""
     names = {index: column.kept_from or column.name for index, column in enumerate(columns) if column.keeps_texts}
+    if not names:
+        return empty_rows(TEXT_FIELDS)
     cells = (
         changes.select("record_id", "position", "cells", "diff_columns")
         .filter(pl.col("cells").list.len() > 0)
@@ -48,19 +50,12 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
             pl.col("origin").is_not_null() | ~pl.col("diff_columns").list.contains(pl.col("column")).fill_null(False)
         ).select(
             "record_id",
-            _named(names),
+            pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field"),
             "position",
             pl.col("s").alias("value"),
             pl.col("origin").fill_null("full"),
         )
     )
-
-
-def _named(names: Mapping[int, str]) -> pl.Expr:
-    """The column's name for its index. `replace_strict` with nothing to replace keeps the index's type."""
-    if not names:
-        return pl.lit(None, pl.String).alias("field")
-    return pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field")
 
 
 def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str, before: pl.DataFrame) -> pl.DataFrame:

@@ -38,6 +38,7 @@ from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.state.data_file import write_table
 from sfcdc_assets.state.key_ranges import TARGET_BYTES, TARGET_ROWS
+from sfcdc_assets.state.row_counts import RowCounts
 from sfcdc_assets.state.version_columns import current_state_schema
 from sfcdc_assets_tests.benchmarks.stage import WrongAnswer
 from sfcdc_assets_tests.change_events.written_event import bitmap_of, described_object, event_schema, header, optional
@@ -264,13 +265,15 @@ class LargeEntity:
         filesystem = self.warehouse.filesystem(f"current_state/{ENTITY}")
         template = self._template(min(step, self.rows))
 
-        def write(start: int) -> NewFile:
-            written = write_table(self._rows(template, start, min(step, self.rows - start)), filesystem)
-            return NewFile(written.path, written.size, written.statistics)
+        def write(start: int) -> tuple[NewFile, RowCounts]:
+            rows = self._rows(template, start, min(step, self.rows - start))
+            written = write_table(rows, filesystem)
+            return NewFile(written.path, written.size, written.statistics), RowCounts.of(rows)
 
         with ThreadPoolExecutor(2) as pool:
-            added = list(pool.map(write, range(0, self.rows, step)))
-        state.commit(added, list(state.files().values()), CHANNEL, state.checkpoint(CHANNEL), {})
+            written = list(pool.map(write, range(0, self.rows, step)))
+        added, counts = [file for file, _ in written], RowCounts.sum(of for _, of in written)
+        state.commit(added, list(state.files().values()), CHANNEL, state.checkpoint(CHANNEL), counts, {})
 
     def _rows_of(self, size: int) -> int:
         return size // (4 * len(self.columns) + 40)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime
@@ -10,6 +10,11 @@ from math import inf
 from random import Random
 from typing import Any
 
+from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.noted_counts import noted_counts
+from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.state.row_counts import RowCounts
 from sfcdc_assets_tests.pipeline.lives import Life
 from sfcdc_assets_tests.pipeline.lives_blind_spots import BlindSpots
 from sfcdc_assets_tests.pipeline.lives_tables import ms, rows_of, versions_of
@@ -46,6 +51,7 @@ class Checks:
         self.history_tells_any_moment()
         self.each_cut_is_a_transaction_boundary()
         self.nothing_is_in_doubt_without_a_reason()
+        assert_reported_as_counted(self._life)
 
     def current_state_equals_the_org(self) -> None:
         now = self._life.clock()
@@ -172,6 +178,26 @@ def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
             differs = {name: (row.get(name), rebuilt.get(name)) for name in {*row, *rebuilt}}
             differs = {name: pair for name, pair in differs.items() if pair[0] != pair[1]}
             assert not differs, f"{table} {key}: (before, rebuilt) of {differs}"
+    assert_reported_as_counted(life)
+
+
+def assert_reported_as_counted(life: Life) -> None:
+    """What `sfcdc status` reports without reading rows is what counting all rows gives, whoever packed files, cleaned
+    up logs, died or rebuilt meanwhile."""
+    for entity in life.warehouse.entities("current_state"):
+        table, ledger = CurrentState.open(life.warehouse, entity), Ledger.open(life.warehouse, entity)
+        taken = Snapshots.open(life.warehouse, entity)
+        assert table is not None
+        assert taken is not None
+        rows = rows_of(life.warehouse, f"current_state/{entity}")
+        flagged = (sum(row[flag] for row in rows) for flag in ("_is_deleted", "_in_doubt"))
+        assert noted_counts(table.table) == RowCounts(len(rows), *flagged), entity
+        doubts = rows_of(life.warehouse, f"gap_reconciliation/{entity}")
+        still_open = Counter(row["reason"] for row in doubts if row["status"] == "open")
+        assert (ledger.counts() if ledger else {}) == dict(still_open), entity
+        progress = taken.progress()
+        assert progress is not None
+        assert taken.standing() == (progress.snapshot_number, progress.rows_done, progress.complete), entity
 
 
 def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:

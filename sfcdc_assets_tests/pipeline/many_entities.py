@@ -37,7 +37,8 @@ from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.apply_changes import Applier
+from sfcdc_assets.pipeline.applying.apply_changes import Applier, ApplyReport
+from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
 from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.pipeline.landing.lander import LandedOnly
 from sfcdc_assets.snapshot.page_table import page_schema
@@ -202,21 +203,30 @@ class Counts:
 
 def catch_up(of: Entities, spark: SparkSession) -> None:
     """A run over all entities."""
+    run_of(of, lambda: spark, ApplyListener()).run()
 
+
+def run_of(
+    of: Entities,
+    spark: Callable[[], SparkSession],
+    listener: ApplyListener,
+    on_commit: Callable[[ApplyReport, EntityTables], None] = lambda report, tables: None,
+) -> CatchUp:
+    """A run that somebody listens to."""
     channels = dict.fromkeys(of.names, CHANNEL)
-    CatchUp(
+    return CatchUp(
         of.warehouse,
         _NoOrg(),  # type: ignore[arg-type]  # nothing is asked of it
         LandedOnly(of.warehouse, {CHANNEL: BEGUN_MS}),
         channels,
         channels,
-        Applier(of.warehouse, lambda: spark, NOTHING_PRIVATE, "many entities"),
-        ApplyListener(),
+        Applier(of.warehouse, spark, NOTHING_PRIVATE, "many entities", on_commit=on_commit),
+        listener,
         every_entity=False,
         visibility_seconds=0.0,
         describe_seconds=FOREVER_SECONDS,
         clock_ms=lambda: BEGUN_MS + of.position * 1000,
-    ).run()
+    )
 
 
 class _NoOrg:

@@ -23,6 +23,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.applying.attempt import Attempt, Prepared, ToApply, at_once
 from sfcdc_assets.pipeline.applying.batch_commit import ApplyReport
+from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
 from sfcdc_assets.pipeline.applying.two_batches import told_as_one
 from sfcdc_assets.side_by_side import side_by_side
 
@@ -103,7 +104,8 @@ class Applier:
     """Applies events in two halves: `prepare` what entities share, then `commit` each of them.
 
     `spark` gives the session; after it was lost (`spark_is_lost`), another one. What had been committed before is seen
-    to be, and the rest is done again (guarantee 2).
+    to be, and the rest is done again (guarantee 2). `on_commit` is called after an entity's commit, in the thread that
+    made it, beside the commits of others: what it reads of the tables through their handles costs nobody time.
     """
 
     def __init__(
@@ -114,12 +116,14 @@ class Applier:
         run_id: str,
         *,
         spark_is_lost: Callable[[], bool] = lambda: False,
+        on_commit: Callable[[ApplyReport, EntityTables], None] = lambda report, tables: None,
     ) -> None:
         self._warehouse = warehouse
         self._spark = spark
         self._privacy = privacy
         self._run_id = run_id
         self._spark_is_lost = spark_is_lost
+        self._on_commit = on_commit
 
     def prepare(self, wanted: Sequence[ToApply]) -> Mapping[str, Prepared | Exception]:
         """Plan all of them and have the files of all but the large ones written, in few jobs of Spark. Commits nothing
@@ -147,8 +151,9 @@ class Applier:
         }
 
         def committed(each: Prepared) -> Committed:
-            report = attempt.commit(each)
-            return Committed(report, now_ms())
+            done = Committed(attempt.commit(each), now_ms())
+            self._on_commit(done.report, each.tables)
+            return done
 
         done = side_by_side(committed, list(ready.values()), at_once(self._warehouse))
         return {**prepared, **dict(zip(ready, done, strict=True))}
@@ -160,6 +165,7 @@ class Applier:
             if isinstance(prepared, Exception):
                 raise prepared
             done = self._attempt().commit(prepared)
+            self._on_commit(done, prepared.tables)
         except Exception as error:
             if isinstance(error, ConcurrentCommit) or self._spark_is_lost():
                 return self.apply(wanted)

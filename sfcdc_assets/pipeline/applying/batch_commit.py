@@ -22,6 +22,7 @@ from sfcdc_assets.lake.checkpoint import Checkpoint
 from sfcdc_assets.lake.commit_protocol import RUN_ID
 from sfcdc_assets.lake.data_files import NewFile
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, OpenDoubt
+from sfcdc_assets.lake.noted_counts import noted_counts
 from sfcdc_assets.lake.quarantine import quarantine
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.pipeline.applying.entity_tables import EntityTables
@@ -31,6 +32,7 @@ from sfcdc_assets.state.applied import Applied
 from sfcdc_assets.state.data_file import WrittenKeyRange
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.state.doubt_behaviour import UNMARKED
+from sfcdc_assets.state.row_counts import RowCounts
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,17 @@ class BatchCommit:
         everything = bool(planned.snapshots) or self._tables.from_scratch
         removed = list(files.values()) if everything else [files[path] for path in sorted(replaced)]
         run = {RUN_ID: self._run_id, "from_position": str(planned.batch.after)}
-        table.commit(added, removed, self._tables.channel, checkpoint, run)
+        counts = self._counts(results, everything=everything)
+        table.commit(added, removed, self._tables.channel, checkpoint, counts, run)
         return added
+
+    def _counts(self, results: Sequence[Applied], *, everything: bool) -> RowCounts | None:
+        """Of the rows after this batch; None where they were not known before and not all are written."""
+        after = RowCounts.sum(result.rows_after for result in results)
+        if everything:
+            return after
+        present = noted_counts(self._tables.current_state.table)
+        return present and present + after - RowCounts.sum(result.rows_before for result in results)
 
     def _quarantine(self, doubts: Sequence[NewDoubt]) -> None:
         """Keep the bodies that could not be decoded, with the reason."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sfcdc_assets.lake.rolling_audits import Allowance, RollingAudits
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.setting_values import as_set_here
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 LEAST_ALLOWANCE = 15_000
@@ -32,7 +33,7 @@ class AuditBudget:
 def audit_budget(audits: RollingAudits, org: OrgConnection, percent: float, now_ms: int) -> AuditBudget:
     """Asks the org for its allowance once an hour, which is one request of the budget and not made beyond it."""
     if not percent:
-        return AuditBudget(0, 0, 0, "SFCDC_AUDIT_PERCENT is 0")
+        return AuditBudget(0, 0, 0, as_set_here("SFCDC_AUDIT_PERCENT is 0"))
     allowance = audits.allowance() or Allowance(LEAST_ALLOWANCE, LEAST_ALLOWANCE, 0)
     budget = _of(audits, allowance, percent, now_ms)
     is_old = budget.now > 1 and now_ms - allowance.asked_at_ms >= HOUR_MS

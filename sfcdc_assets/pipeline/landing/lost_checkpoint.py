@@ -23,6 +23,7 @@ from sfcdc_assets.lake.landed_table import LandedTable
 from sfcdc_assets.lake.lost_checkpoints import LostCheckpoint, lost_checkpoints, note_lost_checkpoint
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.side_by_side import all_side_by_side
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 
@@ -91,8 +92,12 @@ def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
     open, or cannot be read."""
     checkpoints = lost_checkpoints(warehouse, channel)
     waiting: dict[int, list[str]] = {checkpoint.position: [] for checkpoint in checkpoints}
-    for entity in warehouse.entities(LAYER) if checkpoints else ():
-        for position in _open_since(warehouse, entity, channel, list(waiting)):
+    entities, positions = warehouse.entities(LAYER) if checkpoints else (), list(waiting)
+    found = all_side_by_side(
+        lambda entity: _open_since(warehouse, entity, channel, positions), entities, warehouse.looks_at_once
+    )
+    for entity, opened in zip(entities, found, strict=True):
+        for position in opened:
             waiting.setdefault(position, []).append(entity)
     return [KnownLoss(checkpoint, tuple(waiting[checkpoint.position])) for checkpoint in checkpoints]
 
@@ -101,7 +106,7 @@ def _open_since(warehouse: Warehouse, entity: str, channel: str, positions: Sequ
     """At which of the lost checkpoints the entity came into a doubt that is open."""
     try:
         ledger = Ledger.open(warehouse, entity)
-        doubts = ledger.open_doubts() if ledger else []
+        doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
     except TableDamaged:
         return positions
     mine = [each for each in doubts if (each.reason, each.channel) == (Doubt.LOST_CHECKPOINT, channel)]

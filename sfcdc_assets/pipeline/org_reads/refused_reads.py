@@ -8,6 +8,7 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.gap_reconciliation import LAYER, Ledger
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.side_by_side import all_side_by_side
 from sfcdc_assets.state.doubt import Doubt
 
 
@@ -21,13 +22,18 @@ class ReadsRefused(SfcdcError):
 
 def refused_reads(warehouse: Warehouse, entities: Iterable[str] | None = None) -> dict[str, str]:
     """Entity -> why, of those that have a ledger."""
-    found = {}
-    for entity in warehouse.entities(LAYER) if entities is None else entities:
-        ledger = Ledger.open(warehouse, entity)
-        refusals = [doubt for doubt in ledger.open_doubts() if doubt.refuses_a_read] if ledger else []
-        if refusals:
-            found[entity] = refusals[-1].detail or ""
-    return found
+    looked_at = warehouse.entities(LAYER) if entities is None else list(entities)
+    found = all_side_by_side(
+        lambda entity: refusal_in(Ledger.open(warehouse, entity)), looked_at, warehouse.looks_at_once
+    )
+    return {entity: why for entity, why in zip(looked_at, found, strict=True) if why is not None}
+
+
+def refusal_in(ledger: Ledger | None) -> str | None:
+    """Why the last read of an entity was refused or is not believed; None where none was."""
+    doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
+    refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
+    return (refusals[-1].detail or "") if refusals else None
 
 
 @retry_on_conflict

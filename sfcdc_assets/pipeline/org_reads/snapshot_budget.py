@@ -17,6 +17,7 @@ from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
 from sfcdc_assets.salesforce.limits import Limit
+from sfcdc_assets.setting_values import as_set_here
 
 REQUESTS, JOBS = "DailyApiRequests", "DailyBulkV2QueryJobs"
 ALLOWANCES: Mapping[str, str] = MappingProxyType({REQUESTS: "API requests", JOBS: "Bulk query jobs"})
@@ -84,7 +85,7 @@ class SnapshotBudget:
         for name, words in ALLOWANCES.items():
             limit = self._limits.get(name)
             if limit is not None and limit.remaining - spent[name] <= limit.maximum * self._percent / 100:
-                return (
+                return as_set_here(
                     f"the org has {limit.remaining - spent[name]:,} of {limit.maximum:,} {words} left today, and "
                     f"SFCDC_SNAPSHOT_RESERVE_PERCENT leaves {self._percent:g} % of them to others"
                 )

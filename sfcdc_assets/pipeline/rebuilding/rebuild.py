@@ -20,6 +20,7 @@ from sfcdc_assets.lake.appended import Appended
 from sfcdc_assets.lake.beside import Beside, build_beside, finish, open_if_readable, put_in_place
 from sfcdc_assets.lake.checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.noted_counts import noted_counts, noting
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -107,11 +108,12 @@ def _swap(beside: Beside, entity: str, channel: str) -> None:
     present[current_state.name_of(entity)] = state
     appended = (text_fields.open_if_there, history.open_if_there)
     memory = {each.table.name: each.memory() for each in _opened(beside, entity, appended)}
+    versions = checkpoint.versions(channel) | noting(noted_counts(built), checkpoint.batch)
     for name in beside.tables:
         if name == snapshots.name_of(entity):
             put_in_place(beside, name, present[name], _snapshots(beside, entity).versions(channel))
         else:
-            put_in_place(beside, name, present[name], memory.get(name, checkpoint.versions(channel)))
+            put_in_place(beside, name, present[name], memory.get(name, versions))
     for each in _opened(beside.present, entity, appended):
         each.note_built()
 

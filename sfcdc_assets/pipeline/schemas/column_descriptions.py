@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from sfcdc_assets.pipeline.schemas.schema_changes import KEPT_BEFORE, is_retired
+from sfcdc_assets.setting_values import as_set_here
 
 OF_THE_SYSTEM: Mapping[str, str] = {
     "_is_deleted": "The record is deleted; the row and its last values stay.",
@@ -41,5 +42,9 @@ def column_description(field: pa.Field, labels: Mapping[str, str] | None = None)
     if field.name in OF_THE_SYSTEM:
         return OF_THE_SYSTEM[field.name]
     label = (labels or {}).get(field.name)
-    hashed = "A keyed hash of its values (SFCDC_HASH)." if b"salesforce.hashed" in (field.metadata or {}) else ""
+    hashed = (
+        as_set_here("A keyed hash of its values (SFCDC_HASH).")
+        if b"salesforce.hashed" in (field.metadata or {})
+        else ""
+    )
     return " ".join(part for part in (f"{label.rstrip('.')}." if label else "", hashed) if part) or None

@@ -4,21 +4,18 @@ as SFCDC_EXCLUDE and SFCDC_HASH let them in."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from sfcdc_assets.change_events.column_types import ColumnType
-from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow_schema
+from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow_schema, hashed_fields
 from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import schema_fields
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy, PrivacyConflict
 from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake import current_state, history, snapshots
 from sfcdc_assets.lake.schemas import EventSchema, Schemas
-from sfcdc_assets.lake.table import Table
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 
 
@@ -105,22 +102,20 @@ def privacy_conflicts(
     schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy
 ) -> Mapping[str, Sequence[PrivacyConflict]]:
     """Table -> its columns that are to be left out now, or to be hashed, or to be hashed otherwise, if it has any."""
-    compounds = _compounds_if_concerned(schemas.of_entity(entity), entity, privacy)
-    found = {name: privacy.conflicts(entity, columns_of_arrow_schema(tables[name]), compounds) for name in tables}
-    return {name: conflicts for name, conflicts in found.items() if conflicts}
+    return conflicts_in(entity, tables, privacy, lambda each: compounds(schemas, each))
 
 
-def conflicts_of_entity(
-    warehouse: Warehouse,
-    schemas: Schemas,
-    entity: str,
-    privacy: Privacy,
-    layers: Sequence[str] = (current_state.LAYER, history.LAYER, snapshots.LAYER),
+def conflicts_in(
+    entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy, compounds_of: Callable[[str], Compounds]
 ) -> Mapping[str, Sequence[PrivacyConflict]]:
-    """`privacy_conflicts` of the entity's tables that have its columns, from their schemas alone."""
-    names = [f"{layer}/{entity}" for layer in layers]
-    tables = {name: table.schema for name in names if (table := Table.open(warehouse, name)) is not None}
-    return privacy_conflicts(schemas, entity, tables, privacy)
+    """The same. Where no rule concerns the entity only hashed columns are not as the settings want them, and nobody
+    asks what belongs to which compound field."""
+    if privacy.concerns(entity):
+        known, looked_at = compounds_of(entity), tables
+    else:
+        known, looked_at = {}, {name: hashed_fields(schema) for name, schema in tables.items()}
+    found = {name: privacy.conflicts(entity, columns_of_arrow_schema(looked_at[name]), known) for name in looked_at}
+    return {name: conflicts for name, conflicts in found.items() if conflicts}
 
 
 @dataclass(frozen=True)
@@ -137,18 +132,23 @@ def private_columns(schemas: Schemas, entity: str, privacy: Privacy) -> PrivateC
     """What the settings say of the columns that the entity has now. Raises `SchemaMissing`."""
     every = entity_columns(schemas, entity, None, NOTHING_PRIVATE)
     kept = {column.name: column for column in entity_columns(schemas, entity, None, privacy)}
-    compounds = _compounds(schemas.of_entity(entity))
+    of_compounds = compounds(schemas, entity)
     names = {column.name for column in every}
     return PrivateColumns(
         tuple(column.name for column in every if column.name not in kept),
         tuple(name for name, column in kept.items() if column.hash_key is not None),
-        frozenset(names.union(*(compounds.get(name, ()) for name in names))),
+        frozenset(names.union(*(of_compounds.get(name, ()) for name in names))),
     )
 
 
 def _compounds_if_concerned(known: Sequence[EventSchema], entity: str, privacy: Privacy) -> Compounds:
     """None where no rule asks for them: they are read from all of the entity's schemas."""
     return _compounds(known) if privacy.concerns(entity) else {}
+
+
+def compounds(schemas: Schemas, entity: str) -> Compounds:
+    """Which compound fields the entity's columns belong to or once belonged to, as events and describe say."""
+    return _compounds(schemas.of_entity(entity))
 
 
 def _compounds(known: Sequence[EventSchema]) -> Compounds:
