@@ -32,6 +32,7 @@ from sfcdc_assets.emulator.rest.event_schemas import EventSchemas, add_event_sch
 from sfcdc_assets.emulator.rest.header_names import HeaderNamesMiddleware
 from sfcdc_assets.emulator.rest.identity import identity_routes
 from sfcdc_assets.emulator.rest.layouts import add_layouts
+from sfcdc_assets.emulator.rest.leading_slashes import LeadingSlashesMiddleware
 from sfcdc_assets.emulator.rest.limits import Limits, add_limits
 from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
@@ -109,6 +110,7 @@ def build_app(
         middleware=[
             Middleware(HeaderNamesMiddleware, org=org),
             Middleware(RequestSizeMiddleware, org=org),
+            Middleware(LeadingSlashesMiddleware),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
             Middleware(SameOriginMiddleware, hosts=hosts),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
