@@ -44,6 +44,17 @@ class NestedTransactionError(SfcdcError):
         super().__init__("a transaction is already open in this thread; use its unit of work instead of a second one.")
 
 
+class DatabaseFullError(SfcdcError):
+    """The org's file cannot be written, because its disk is full or fails. What was to be written is undone."""
+
+    def __init__(self, path: Path | None, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(
+            f"{path or 'the database'} cannot be written: {reason}. Free some space on that disk; the org goes on then."
+        )
+
+
 class OrgInUseError(SfcdcError):
     """The folder's org is open already."""
 
