@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sfcdc_assets.emulator.errors import DatabaseFullError
+from sfcdc_assets.emulator.errors import DatabaseFullError, OrgStoppingError
 from sfcdc_assets.emulator.sql_functions import SQL_FUNCTIONS, in_order
 
 _PAGE_BYTES = 8192
@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 class Database:
     """One connection shared by all threads. Hold `lock` (re-entrant) for whatever must not be interleaved.
 
-    What writes raises DatabaseFullError while the disk is full, and logs it once if something was written before.
+    Whatever writes raises DatabaseFullError while the disk is full, and logs it once if something was written before.
+    Whatever is interrupted by `taken_over`, or comes after `close`, raises OrgStoppingError.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -44,6 +45,7 @@ class Database:
         self._path = path
         self._depth = 0
         self._is_disk_logged = True
+        self._is_closed = False
         self._connection = sqlite3.connect(
             path if path is not None else ":memory:",
             check_same_thread=False,
@@ -70,9 +72,9 @@ class Database:
         """Everything inside is committed together, or rolled back if an exception leaves. Inner calls join the
         outer one."""
         with self.lock:
-            before = self._connection.total_changes
             if self._depth == 0:
                 self._run("BEGIN IMMEDIATE")
+            before = self._connection.total_changes
             self._depth += 1
             try:
                 yield
@@ -110,13 +112,17 @@ class Database:
     def _run(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         try:
             return self._connection.execute(sql, parameters)
-        except sqlite3.OperationalError as error:
-            self._check_disk(error)
+        except sqlite3.Error as error:
+            self._explain(error)
             raise
 
-    def _check_disk(self, error: sqlite3.OperationalError) -> None:
-        """Raises DatabaseFullError if that is what the error says, and logs it once until something is written."""
-        if error.sqlite_errorcode & _PRIMARY_CODE in _CANNOT_BE_WRITTEN:
+    def _explain(self, error: sqlite3.Error) -> None:
+        """Raises OrgUnavailableError in place of an error that says so. A full disk is logged once until something is
+        written again."""
+        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+        if self._is_closed or code == sqlite3.SQLITE_INTERRUPT:
+            raise OrgStoppingError from error
+        if code in _CANNOT_BE_WRITTEN:
             full = DatabaseFullError(self._path, str(error))
             if not self._is_disk_logged:
                 self._is_disk_logged = True
@@ -149,33 +155,47 @@ class Database:
         with self.lock:
             try:
                 self._connection.executemany(sql, rows)
-            except sqlite3.OperationalError as error:
-                self._check_disk(error)
+            except sqlite3.Error as error:
+                self._explain(error)
                 raise
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query; for large results use `stream`."""
         with self.lock:
-            return self._connection.execute(sql, parameters).fetchall()
+            try:
+                return self._connection.execute(sql, parameters).fetchall()
+            except sqlite3.Error as error:
+                self._explain(error)
+                raise
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""
         with self.lock:
-            cursor = self._connection.execute(sql, parameters)
+            cursor = self._run(sql, parameters)
             try:
                 row: tuple[Any, ...] | None = cursor.fetchone()
+            except sqlite3.Error as error:
+                self._explain(error)
+                raise
             finally:
                 cursor.close()
             return row
 
     def stream(self, sql: str, parameters: Sequence[Any] = (), block: int = 1000) -> Iterator[list[tuple[Any, ...]]]:
         """Rows in blocks, with memory for one block. Consume it while holding `lock`, or rows may change in between."""
-        cursor = self._connection.execute(sql, parameters)
+        cursor = self._run(sql, parameters)
         try:
-            while rows := cursor.fetchmany(block):
+            while rows := self._fetched(cursor, block):
                 yield rows
         finally:
             cursor.close()
+
+    def _fetched(self, cursor: sqlite3.Cursor, most: int) -> list[tuple[Any, ...]]:
+        try:
+            return cursor.fetchmany(most)
+        except sqlite3.Error as error:
+            self._explain(error)
+            raise
 
     def setting(self, key: str) -> str | None:
         """A remembered text, or None."""
@@ -202,6 +222,7 @@ class Database:
     def close(self) -> None:
         """Close the connection; the org cannot be used afterwards."""
         with self.lock:
+            self._is_closed = True
             self._connection.close()
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from sfcdc_assets.emulator.clock import Clock
-from sfcdc_assets.emulator.errors import DatabaseFullError, RecordError
+from sfcdc_assets.emulator.errors import OrgUnavailableError, RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
@@ -50,7 +50,7 @@ class Publication:
             accepted += [each for each in found[-1:] if isinstance(each, EventToPublish)]
         try:
             replay_ids = iter(self._publisher.store(accepted))
-        except DatabaseFullError:
+        except OrgUnavailableError:
             raise unavailable() from None
         return [
             pb.PublishResult(replay_id=next(replay_ids), correlation_key=each.event_id)

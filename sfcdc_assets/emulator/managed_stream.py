@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from sfcdc_assets.emulator.errors import DatabaseFullError
+from sfcdc_assets.emulator.errors import OrgUnavailableError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
 from sfcdc_assets.emulator.managed_subscriptions import ManagedSubscription, ManagedSubscriptions
@@ -112,7 +112,7 @@ class ManagedStream:
         if problem is None:
             try:
                 self._subscriptions.commit(self._chosen.name, commit.replay_id)
-            except DatabaseFullError:
+            except OrgUnavailableError:
                 problem = "The commit failed. Try again later."
         if problem is not None:
             response.error.CopyFrom(pb.Error(code=pb.ErrorCode.COMMIT, msg=problem))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from random import Random
 
 from sfcdc_assets.emulator.avro.event_schema import is_large_text
-from sfcdc_assets.emulator.errors import DatabaseFullError, RecordError
+from sfcdc_assets.emulator.errors import OrgUnavailableError, RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -165,7 +165,7 @@ class TrafficGenerator:
         while not self._stopping.is_set():
             try:
                 self.step()
-            except DatabaseFullError:
+            except OrgUnavailableError:
                 self._stopping.wait(_PAUSE_SECONDS)
             # After a pause of the machine, go on at the rate instead of catching up in a burst.
             due = max(due + interval, time.monotonic() - interval)

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.cometd.routes import cometd_routes
 from sfcdc_assets.emulator.cometd.service import CometdService
-from sfcdc_assets.emulator.errors import ApiError, DatabaseFullError
+from sfcdc_assets.emulator.errors import ApiError, OrgUnavailableError
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
 from sfcdc_assets.emulator.rest.async_bulk import async_bulk_routes
@@ -115,7 +115,7 @@ def build_app(
             Middleware(SameOriginMiddleware, hosts=hosts),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
         ],
-        exception_handlers={HTTPException: _not_served, DatabaseFullError: _unavailable, 500: _unknown_exception},
+        exception_handlers={HTTPException: _not_served, OrgUnavailableError: _unavailable, 500: _unknown_exception},
     )
     # Salesforce redirects nobody because of a slash, and a client that is redirected sends its body no second time.
     app.router.redirect_slashes = False

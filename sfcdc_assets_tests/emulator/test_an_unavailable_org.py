@@ -1,8 +1,10 @@
-"""A disk that is full: each side of the org refuses for as long, says why, loses nothing, and goes on by itself."""
+"""A disk that is full: each side of the org refuses for as long, says why, loses nothing, and goes on by itself. And an
+org that is stopped while it works: who still waits is refused in the same form."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +14,11 @@ import grpc
 import pytest
 
 from sfcdc_assets.emulator.database import Database
-from sfcdc_assets.emulator.errors import DatabaseFullError
+from sfcdc_assets.emulator.errors import DatabaseFullError, OrgStoppingError
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets_tests.emulator.platform_event_client import EventClient, event_client
+from sfcdc_assets_tests.emulator.rest_server import rest_client
 
 ENOUGH_PAGES = 1_000_000
 LARGE = {"Name": "Large", "Description": "x" * 30_000}
@@ -88,6 +91,50 @@ def test_traffic_waits_for_space_and_goes_on(tmp_path: Path, caplog: pytest.LogC
     wait_until(lambda: traffic.transactions > made)
     traffic.stop()
     org.close()
+
+
+def test_what_runs_while_the_org_is_taken_over_is_refused(tmp_path: Path) -> None:
+    database = Database(tmp_path / "org.db")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT SUM(i) FROM n"
+    refused: list[type[BaseException]] = []
+    running = threading.Event()
+
+    def run(read: Callable[[], object]) -> None:
+        with database.lock:
+            running.set()
+            try:
+                read()
+            except OrgStoppingError as error:
+                refused.append(type(error))
+
+    reads: list[Callable[[], object]] = [
+        lambda: database.row(endless),
+        lambda: list(database.stream(endless)),
+    ]
+    for read in reads:
+        running.clear()
+        thread = threading.Thread(target=run, args=(read,), daemon=True)
+        thread.start()
+        running.wait(20)
+        with database.taken_over():
+            pass
+        thread.join(20)
+    assert refused == [OrgStoppingError] * len(reads)
+    database.close()
+    with pytest.raises(OrgStoppingError, match="is being stopped"), database.transaction():
+        pass
+    with pytest.raises(OrgStoppingError):
+        database.row("SELECT 1")
+
+
+def test_a_request_to_an_org_that_has_ended_is_refused_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    org = EmulatedOrg(seed=1)
+    with rest_client(org) as client:
+        assert client.get("/limits").status_code == 200
+        org.close()
+        refused = client.query("SELECT Id FROM Account")
+        assert (refused.status_code, refused.json()[0]["errorCode"]) == (503, "SERVER_UNAVAILABLE")
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
