@@ -91,9 +91,10 @@ class Settings(BaseSettings):
     """Root of one org's tables: a folder, or a URI such as `s3://bucket/prefix`."""
     channels: Annotated[tuple[str, ...], NoDecode] = ("/data/ChangeEvents",)
     """Channels, comma-separated: of change events, such as `/data/ChangeEvents`, `/data/Name__chn` or
-    `/data/AccountChangeEvent`, `managed:Name` for a managed event subscription, PushTopics (`/topic/Name`), generic
-    channels (`/u/Name`) and platform events (`/event/Name__e`). An entity is fed by the first channel that carries it.
-    `cometd:` or `pubsub:` before a channel chooses its protocol."""
+    `/data/AccountChangeEvent`, PushTopics (`/topic/Name`), generic channels (`/u/Name`) and platform events
+    (`/event/Name__e`). `managed:Name` and `managed:/event/Name` read change events and platform events through a
+    managed event subscription. An entity is fed by the first channel that carries it. `cometd:` or `pubsub:` before a
+    channel chooses its protocol."""
     _protocols: dict[str, str] = PrivateAttr(default_factory=dict)
     """By channel, where its name has the protocol before it."""
     channel_schemas: Path | None = None

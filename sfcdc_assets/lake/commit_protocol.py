@@ -28,6 +28,9 @@ from sfcdc_assets.lake.table_reads import TableReads
 CHECKPOINT_INTERVAL = 100
 """delta-rs writes a checkpoint with every so many commits, unless a table says otherwise."""
 
+RUN_ID = "dagster_run_id"
+"""In the metadata of a commit: the run of Dagster that made it."""
+
 
 class CommitProtocol(TableReads):
     """A snapshot on top of which can be committed: how, and what becomes of a failure."""
