@@ -110,7 +110,8 @@ def play(server: EmulatorServer, scenario: Scenario, as_json: bool) -> None:
 
 
 def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = False) -> EmulatedOrg:
-    """The org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot be used.
+    """The org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot be used,
+    OrgInUseError, DatabaseFullError.
 
     `with_stock`: a new org has the objects too that connectors read without being told to, with at most 100 records
     each, and, as in a real org, nobody has chosen them for change data capture.
@@ -122,10 +123,10 @@ def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = Fal
         probe = directory / ".writable"
         probe.touch()
         probe.unlink()
+        built_in = built_in_definitions()
+        org = EmulatedOrg(directory, seed=seed, objects=(*built_in, *stock_definitions()) if with_stock else None)
     except OSError as error:
         raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
-    built_in = built_in_definitions()
-    org = EmulatedOrg(directory, seed=seed, objects=(*built_in, *stock_definitions()) if with_stock else None)
     if org.database.setting(_POPULATED) is not None:
         return org
     try:

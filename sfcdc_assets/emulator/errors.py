@@ -44,6 +44,28 @@ class NestedTransactionError(SfcdcError):
         super().__init__("a transaction is already open in this thread; use its unit of work instead of a second one.")
 
 
+class OrgUnavailableError(SfcdcError):
+    """The org cannot answer now. What was to be written is undone."""
+
+
+class DatabaseFullError(OrgUnavailableError):
+    """The org's file cannot be written, because its disk is full or fails."""
+
+    def __init__(self, path: Path | None, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(
+            f"{path or 'the database'} cannot be written: {reason}. Free some space on that disk; the org goes on then."
+        )
+
+
+class OrgStoppingError(OrgUnavailableError):
+    """The org ends while a statement runs, or has ended. Start it again."""
+
+    def __init__(self) -> None:
+        super().__init__("the emulated org is being stopped. Start it again.")
+
+
 class OrgInUseError(SfcdcError):
     """The folder's org is open already."""
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from sfcdc_assets.emulator.clock import Clock
-from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.errors import OrgUnavailableError, RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
@@ -17,6 +17,7 @@ from sfcdc_assets.emulator.rpc_refusal import (
     publish_request_too_large,
     publish_stream_idle,
     publish_topic_mismatch,
+    unavailable,
 )
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 
@@ -47,7 +48,10 @@ class Publication:
         for event in request.events:
             found.append(self._accepted(event, len(accepted)))
             accepted += [each for each in found[-1:] if isinstance(each, EventToPublish)]
-        replay_ids = iter(self._publisher.store(accepted))
+        try:
+            replay_ids = iter(self._publisher.store(accepted))
+        except OrgUnavailableError:
+            raise unavailable() from None
         return [
             pb.PublishResult(replay_id=next(replay_ids), correlation_key=each.event_id)
             if isinstance(each, EventToPublish)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from sfcdc_assets.emulator.errors import OrgUnavailableError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
 from sfcdc_assets.emulator.managed_subscriptions import ManagedSubscription, ManagedSubscriptions
@@ -109,8 +110,11 @@ class ManagedStream:
         )
         problem = self._problem(commit.replay_id)
         if problem is None:
-            self._subscriptions.commit(self._chosen.name, commit.replay_id)
-        else:
+            try:
+                self._subscriptions.commit(self._chosen.name, commit.replay_id)
+            except OrgUnavailableError:
+                problem = "The commit failed. Try again later."
+        if problem is not None:
             response.error.CopyFrom(pb.Error(code=pb.ErrorCode.COMMIT, msg=problem))
         return response
 

@@ -12,6 +12,7 @@ import grpc
 
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
+from sfcdc_assets.emulator.errors import OrgUnavailableError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_publication import Publication, PublishStream
 from sfcdc_assets.emulator.faults import Fault
@@ -170,6 +171,8 @@ class PubSubService(pb_grpc.PubSubServicer):
             yield from subscription.responses()
         except RpcRefusal as refusal:
             call.end(refusal)
+        except OrgUnavailableError:
+            call.end(unavailable())
         finally:
             self._forget(subscription)
 
@@ -276,6 +279,8 @@ class PubSubService(pb_grpc.PubSubServicer):
             yield from stream.responses()
         except RpcRefusal as refusal:
             call.end(refusal)
+        except OrgUnavailableError:
+            call.end(unavailable())
         finally:
             self._forget(subscription)
             if not is_active:

@@ -42,6 +42,11 @@ class Sessions:
         )
         return row[0] if row is not None and row[1] > self._org.clock() else None
 
+    def expiry_of(self, access_token: str) -> int | None:
+        """When a token ends that is good now, in epoch ms."""
+        row = self._database.row("SELECT expires_at FROM _session WHERE token_hash = ?", (_hash(access_token),))
+        return row[0] if row is not None and row[0] > self._org.clock() else None
+
     def revoke(self, access_token: str) -> bool:
         """Make a token worthless; whether it was worth anything."""
         return self._database.execute("DELETE FROM _session WHERE token_hash = ?", (_hash(access_token),)) > 0

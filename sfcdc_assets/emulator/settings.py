@@ -33,7 +33,7 @@ class OrgSettings:
     """Times are in milliseconds."""
 
     credentials: Credentials = Credentials()
-    api_versions: tuple[int, ...] = tuple(range(31, 66))
+    api_versions: tuple[int, ...] = tuple(range(31, 68))
     is_sandbox: bool = False
     """What Organization and the login say the org is."""
     token_lifetime: int = 2 * HOUR

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from random import Random
 
 from sfcdc_assets.emulator.avro.event_schema import is_large_text
-from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.errors import OrgUnavailableError, RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -34,6 +34,8 @@ _ORIGINS = (
 )
 _OWN_USER_SHARE = 0.8
 _REFUSALS_IN_A_ROW = 100
+_PAUSE_SECONDS = 1.0
+"""Before traffic tries again whether the disk has space."""
 _CANDIDATES = 6
 """Records among which traffic looks for one with a large text."""
 
@@ -142,7 +144,7 @@ class TrafficGenerator:
         return made
 
     def start(self, rate: float) -> None:
-        """Make `rate` transactions a second in a thread until `stop`."""
+        """Make `rate` transactions a second in a thread until `stop`; while the disk is full, none."""
         if rate <= 0:
             raise ValueError(f"a rate of {rate:g} transactions a second is not possible; give a number greater than 0")
         if self._thread is not None:
@@ -161,7 +163,10 @@ class TrafficGenerator:
     def _keep_going(self, interval: float) -> None:
         due = time.monotonic()
         while not self._stopping.is_set():
-            self.step()
+            try:
+                self.step()
+            except OrgUnavailableError:
+                self._stopping.wait(_PAUSE_SECONDS)
             # After a pause of the machine, go on at the rate instead of catching up in a burst.
             due = max(due + interval, time.monotonic() - interval)
             self._stopping.wait(max(0.0, due - time.monotonic()))

@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "troubleshooting.md"
 _ROW = re.compile(r"^\| (?P<message>[^|]+) \| `(?P<error>\w+)` \| (?P<remedy>[^|]+) \|$", re.MULTILINE)
 ROWS = [found.groupdict() for found in _ROW.finditer(PAGE.read_text())]
 
-BASES = {"SfcdcError", "TransientError", "ChangeEventError", "TransportError"}
+BASES = {"SfcdcError", "TransientError", "ChangeEventError", "TransportError", "OrgUnavailableError"}
 """Raised by nobody themselves; like all of `streams.errors`, which transports derive theirs from."""
 ON_THE_WIRE = {
     "ApiError",

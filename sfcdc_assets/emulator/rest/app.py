@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.cometd.routes import cometd_routes
 from sfcdc_assets.emulator.cometd.service import CometdService
-from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.errors import ApiError, OrgUnavailableError
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
 from sfcdc_assets.emulator.rest.async_bulk import async_bulk_routes
@@ -32,6 +32,7 @@ from sfcdc_assets.emulator.rest.event_schemas import EventSchemas, add_event_sch
 from sfcdc_assets.emulator.rest.header_names import HeaderNamesMiddleware
 from sfcdc_assets.emulator.rest.identity import identity_routes
 from sfcdc_assets.emulator.rest.layouts import add_layouts
+from sfcdc_assets.emulator.rest.leading_slashes import LeadingSlashesMiddleware
 from sfcdc_assets.emulator.rest.limits import Limits, add_limits
 from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
@@ -109,11 +110,12 @@ def build_app(
         middleware=[
             Middleware(HeaderNamesMiddleware, org=org),
             Middleware(RequestSizeMiddleware, org=org),
+            Middleware(LeadingSlashesMiddleware),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
             Middleware(SameOriginMiddleware, hosts=hosts),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
         ],
-        exception_handlers={HTTPException: _not_served, 500: _unknown_exception},
+        exception_handlers={HTTPException: _not_served, OrgUnavailableError: _unavailable, 500: _unknown_exception},
     )
     # Salesforce redirects nobody because of a slash, and a client that is redirected sends its body no second time.
     app.router.redirect_slashes = False
@@ -125,6 +127,10 @@ def _not_served(request: Request, error: Exception) -> Response:
         message = f"HTTP Method '{request.method}' not allowed"
         return error_response([ApiError("METHOD_NOT_ALLOWED", message, status=405)])
     return error_response([ApiError("NOT_FOUND", "The requested resource does not exist", status=404)])
+
+
+def _unavailable(request: Request, error: Exception) -> Response:
+    return error_response([ApiError("SERVER_UNAVAILABLE", f"The server is unavailable: {error}", status=503)])
 
 
 def _unknown_exception(request: Request, error: Exception) -> Response:

@@ -34,6 +34,7 @@ _ID = "([0-9A-Za-z]+)"
 _PATH = re.compile(rf"job(?:/{_ID}(?:/(batch)(?:/{_ID}(?:/(request|result)(?:/{_ID})?)?)?)?)?/?")
 _OPERATIONS = ("query", "queryAll", *OPERATIONS)
 _MEDIA = {"CSV": "text/csv", "JSON": "application/json"}
+"""As it stands in the header: this API names no charset, and clients compare the whole text (`salesforce-bulk`)."""
 
 
 def async_bulk_routes(context: RestContext) -> list[Route]:
@@ -79,7 +80,7 @@ class _AsyncBulk:
             if part is None:
                 return answer("batchInfo", batch_facts(batch), is_json=is_json)
             if part == "request":
-                return Response(self._jobs.data(batch), media_type=_MEDIA[job.content_type])
+                return Response(self._jobs.data(batch), headers={"Content-Type": _MEDIA[job.content_type]})
             return self._result(job, batch, result_id, is_json=is_json)
         except ApiError as error:
             return refused(error, is_json=is_json)
@@ -158,4 +159,4 @@ class _AsyncBulk:
             return result_list([name], is_json=is_json)
         if job.is_query and not (result_id or "").startswith(name):
             raise AsyncError("InvalidBatch", "Unable to find result")
-        return StreamingResponse(self._jobs.result(batch), media_type=_MEDIA[job.content_type])
+        return StreamingResponse(self._jobs.result(batch), headers={"Content-Type": _MEDIA[job.content_type]})

@@ -14,6 +14,7 @@ from sfcdc_assets.emulator.platform_events.event_definition import PlatformEvent
 from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.relationships import ChildRelationship, child_relationships
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.describe_defaults import OF_ANY_FIELD, OF_ANY_OBJECT, OF_ONE_OBJECT
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.setup_objects import setup_definitions
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
@@ -45,7 +46,9 @@ def add_describe(context: RestContext) -> None:
         name = request.path["object"]
         event = context.platform_event(name)
         definition = event.shape if event else _setup_definition(name) or context.definition(name)
-        body = object_json(definition, request.data_path) | {
+        body = {
+            **object_json(definition, request.data_path),
+            **OF_ONE_OBJECT,
             "fields": [field_json(field) for field in definition.fields],
             "childRelationships": [
                 _child_json(each)
@@ -104,6 +107,7 @@ def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
     is_event = definition.name.endswith("__e")
     is_written = definition.name not in setup_definitions() and not is_event
     return {
+        **OF_ANY_OBJECT,
         "name": definition.name,
         "label": definition.label,
         "labelPlural": definition.label_plural,
@@ -135,6 +139,7 @@ def field_json(field: FieldDefinition) -> dict[str, Any]:
     """One entry of a describe's `fields`."""
     is_text = field.type in {"string", "textarea", "picklist", "multipicklist", "combobox", "phone", "email", "url"}
     return {
+        **OF_ANY_FIELD,
         "name": field.name,
         "label": field.label,
         "type": field.type,

@@ -69,7 +69,7 @@ def _facts(context: RestContext, user_id: str, url: str) -> dict[str, Any]:
         "email_verified": True,
         "first_name": "Integration",
         "last_name": "User",
-        "timezone": "America/Los_Angeles",
+        "timezone": "GMT",
         "status": {"created_date": None, "body": None},
         "urls": {
             "enterprise": f"{url}/services/Soap/c/{soap}",
@@ -89,7 +89,7 @@ def _facts(context: RestContext, user_id: str, url: str) -> dict[str, Any]:
         "user_type": "STANDARD",
         "language": "en_US",
         "locale": "en_US",
-        "utcOffset": -28800000,
+        "utcOffset": 0,
         "last_modified_date": datetime_text(0, "Z"),
         "is_app_installed": True,
     }

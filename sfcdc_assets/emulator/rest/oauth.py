@@ -1,4 +1,5 @@
-"""OAuth 2.0: tokens by client credentials, JWT bearer, password, refresh token and web server flow; revocation
+"""OAuth 2.0: tokens by client credentials, JWT bearer, password, refresh token and web server flow; what one is worth
+(RFC 7662, https://help.salesforce.com/s/articleView?id=xcloud.remoteaccess_oidc_token_introspection.htm); revocation
 (docs/salesforce-streams.md, "Logging in")."""
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.rest.authorizations import Authorizations
 from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
+from sfcdc_assets.emulator.rest.token_introspection import introspected
 from sfcdc_assets.emulator.settings import Credentials
 from sfcdc_assets.errors import SfcdcError
 
@@ -37,11 +39,12 @@ class TokenError(SfcdcError):
 
 
 def oauth_routes(context: RestContext) -> list[Route]:
-    """The authorize, token and revoke endpoints."""
+    """The authorize, token, introspect and revoke endpoints."""
     resource = _OAuth(context)
     return [
         Route("/services/oauth2/authorize", resource.authorize, methods=["GET"]),
         Route("/services/oauth2/token", resource.token, methods=["POST"]),
+        Route("/services/oauth2/introspect", resource.introspect, methods=["POST"]),
         Route("/services/oauth2/revoke", resource.revoke, methods=["GET", "POST"]),
     ]
 
@@ -162,6 +165,19 @@ class _OAuth:
     @property
     def _credentials(self) -> Credentials:
         return self._context.org.settings.credentials
+
+    async def introspect(self, request: Request) -> Response:
+        """What a token is worth, to the client that it was given to."""
+        form = dict(parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True))
+        return await run_in_threadpool(self._introspect, request, form)
+
+    def _introspect(self, request: Request, form: Mapping[str, str]) -> Response:
+        try:
+            self._check_client(*_client(request, form))
+        except TokenError as refused:
+            return _refused(refused)
+        token = form.get("token", "")
+        return JSONResponse(introspected(self._context, self._authorizations, token, base_url(request)))
 
     async def revoke(self, request: Request) -> Response:
         """200 when the token was one, 400 when not."""

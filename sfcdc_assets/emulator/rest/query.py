@@ -21,6 +21,7 @@ from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.child_records import add_children
 from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects
 from sfcdc_assets.emulator.rest.definition_queries import check_definition_query, check_one_batch
+from sfcdc_assets.emulator.rest.query_columns import asks_for_columns, query_columns
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
@@ -130,6 +131,8 @@ class _QueryResource:
             raise ApiError("MALFORMED_QUERY", "A query string has to be specified")
         with self._database.transaction():
             compiled = compile_for(self._context, text, include_deleted=include_deleted)
+            if asks_for_columns(request):
+                return JSONResponse(query_columns(compiled))
             if compiled.query.is_count:
                 ((total,),) = self._context.org.rest_view.rows(compiled.sql, compiled.parameters)
                 return JSONResponse({"totalSize": total, "done": True, "records": []})

@@ -1,5 +1,5 @@
-"""Calls of the SOAP partner API that REST has no word for: `login` without a connected app and what belongs to it,
-`undelete`, `merge` and `convertLead`."""
+"""Calls of the SOAP API that REST has no word for: `login` without a connected app and what belongs to it, `undelete`,
+`merge` and `convertLead`. The Enterprise API has them as the Partner API has, in a namespace of its own."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 _SOAP = "{http://schemas.xmlsoap.org/soap/envelope/}"
 _PARTNER = "{urn:partner.soap.sforce.com}"
+_APIS = {"u": "partner", "c": "enterprise"}
+_OTHER_APIS = {"m": "Metadata API", "T": "Tooling API by SOAP", "s": "Apex API"}
 _MAX_RECORDS = 200
 
 Change = Callable[[UnitOfWork], str]
@@ -30,41 +32,62 @@ Change = Callable[[UnitOfWork], str]
 
 
 def soap_routes(context: RestContext) -> list[Route]:
-    """`POST /services/Soap/u/{version}`; anything but the calls above is a fault."""
+    """`POST /services/Soap/u/{version}`, and `c`; anything but the calls above, and any other SOAP API, is a fault."""
 
     async def endpoint(request: Request) -> Response:
-        version = request.path_params["version"]
-        return await run_in_threadpool(_answer, context, await request.body(), version, base_url(request))
+        api, version = request.path_params["api"], request.path_params["version"]
+        return await run_in_threadpool(_answer, context, await request.body(), api, version, base_url(request))
 
     return [
-        Route("/services/Soap/u/{version}" + tail, endpoint, methods=["POST"])
+        Route("/services/Soap/{api}/{version}" + tail, endpoint, methods=["POST"])
         for tail in ("", "/", "/{organization}", "/{organization}/")
     ]
 
 
-def _answer(context: RestContext, body: bytes, version: str, server: str) -> Response:
+def _answer(context: RestContext, body: bytes, api: str, version: str, server: str) -> Response:
+    name = _APIS.get(api, "partner")
+    try:
+        if api not in _APIS:
+            raise ApiError("UNSUPPORTED_API", f"this org has no {_OTHER_APIS.get(api, 'such API')}")
+        call, inner = _called(context, _envelope_in(body, name), version, f"{server}/services/Soap", api)
+    except ApiError as error:
+        return _fault(name, error)
+    return _envelope(f'<{call}Response xmlns="urn:{name}.soap.sforce.com">{inner}</{call}Response>', 200)
+
+
+def _envelope_in(body: bytes, name: str) -> Element:
+    """The request, as one to the Partner API has it. Raises ApiError."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
-        return _fault("INVALID_SOAP", "document types are not allowed")
+        raise ApiError("INVALID_SOAP", "document types are not allowed")
     try:
         envelope = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:
-        return _fault("INVALID_SOAP", f"the request is not XML: {error}")
+        raise ApiError("INVALID_SOAP", f"the request is not XML: {error}") from None
+    namespace = f"{{urn:{name}.soap.sforce.com}}"
+    for element in envelope.iter():
+        if element.tag.startswith(namespace):
+            element.tag = _PARTNER + element.tag.removeprefix(namespace)
+    return envelope
+
+
+def _called(context: RestContext, envelope: Element, version: str, server: str, api: str) -> tuple[str, str]:
+    """The name of the call, and what its answer has inside. `server`: up to the APIs' letters. Raises ApiError."""
     login = envelope.find(f"{_SOAP}Body/{_PARTNER}login")
     if login is not None:
-        return _login(context, login, server, version)
+        return "login", _login(context, login, server, api, version)
     session = envelope.findtext(f"{_SOAP}Header/{_PARTNER}SessionHeader/{_PARTNER}sessionId", "").strip()
     user_id = context.sessions.user_of(session)
     if user_id is None:
-        return _fault("INVALID_SESSION_ID", "Session expired or invalid")
+        raise ApiError("INVALID_SESSION_ID", "Session expired or invalid")
     context.usage.add()
     if envelope.find(f"{_SOAP}Body/{_PARTNER}getUserInfo") is not None:
-        return _answered("getUserInfo", f"<result>{user_info(context.org)}</result>")
+        return "getUserInfo", f"<result>{user_info(context.org)}</result>"
     if envelope.find(f"{_SOAP}Body/{_PARTNER}getServerTimestamp") is not None:
         now = datetime_text(context.org.clock(), "Z")
-        return _answered("getServerTimestamp", f"<result><timestamp>{now}</timestamp></result>")
+        return "getServerTimestamp", f"<result><timestamp>{now}</timestamp></result>"
     if envelope.find(f"{_SOAP}Body/{_PARTNER}logout") is not None:
         context.sessions.revoke(session)
-        return _answered("logout", "")
+        return "logout", ""
     client = envelope.findtext(f"{_SOAP}Header/{_PARTNER}CallOptions/{_PARTNER}client", "").strip()
     origin = f"com/salesforce/api/soap/{version};client={client}"
     for name, read in (("undelete", _restorations), ("merge", _merges), ("convertLead", _conversions)):
@@ -73,27 +96,22 @@ def _answer(context: RestContext, body: bytes, version: str, server: str) -> Res
             continue
         changes = read(context, call)
         if len(changes) > _MAX_RECORDS:
-            return _fault("EXCEEDED_ID_LIMIT", f"at most {_MAX_RECORDS} records can be changed in one call")
+            raise ApiError("EXCEEDED_ID_LIMIT", f"at most {_MAX_RECORDS} records can be changed in one call")
         with context.org.transaction(user_id=user_id, change_origin=origin, as_client=True) as unit_of_work:
-            results = "".join(_result(unit_of_work, change) for change in changes)
-        return _answered(name, results)
-    return _fault(
+            return name, "".join(_result(unit_of_work, change) for change in changes)
+    raise ApiError(
         "UNSUPPORTED_API",
         "this org answers the SOAP calls login, logout, getUserInfo, getServerTimestamp, undelete, merge and "
         "convertLead, and no other",
     )
 
 
-def _login(context: RestContext, login: Element, server: str, version: str) -> Response:
+def _login(context: RestContext, login: Element, server: str, api: str, version: str) -> str:
     """A session for the integration user; the password ends with the security token, as in every such login."""
     username, password = (login.findtext(f"{_PARTNER}{name}", "").strip() for name in ("username", "password"))
     if not is_right_password(context, username, password):
-        return _fault("INVALID_LOGIN", "Invalid username, password, security token; or user locked out.")
-    return _answered("login", f"<result>{login_result(context, server, version)}</result>")
-
-
-def _answered(call: str, results: str) -> Response:
-    return _envelope(f'<{call}Response xmlns="urn:partner.soap.sforce.com">{results}</{call}Response>', 200)
+        raise ApiError("INVALID_LOGIN", "Invalid username, password, security token; or user locked out.")
+    return f"<result>{login_result(context, server, api, version)}</result>"
 
 
 def _restorations(context: RestContext, call: Element) -> list[Change]:
@@ -173,11 +191,12 @@ def _entity(context: RestContext, record_id: str) -> str:
     raise RecordError("MALFORMED_ID", f"malformed id {record_id}")
 
 
-def _fault(code: str, message: str) -> Response:
+def _fault(name: str, error: ApiError) -> Response:
+    code, message = error.error_code, escape(error.message)
     return _envelope(
-        f"<soapenv:Fault><faultcode>sf:{code}</faultcode><faultstring>{code}: {escape(message)}</faultstring><detail>"
-        f'<sf:ApiFault xmlns:sf="urn:fault.partner.soap.sforce.com"><sf:exceptionCode>{code}</sf:exceptionCode>'
-        f"<sf:exceptionMessage>{escape(message)}</sf:exceptionMessage></sf:ApiFault></detail></soapenv:Fault>",
+        f"<soapenv:Fault><faultcode>sf:{code}</faultcode><faultstring>{code}: {message}</faultstring><detail>"
+        f'<sf:ApiFault xmlns:sf="urn:fault.{name}.soap.sforce.com"><sf:exceptionCode>{code}</sf:exceptionCode>'
+        f"<sf:exceptionMessage>{message}</sf:exceptionMessage></sf:ApiFault></detail></soapenv:Fault>",
         500,
     )
 

@@ -1,4 +1,4 @@
-"""What `login` and `getUserInfo` of the SOAP partner API answer.
+"""What `login` and `getUserInfo` of the SOAP APIs answer.
 
 Clients read both by position, the vendor's own Python sample among them, so each has all elements of the WSDL in its
 order: https://developer.salesforce.com/docs/atlas.en-us.api.meta/api/sforce_api_calls_login_loginresult.htm
@@ -25,15 +25,16 @@ def is_right_password(context: RestContext, username: str, password: str) -> boo
     return hmac.compare_digest(password.encode(), expected.encode()) and is_right_user
 
 
-def login_result(context: RestContext, server: str, version: str) -> str:
-    """The elements inside `result`, with a new session of the integration user. `server` is scheme, host and port."""
+def login_result(context: RestContext, server: str, api: str, version: str) -> str:
+    """The elements inside `result`, with a new session of the integration user. `server`: the URL of the SOAP APIs up
+    to their letters; `api`: the letter of the one that was asked."""
     org = context.org
     tail = f"{version}/{to_15(org.organization_id)}"
     values = {
-        "metadataServerUrl": f"{server}/services/Soap/m/{tail}",
+        "metadataServerUrl": f"{server}/m/{tail}",
         "passwordExpired": "false",
         "sandbox": "true" if org.settings.is_sandbox else "false",
-        "serverUrl": f"{server}/services/Soap/u/{tail}",
+        "serverUrl": f"{server}/{api}/{tail}",
         "sessionId": context.sessions.issue(org.users.integration),
         "userId": org.users.integration,
     }
@@ -66,7 +67,7 @@ def user_info(org: EmulatedOrg) -> str:
             "userLanguage": "en_US",
             "userLocale": "en_US",
             "userName": org.settings.credentials.username,
-            "userTimeZone": "America/Los_Angeles",
+            "userTimeZone": "GMT",
             "userType": "Standard",
             "userUiSkin": "Theme3",
         }

@@ -13,6 +13,7 @@ from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow
 from sfcdc_assets.emulator.rest.describe import field_json, object_json
 from sfcdc_assets.emulator.rest.query import compile_over
+from sfcdc_assets.emulator.rest.query_columns import asks_for_columns, query_columns
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.tooling_channels import CHANNEL_OBJECTS, add_channels, channel_rows
@@ -49,6 +50,8 @@ class _ToolingResource:
         users = {name: visible[name] for name in ("User",) if name in visible}
         with self._org.rest_view.shown():
             compiled = compile_over(self._context, text, users, self._computed)
+            if asks_for_columns(request):
+                return JSONResponse(query_columns(compiled))
             found = self._org.rest_view.rows(compiled.sql, compiled.parameters)
         definition = compiled.definition
         if compiled.query.is_count:

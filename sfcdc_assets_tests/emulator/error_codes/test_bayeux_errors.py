@@ -38,6 +38,8 @@ VENDORS = (
     "403::User not enabled for streaming",
     "403::User not allowed to subscribe CDC without required permissions",
     "403::Subscription limit exceeded for this topic",
+    "403::To protect all customers from excessive usage and Denial of Service attacks, we limit the number of "
+    "simultaneous connections per server node.",
     "403::Unable to create channel dynamically",
     "403::No access on channel",
     "403::Unknown client",
@@ -50,6 +52,8 @@ VENDORS = (
 LEFT_OUT = {
     "403::Unable to create channel dynamically": "by the fault `cometd_refused`: of a generic channel that is not "
     "there the org says 404::Unknown channel",
+    "403::To protect all customers from excessive usage and Denial of Service attacks, we limit the number of "
+    "simultaneous connections per server node.": "by the fault `cometd_refused`: the org is one server for few clients",
     "403::Subscription limit exceeded for this topic": "by the fault `cometd_refused`: the org has no limit a topic",
 }
 """What no request and no condition brings about here."""
