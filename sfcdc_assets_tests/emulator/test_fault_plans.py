@@ -23,6 +23,7 @@ from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPT
 from sfcdc_assets.emulator.rest.rest_faults import REFUSALS, RestFault, RestFaults
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+from sfcdc_assets_tests.eventually import eventually
 
 PAGE = ROOT / "docs" / "faults.md"
 SOQL = {"q": "SELECT Id, Name FROM Account"}
@@ -156,9 +157,7 @@ def test_planned_faults_are_armed_while_the_org_is_served() -> None:
         ),
     )
     with PlannedFaults(plan, faults, rest_faults):
-        deadline = time.monotonic() + 20
-        while len(rest_faults.armed()) < 3 and time.monotonic() < deadline:
-            time.sleep(0.001)
+        eventually(lambda: len(rest_faults.armed()) >= 3, "the planned faults to be armed")
     assert faults.armed(Fault.DUPLICATE) == 2
     assert faults.armed(Fault.OVERFLOW) == 0
     assert len(rest_faults.armed()) >= 3

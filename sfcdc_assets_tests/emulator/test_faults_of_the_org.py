@@ -13,6 +13,7 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.wire import ALL, HANDSHAKE, Wire, error_code, refused, wire
+from sfcdc_assets_tests.eventually import eventually
 
 EARLIEST, CUSTOM = pb.ReplayPreset.EARLIEST, pb.ReplayPreset.CUSTOM
 XML_JOB = "http://www.force.com/2009/06/asyncapi/dataload"
@@ -47,10 +48,7 @@ def test_a_response_of_a_stream_is_late_and_whole_on_a_slow_network(org: Wire) -
     org.faults.arm(Fault.SLOW_NETWORK, seconds=10)
     stream = org.subscribe(pb.FetchRequest(topic_name=ALL, num_requested=100, replay_preset=EARLIEST))
     service = org.server.service
-    deadline = time.monotonic() + 20
-    while (due := service.next_due()) != org.clock() + 10_000:
-        assert time.monotonic() < deadline, due
-        time.sleep(0.001)
+    eventually(lambda: service.next_due() == org.clock() + 10_000, service.next_due)
     delivered = org.server.meter.total
     org.clock.advance(10_000)
     events = [event for response in stream for event in response.events]
@@ -62,15 +60,10 @@ def test_a_client_that_gives_a_slow_call_up_leaves_nothing_behind(org: Wire) -> 
     org.faults.arm(Fault.SLOW_NETWORK, 2, seconds=10**6)
     answer = org.stub.GetTopic.future(pb.TopicRequest(topic_name=ALL), metadata=org.metadata)
     stream = org.subscribe(pb.FetchRequest(topic_name=ALL, num_requested=1, replay_preset=EARLIEST))
-    deadline = time.monotonic() + 20
-    while org.faults.armed(Fault.SLOW_NETWORK):
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    eventually(lambda: not org.faults.armed(Fault.SLOW_NETWORK), "both calls to be held back")
     answer.cancel()
     stream.cancel()  # type: ignore[attr-defined]
-    while org.server.service.open_streams:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    eventually(lambda: not org.server.service.open_streams, "the org to end the stream")
 
 
 def test_an_answer_of_cometd_may_stop_in_its_middle_for_a_while(org: Wire) -> None:

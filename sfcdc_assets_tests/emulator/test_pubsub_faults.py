@@ -12,7 +12,8 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated, wait_for
+from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated
+from sfcdc_assets_tests.eventually import eventually
 
 PREFIX = "sfdc.platform.eventbus.grpc."
 
@@ -82,7 +83,7 @@ def test_a_stream_may_pause_between_two_events_for_as_long_as_it_was_told(emulat
     first = stream.next()
     assert (len(first.events), first.pending_num_requested) == (4, 96)
     assert first.latest_replay_id == first.events[-1].replay_id
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 6_000)
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 6_000, "the stream to wait for that")
     emulated.create(1)
     emulated.clock.advance(6_000)
     second = stream.next()
@@ -94,9 +95,9 @@ def test_a_pause_may_be_longer_than_the_time_of_a_keepalive(emulated: Emulated) 
     emulated.service.faults.arm(Fault.STREAM_PAUSE, seconds=1_000)
     stream = emulated.subscribe(100)
     stream.events(1)
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 1_000_000)
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 1_000_000, "the stream to wait for that")
     emulated.clock.advance(999_000)
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 1_000)
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 1_000, "the stream to wait for that")
     emulated.clock.advance(1_000)
     assert len(stream.next().events) == 1
 
@@ -120,8 +121,8 @@ def test_the_first_answer_of_a_stream_may_be_late(emulated: Emulated) -> None:
     emulated.create(3)
     emulated.service.faults.arm(Fault.LATE_ANSWER, seconds=30)
     stream = emulated.subscribe(100)
-    wait_for(lambda: emulated.service.subscribed_streams == 1)
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 30_000)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 30_000, "the stream to wait for that")
     assert emulated.service.meter.total == 0
     emulated.clock.advance(30_000)
     assert len(stream.next().events) == 3

@@ -24,6 +24,7 @@ from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.subscription import MAX_PAYLOAD_BYTES, StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets_tests.eventually import eventually
 
 TOKEN = "00Dxx!token-of-the-test"
 ALL = "/data/ChangeEvents"
@@ -180,18 +181,10 @@ def test_events_arrive_in_order_and_decode_with_the_schema_of_their_id(emulated:
 def test_an_unset_preset_is_latest_and_gives_only_what_comes_later(emulated: Emulated) -> None:
     emulated.create(2)
     stream = emulated.open().request(10, ALL)
-    wait_for(lambda: emulated.service.subscribed_streams == 1)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
     emulated.create(1)
     (event,) = stream.events(1)
     assert event.replay_id == emulated.bus.read({"Account"}, after=2, max_events=1, max_bytes=1).events[0].replay_id
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Bounded wait for something the server does without telling the client."""
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def test_a_client_gets_what_it_asked_for_and_not_more(emulated: Emulated) -> None:
@@ -215,7 +208,7 @@ def test_a_partial_batch_leaves_the_rest_pending(emulated: Emulated) -> None:
 
 def test_at_most_100_events_are_outstanding_over_all_requests(emulated: Emulated) -> None:
     stream = emulated.subscribe(70, preset=LATEST).request(70).request(1000)
-    wait_for(lambda: emulated.service.outstanding == 100)
+    eventually(lambda: emulated.service.outstanding == 100, "the second request")
     with emulated.org.transaction() as work:
         for number in range(130):
             work.create("Account", {"Name": f"a{number}"})
@@ -277,7 +270,7 @@ def test_a_quiet_stream_gets_a_keepalive_that_names_the_newest_id_within_270_sec
     stream = emulated.subscribe(5)
     stream.events(1)
     for _ in range(2):
-        wait_for(lambda: emulated.service.next_due() == emulated.clock() + 270_000)
+        eventually(lambda: emulated.service.next_due() == emulated.clock() + 270_000, "the stream to wait for that")
         emulated.clock.advance(270_000)
         keepalive = stream.next()
         assert len(keepalive.events) == 0
@@ -289,7 +282,7 @@ def test_a_stream_with_nothing_requested_any_more_is_closed_normally_after_60_se
     emulated.create(1)
     stream = emulated.subscribe(1)
     stream.events(1)
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 60_000)
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 60_000, "the stream to wait for that")
     emulated.clock.advance(60_000)
     assert list(stream.responses) == []
     assert stream.responses.code() == grpc.StatusCode.OK
@@ -306,7 +299,7 @@ def test_the_idle_end_can_be_an_error(serve: Callable[..., Emulated]) -> None:
 
 def test_a_client_that_closes_its_side_ends_the_call(emulated: Emulated) -> None:
     stream = emulated.subscribe(5, preset=LATEST)
-    wait_for(lambda: emulated.service.subscribed_streams == 1)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
     stream.half_close()
     assert list(stream.responses) == []
     assert stream.responses.code() == grpc.StatusCode.OK
@@ -325,14 +318,14 @@ def test_a_client_that_closes_its_side_at_once_gets_the_events_that_are_there(em
 
 def test_a_cancelled_stream_is_given_up_by_the_server(emulated: Emulated) -> None:
     stream = emulated.subscribe(5, preset=LATEST)
-    wait_for(lambda: emulated.service.subscribed_streams == 1)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
     stream.cancel()
-    wait_for(lambda: emulated.service.open_streams == 0)
+    eventually(lambda: emulated.service.open_streams == 0, "the org to end the stream")
 
 
 def test_stopping_ends_open_streams_within_a_second(emulated: Emulated) -> None:
     streams = [emulated.subscribe(5, preset=LATEST) for _ in range(3)]
-    wait_for(lambda: emulated.service.subscribed_streams == 3)
+    eventually(lambda: emulated.service.subscribed_streams == 3, "the streams to be begun")
     began = time.monotonic()
     emulated.server.stop()
     assert time.monotonic() - began < 1
@@ -407,7 +400,7 @@ def test_events_read_ahead_are_those_that_follow_however_many_are_asked_for(emul
         assert (len(response.events), response.pending_num_requested) == (number, 0)
         found.extend(response.events)
         assert response.latest_replay_id == found[-1].replay_id or len(found) == 9
-        wait_for(lambda: emulated.service.next_due() != 0)  # has read ahead
+        eventually(lambda: emulated.service.next_due() != 0, "the stream to come to rest")  # has read ahead
         if more:
             stream.request(more)
     assert [event.event.id for event in found] == [event.event_id for event in expected]
@@ -418,7 +411,7 @@ def test_what_was_read_ahead_is_not_given_to_who_may_no_longer_read_it(emulated:
     emulated.create(4)
     stream = emulated.subscribe(2)
     stream.next()
-    wait_for(lambda: emulated.service.next_due() != 0)
+    eventually(lambda: emulated.service.next_due() != 0, "the stream to come to rest")
     emulated.org.unreadable_objects.add("Account")
     with emulated.org.transaction() as work:
         work.create("Lead", {"LastName": "l", "Company": "c"})
@@ -433,7 +426,7 @@ def test_what_was_read_ahead_is_not_given_once_it_is_gone(
     emulated.create(4)
     stream = emulated.subscribe(2)
     stream.next()
-    wait_for(lambda: emulated.service.next_due() != 0)
+    eventually(lambda: emulated.service.next_due() != 0, "the stream to come to rest")
     remove(emulated.bus)
     emulated.create(1)
     (event,) = stream.request(2).events(1)
@@ -515,7 +508,7 @@ def test_change_event_topics_cannot_be_published_to(emulated: Emulated) -> None:
 
 def test_a_reset_stream_ends_as_internal_without_trailers(emulated: Emulated) -> None:
     stream = emulated.subscribe(5, preset=LATEST)
-    wait_for(lambda: emulated.service.subscribed_streams == 1)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
     emulated.service.faults.arm(Fault.STREAM_RESET)
     error = stream.error()
     assert error.code() == grpc.StatusCode.INTERNAL
@@ -541,11 +534,11 @@ def test_an_unavailable_service_says_internal(emulated: Emulated) -> None:
 
 def test_a_silent_stream_sends_neither_events_nor_keepalives(emulated: Emulated) -> None:
     stream = emulated.subscribe(5, preset=LATEST)
-    wait_for(lambda: emulated.service.subscribed_streams == 1)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
     emulated.clock.advance(270_000)
     stream.next()
     emulated.service.faults.arm(Fault.SILENT_STREAM)
-    wait_for(lambda: emulated.service.faults.armed(Fault.SILENT_STREAM) == 0)
+    eventually(lambda: emulated.service.faults.armed(Fault.SILENT_STREAM) == 0, "the stream to fall silent")
     emulated.create(1)
     other = emulated.subscribe(5)
     other.events(1)
@@ -553,7 +546,7 @@ def test_a_silent_stream_sends_neither_events_nor_keepalives(emulated: Emulated)
     other.next()
     assert emulated.service.meter.total == 1
     stream.cancel()
-    wait_for(lambda: emulated.service.open_streams == 1)
+    eventually(lambda: emulated.service.open_streams == 1, "the call to come in")
 
 
 def test_a_custom_channel_has_no_schema_id_and_carries_its_members_only(emulated: Emulated) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from sfcdc_assets.clock import using
+from sfcdc_assets.clock import Clock, using
 from sfcdc_assets.pubsub.errors import (
     AuthenticationRefused,
     DeliveryLimitReached,
@@ -27,9 +27,9 @@ from sfcdc_assets.streams.backoff import Backoff
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.pubsub.conftest import TENANT, Client
 from sfcdc_assets_tests.pubsub.scripted_service import (
-    BOUND_SECONDS,
     Abort,
     Asked,
     Events,
@@ -63,11 +63,11 @@ def subscribe(client: Client, start: ReplayStart = ReplayStart.EARLIEST) -> PubS
     return PubSubTransport(client.connection).subscribe(TOPIC, start, ResumePoint())
 
 
-def read(client: Client, start: ReplayStart = ReplayStart.EARLIEST, seconds: float = 5.0) -> OrgRead:
-    """Read until the service says that there is nothing more, or says nothing for `seconds`."""
+def read(client: Client, start: ReplayStart = ReplayStart.EARLIEST) -> OrgRead:
+    """Read until the service says that there is nothing more."""
     events: list[DeliveredEvent] = []
     with closing(subscribe(client, start)) as subscription:
-        while (received := subscription.take(seconds)) is not None:
+        while (received := subscription.take(BOUND_SECONDS)) is not None:
             events += received.events
             if received.nothing_more:
                 return OrgRead(events, True, subscription.resume_point)
@@ -75,12 +75,11 @@ def read(client: Client, start: ReplayStart = ReplayStart.EARLIEST, seconds: flo
         return OrgRead(events, False, subscription.resume_point)
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """What comes over a socket, by the machine's clock."""
-    deadline = time.monotonic() + BOUND_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+class StoppedClock(Clock):
+    """No time passes between a failure and the pause after it, however long the machine takes."""
+
+    def monotonic(self) -> float:
+        return 0.0
 
 
 def numbered(first: int, last: int) -> list[pb.ConsumerEvent]:
@@ -105,27 +104,30 @@ def test_an_empty_response_says_that_there_is_nothing_more_and_its_id_is_a_resum
 @pytest.mark.parametrize("latest", [replay(50), replay(2)])
 def test_silence_after_events_leaves_the_resume_point_before_the_last_id(connect: Connect, latest: bytes) -> None:
     client = connect([Events(numbered(1, 2), latest=latest), Silence()])
-    reading = read(client, seconds=0.3)
-    assert not reading.nothing_more
-    assert (reading.point.replay_id, reading.point.open_id) == (replay(1), replay(2))
+    with using(SimulatedClock()), closing(subscribe(client)) as subscription:
+        assert taken(subscription) == ["event-1", "event-2"]
+        assert subscription.take(0.3) is None
+        point = subscription.resume_point
+    assert (point.replay_id, point.open_id) == (replay(1), replay(2))
 
 
 def test_a_stream_that_has_not_answered_is_not_quiet_however_long_it_is_silent(connect: Connect) -> None:
     client = connect([Silence()])
-    with closing(subscribe(client, ReplayStart.after(replay(5)))) as subscription:
+    with using(SimulatedClock()), closing(subscribe(client, ReplayStart.after(replay(5)))) as subscription:
         assert subscription.take(0.3) is None
+        eventually(lambda: client.service.calls, "the service to have the call")
         assert not subscription.has_answered
         assert subscription.quiet_for() is None
-        assert subscription.open_for() > 0.2
+        assert subscription.open_for() >= 0.3
     assert client.service.calls[0].over.wait(BOUND_SECONDS)
 
 
-def test_a_quiet_stream_tells_how_long_it_brought_no_event(connect: Connect) -> None:
+def test_a_quiet_stream_says_how_long_it_brought_no_event(connect: Connect) -> None:
     client = connect([Events(numbered(1, 1)), Silence()])
-    with closing(subscribe(client)) as subscription:
-        assert subscription.take(5.0) is not None
+    with using(SimulatedClock()), closing(subscribe(client)) as subscription:
+        assert taken(subscription) == ["event-1"]
         assert subscription.take(0.4) is None
-        assert 0.4 <= (subscription.quiet_for() or 0.0) < 5.0
+        assert subscription.quiet_for() == pytest.approx(0.4, abs=0.002)
 
 
 def test_a_silence_of_which_nobody_asked_for_more_is_no_silence_of_the_stream(connect: Connect) -> None:
@@ -133,7 +135,7 @@ def test_a_silence_of_which_nobody_asked_for_more_is_no_silence_of_the_stream(co
     client = connect([Events(numbered(1, 100)), Asked(200), Silence()])
     with using(clock), closing(subscribe(client)) as subscription:
         subscription.take(0.0)
-        wait_for(lambda: subscription.responses == 1)
+        eventually(lambda: subscription.responses == 1, "the first response")
         clock.advance(60_000)
         received = subscription.take(0.0)
         assert received is not None
@@ -170,13 +172,12 @@ def test_a_stream_without_a_sign_of_life_for_300_s_is_begun_again(connect: Conne
 
 def taken(subscription: PubSubSubscription) -> list[str]:
     """The next events, waited for by the machine's clock."""
-    deadline = time.monotonic() + BOUND_SECONDS
-    while time.monotonic() < deadline:
+
+    def events() -> Sequence[DeliveredEvent]:
         received = subscription.take(0)
-        if received is not None and received.events:
-            return [event.event_id for event in received.events]
-        time.sleep(0.005)
-    return []
+        return received.events if received is not None else ()
+
+    return [event.event_id for event in eventually(events, "the next events")]
 
 
 def test_more_is_asked_for_as_it_is_taken_and_never_more_than_a_hundred(connect: Connect) -> None:
@@ -240,15 +241,18 @@ def test_siblings_of_one_replay_id_are_neither_lost_nor_doubled(connect: Connect
 def test_the_stream_is_resumed_after_the_id_of_an_empty_response(connect: Connect) -> None:
     client = connect([Events(numbered(1, 1)), Keepalive(replay(7)), CUT], [Keepalive(replay(8))])
     with closing(subscribe(client)) as subscription:
-        said = [subscription.take(5.0) for _ in range(3)]
+        said = [subscription.take(BOUND_SECONDS) for _ in range(3)]
     assert [each is not None and each.nothing_more for each in said] == [False, True, True]
     assert starts(client)[1] == (pb.CUSTOM, replay(7))
 
 
 def test_an_empty_response_to_no_request_says_nothing(connect: Connect) -> None:
     client = connect([Events(numbered(1, 1)), Events([], latest=replay(7), pending=0), Silence()])
-    reading = read(client, seconds=0.3)
-    assert (reading.nothing_more, reading.point.open_id) == (False, replay(1))
+    with using(SimulatedClock()), closing(subscribe(client)) as subscription:
+        assert taken(subscription) == ["event-1"]
+        said = eventually(lambda: subscription.take(0), "the empty response")
+        assert said is not None
+        assert (said.nothing_more, subscription.resume_point.open_id) == (False, replay(1))
 
 
 def test_latest_resumes_after_what_was_received_and_not_at_a_later_tip(connect: Connect) -> None:
@@ -302,11 +306,11 @@ def test_a_refused_replay_id_is_raised_and_never_answered_with_latest(connect: C
 def test_what_time_does_not_mend_is_raised_at_once(connect: Connect, error_code: str, error: type[Exception]) -> None:
     client = connect([Events(numbered(1, 1)), Abort(error_code)])
     subscription = subscribe(client)
-    first = subscription.take(5.0)
+    first = subscription.take(BOUND_SECONDS)
     assert first is not None
     assert first.events[0].event_id == "event-1"
     with pytest.raises(error):
-        subscription.take(5.0)
+        subscription.take(BOUND_SECONDS)
     assert client.pauses == []
 
 
@@ -320,24 +324,25 @@ def test_a_topic_that_may_not_be_subscribed_is_not_called(connect: Connect) -> N
 
 def test_a_service_that_accepts_and_fails_is_not_called_without_end(connect: Connect) -> None:
     client = connect(*[[CUT]] * 10, attempts=4)
-    with pytest.raises(PubSubUnavailable, match="RST_STREAM"):
+    with using(StoppedClock()), pytest.raises(PubSubUnavailable, match="RST_STREAM"):
         read(client)
     assert len(client.service.calls) == 4
-    assert client.pauses == pytest.approx([0.5, 1.0, 2.0], abs=0.1)
+    assert client.pauses == [0.5, 1.0, 2.0]
 
 
 def test_a_response_resets_the_backoff(connect: Connect) -> None:
     client = connect(
         [CUT], [CUT], [Events(numbered(1, 1)), CUT], [CUT], [Events(numbered(1, 2)), Keepalive(replay(2))], attempts=4
     )
-    assert read(client).names == ["event-1", "event-2"]
-    assert client.pauses == pytest.approx([0.5, 1.0, 0.5, 1.0], abs=0.1)
+    with using(StoppedClock()):
+        assert read(client).names == ["event-1", "event-2"]
+    assert client.pauses == [0.5, 1.0, 0.5, 1.0]
 
 
 def test_closing_cancels_the_call_on_the_service(connect: Connect) -> None:
     client = connect([Events(numbered(1, 3)), Silence()])
     with closing(subscribe(client)) as subscription:
-        subscription.take(5.0)
+        subscription.take(BOUND_SECONDS)
         assert not client.service.calls[0].over.is_set()
     assert client.service.calls[0].over.wait(BOUND_SECONDS)
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from time import monotonic, sleep
 from typing import Any
 
 import dagster as dg
@@ -27,7 +26,7 @@ from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets_tests.dagster_instance import instance_in_memory
-from sfcdc_assets_tests.pipeline.stream import BOUND_SECONDS, CHANNEL, Stream
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 
 
 class CodeServer:
@@ -142,11 +141,3 @@ def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> No
         clock_ms=stream.clock,
         sleep=stream.clock.sleep,
     ).run()
-
-
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait for what another thread does, by the machine's clock."""
-    deadline = monotonic() + BOUND_SECONDS
-    while not condition():
-        assert monotonic() < deadline, f"waited {BOUND_SECONDS:.0f} s for {what}"
-        sleep(0.002)

@@ -23,10 +23,11 @@ from sfcdc_assets.salesforce.errors import LoginRefused
 from sfcdc_assets.sensors import open_channels
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import ChannelInUse, OpenChannels
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
-from sfcdc_assets_tests.sensors.code_server import CodeServer, code_servers, eventually
+from sfcdc_assets_tests.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 __all__ = ["no_settings_but_the_tests_own"]
@@ -132,7 +133,7 @@ class HeldTick:
 
         def held(patience: object) -> object:
             self._inside.set()
-            assert self._go.wait(20)
+            assert self._go.wait(BOUND_SECONDS)
             return land(TICK)
 
         patch.setattr(self.opened.reader, "land", held)
@@ -140,7 +141,7 @@ class HeldTick:
         self._clock = server.stream.clock
         self._thread = threading.Thread(target=self._run, args=(server,), daemon=True)
         self._thread.start()
-        assert self._inside.wait(10)
+        assert self._inside.wait(BOUND_SECONDS)
 
     def _run(self, server: CodeServer) -> None:
         try:
@@ -407,14 +408,14 @@ def test_a_channel_that_waits_for_its_login_holds_up_no_other_channel_and_no_thr
 
     def slow(resource: OrgResource, warehouse: Warehouse) -> AbstractContextManager[OrgConnection]:
         at_the_door.set()
-        assert answered.wait(20)
+        assert answered.wait(BOUND_SECONDS)
         return connect(resource, warehouse)
 
     with monkeypatch.context() as patch:
         patch.setattr(OrgResource, "connect", slow)
         thread = threading.Thread(target=server.open, daemon=True)
         thread.start()
-        assert at_the_door.wait(10)
+        assert at_the_door.wait(BOUND_SECONDS)
         patch.setattr(OrgResource, "connect", connect)
         server.open("/data/AccountChangeEvent").reader.land(TICK)
         with pytest.raises(ChannelInUse, match="still connecting"):

@@ -8,19 +8,18 @@ import hmac
 import http.client
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 
+from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """Published by Microsoft, for every emulator (learn.microsoft.com/azure/storage/common/storage-use-azurite)."""
 CONTAINER = "container"
-BOUND_SECONDS = 90.0
 
 
 @contextmanager
@@ -35,11 +34,12 @@ def azurite(folder: Path) -> Iterator[dict[str, str]]:
     options += ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
     process = subprocess.Popen(["node", str(main), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + BOUND_SECONDS
-        while not _has_container(port):
+
+        def has_container() -> bool:
             assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+            return _has_container(port)
+
+        eventually(has_container, "Azurite to have a container")
         url = f"http://127.0.0.1:{port}"
         yield {
             "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
