@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 CONFTEST = """
 from sfcdc_assets_tests import cpu_budget
@@ -55,7 +56,7 @@ def test_a_test_that_takes_more_than_its_budget_of_cpu_fails_and_says_what_to_do
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     assert {" ".join(found) for found in re.findall(r"^(PASSED|FAILED|ERROR) \S+::(\w+)", done.stdout, re.M)} == {

@@ -36,10 +36,10 @@ from sfcdc_assets.jobs.event_log import Ours, forget
 from sfcdc_assets.spark.session import spark_options
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.environment import without_settings
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent
-BOUND_SECONDS = 120.0
 DRIVER = "postgresql+psycopg2://"
 
 
@@ -203,7 +203,7 @@ def _free_port() -> int:
 def _ask(port: int, query: str) -> Mapping[str, Any]:
     body = json.dumps({"query": query}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/graphql", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
         found: Mapping[str, Any] = json.load(answer)["data"]
         return found
 

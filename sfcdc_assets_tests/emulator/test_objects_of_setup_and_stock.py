@@ -17,6 +17,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 MINUTE = 60_000
 
@@ -246,7 +247,9 @@ def test_usage_of_events_is_what_was_published_and_delivered(tmp_path: Path) -> 
         url = f"{server.rest_url}/services/data/v59.0/query"
 
         def usage() -> dict[str, tuple[float, str, str]]:
-            answer = requests.get(url, params={"q": soql}, headers=headers, verify=str(server.ca_file), timeout=20)
+            answer = requests.get(
+                url, params={"q": soql}, headers=headers, verify=str(server.ca_file), timeout=BOUND_SECONDS
+            )
             return {row["Name"]: (row["Value"], row["StartDate"], row["EndDate"]) for row in answer.json()["records"]}
 
         assert usage() == {}, "the present hour is not over"
@@ -261,6 +264,8 @@ def test_usage_of_events_is_what_was_published_and_delivered(tmp_path: Path) -> 
         headers = {"Authorization": f"Bearer {server.sessions.issue(org.users.integration)}"}
         assert usage() == {}
         params = {"q": "SELECT Topic FROM EventBusSubscriber"}
-        answer = requests.get(url, params=params, headers=headers, verify=str(server.ca_file), timeout=20).json()
+        answer = requests.get(
+            url, params=params, headers=headers, verify=str(server.ca_file), timeout=BOUND_SECONDS
+        ).json()
         assert answer["totalSize"] == 0
     org.close()

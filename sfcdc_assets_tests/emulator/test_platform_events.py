@@ -35,6 +35,7 @@ from sfcdc_assets_tests.emulator.platform_event_client import (
     OpenPublishStream,
     event_client,
 )
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 PREFIX = "sfdc.platform.eventbus.grpc."
 CHANNEL = "/tooling/sobjects/PlatformEventChannel"
@@ -363,7 +364,7 @@ def test_a_request_that_cannot_be_one_ends_the_call(
     client: EventClient, request_: pb.PublishRequest, status: grpc.StatusCode, code: str
 ) -> None:
     with pytest.raises(grpc.RpcError) as raised:
-        client.stub.Publish(request_, metadata=client.metadata, timeout=20)
+        client.stub.Publish(request_, metadata=client.metadata, timeout=BOUND_SECONDS)
     assert error_of(raised) == (status, code)
     with pytest.raises(grpc.RpcError) as raised:
         client.streamed(request_)

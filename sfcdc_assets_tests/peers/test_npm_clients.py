@@ -19,11 +19,11 @@ import pytest
 from sfcdc_assets.emulator.avro.event_schema import event_name
 from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.replay_id import replay_counter
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
 pytestmark = pytest.mark.slow
-SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def answers(script: str, folder: Path, served: ServedOrg, **more: str) -> dict[s
         env={**served.environment, **more},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
 BUCKET = "bucket"
 
@@ -42,7 +42,9 @@ def s3_server() -> Iterator[S3Server]:
         def has_bucket() -> bool:
             assert server.poll() is None
             try:
-                urllib.request.urlopen(urllib.request.Request(f"{url}/{BUCKET}", method="PUT"), timeout=30).close()
+                urllib.request.urlopen(
+                    urllib.request.Request(f"{url}/{BUCKET}", method="PUT"), timeout=BOUND_SECONDS
+                ).close()
             except (urllib.error.URLError, OSError):
                 return False
             return True

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from time import sleep
 
 import pytest
 
@@ -22,7 +21,7 @@ from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import LoginRefused
 from sfcdc_assets.sensors import open_channels
 from sfcdc_assets.sensors.channel import tick
-from sfcdc_assets.sensors.open_channels import ChannelInUse, OpenChannels
+from sfcdc_assets.sensors.open_channels import FORGOTTEN_SECONDS, ChannelInUse, OpenChannels
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.story import Requests
@@ -156,13 +155,12 @@ class HeldTick:
 
 def joined(*threads: threading.Thread, clock: SimulatedClock) -> None:
     """Wait for threads; what they wait for passes meanwhile."""
-    for _ in range(500):
-        if not any(thread.is_alive() for thread in threads):
-            return
+
+    def are_over() -> bool:
         clock.advance(50)
-        for thread in threads:
-            thread.join(0.01)
-    raise AssertionError("a tick does not end")
+        return not any(thread.is_alive() for thread in threads)
+
+    eventually(are_over, "a tick to end")
 
 
 def test_a_tick_in_progress_is_never_closed_under_its_feet(
@@ -175,14 +173,14 @@ def test_a_tick_in_progress_is_never_closed_under_its_feet(
     for _ in range(6):
         weather.clock.advance(60_000)
         weather.wait_until_the_org_is_idle()
-    sleep(0.3)  # more than enough for the thread that would close it: it looks every 30 ms
+    assert not held.opened.is_forgotten(FORGOTTEN_SECONDS)
     assert weather.server.service.open_streams == 1
     held.let_go()
     assert held.failures == []
     assert_landed(weather, 1, 2)
     assert server.channels.names == (CHANNEL,)
     weather.clock.advance(100_000)
-    sleep(0.3)
+    assert not held.opened.is_forgotten(FORGOTTEN_SECONDS)
     assert weather.server.service.open_streams == 1  # two minutes count from the end of the tick
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 
-from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 
 ACCOUNT = "devstoreaccount1"
@@ -59,7 +59,7 @@ def _has_container(port: int) -> bool:
     named = "".join(f"{name}:{value}\n" for name, value in headers.items())
     signed = f"PUT{chr(10) * 12}{named}/{ACCOUNT}{path}\nrestype:container"
     signature = base64.b64encode(hmac.new(base64.b64decode(KEY), signed.encode(), hashlib.sha256).digest()).decode()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=BOUND_SECONDS)
     try:
         authorization = {"Authorization": f"SharedKey {ACCOUNT}:{signature}", "Content-Length": "0"}
         connection.request("PUT", f"{path}?restype=container", headers={**headers, **authorization})
