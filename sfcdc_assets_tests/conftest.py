@@ -41,7 +41,7 @@ LONGEST_FIRST = (
     "pipeline/test_killed_sync.py",
     "pipeline/test_commit_point.py",
     "pipeline/test_stopped_command.py",
-    "sensors/test_open_channels.py",
+    "sensors/open_channels/",
     "pipeline/",
     "cli/",
     "sensors/",

@@ -13,6 +13,7 @@ from typing import Any
 
 import fastavro
 import grpc
+import pytest
 import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
@@ -167,3 +168,10 @@ def event_client(folder: Path) -> Iterator[EventClient]:
         finally:
             client.close()
     org.close()
+
+
+def error_of(raised: pytest.ExceptionInfo[grpc.RpcError] | grpc.RpcError) -> tuple[grpc.StatusCode, str]:
+    """The status of a refused call and the vendor's error code, without its prefix."""
+    error = raised.value if isinstance(raised, pytest.ExceptionInfo) else raised
+    codes = dict(error.trailing_metadata() or ())
+    return error.code(), str(codes.get("error-code", "")).removeprefix("sfdc.platform.eventbus.grpc.")

@@ -26,6 +26,7 @@ from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets_tests.dagster_instance import instance_in_memory
+from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 
 
@@ -141,3 +142,13 @@ def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> No
         clock_ms=stream.clock,
         sleep=stream.clock.sleep,
     ).run()
+
+
+def streams_end(stream: Stream) -> None:
+    eventually(lambda: stream.server.service.open_streams == 0, "the org to see its streams end")
+
+
+def assert_landed(stream: Stream, *accounts: int) -> None:
+    """Each event once, in order, at dense positions."""
+    assert stream.records_landed() == stream.ids(*accounts)
+    assert [row["position"] for row in stream.landed()] == list(range(1, len(accounts) + 1))

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import grpc
 import pytest
 
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated
+from sfcdc_assets_tests.emulator.pubsub_service.emulated import ALL, EARLIEST, LATEST, Emulated, refused, trailers
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
 PREFIX = "sfdc.platform.eventbus.grpc."
-
-
-@pytest.fixture
-def emulated(tmp_path: Path) -> Iterator[Emulated]:
-    emulated = Emulated(tmp_path, StreamTiming())
-    yield emulated
-    emulated.close()
 
 
 def error_code(error: grpc.RpcError) -> str:
@@ -157,3 +147,46 @@ def test_a_server_that_goes_away_cuts_its_streams_and_takes_new_ones_at_the_same
         stream = emulated.subscribe(10, preset=pb.ReplayPreset.CUSTOM, replay=first.replay_id)
         (first,) = stream.events(1)
     assert emulated.service.faults.struck(Fault.GOAWAY) == 2
+
+
+def test_a_reset_stream_ends_as_internal_without_trailers(emulated: Emulated) -> None:
+    stream = emulated.subscribe(5, preset=LATEST)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
+    emulated.service.faults.arm(Fault.STREAM_RESET)
+    error = stream.error()
+    assert error.code() == grpc.StatusCode.INTERNAL
+    assert error.details() == "Received RST_STREAM with code 0 (Call ended without gRPC status)"
+    assert trailers(error) == {}
+
+
+def test_an_armed_fault_happens_as_often_as_armed(emulated: Emulated) -> None:
+    emulated.create(1)
+    emulated.service.faults.arm(Fault.STREAM_AUTH_ERROR)
+    refused(emulated.subscribe(1).error(), grpc.StatusCode.UNAUTHENTICATED, "service.auth.error")
+    assert len(emulated.subscribe(1).events(1)) == 1
+
+
+def test_an_unavailable_service_says_internal(emulated: Emulated) -> None:
+    emulated.service.faults.arm(Fault.UNAVAILABLE, times=2)
+    refused(emulated.subscribe(1).error(), grpc.StatusCode.INTERNAL, "service.unavailable")
+    with pytest.raises(grpc.RpcError) as raised:
+        emulated.stub.GetTopic(pb.TopicRequest(topic_name=ALL), metadata=emulated.metadata)
+    refused(raised.value, grpc.StatusCode.INTERNAL, "service.unavailable", "GetTopic")
+    assert emulated.stub.GetTopic(pb.TopicRequest(topic_name=ALL), metadata=emulated.metadata).topic_name == ALL
+
+
+def test_a_silent_stream_sends_neither_events_nor_keepalives(emulated: Emulated) -> None:
+    stream = emulated.subscribe(5, preset=LATEST)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
+    emulated.clock.advance(270_000)
+    stream.next()
+    emulated.service.faults.arm(Fault.SILENT_STREAM)
+    eventually(lambda: emulated.service.faults.armed(Fault.SILENT_STREAM) == 0, "the stream to fall silent")
+    emulated.create(1)
+    other = emulated.subscribe(5)
+    other.events(1)
+    emulated.clock.advance(270_000)
+    other.next()
+    assert emulated.service.meter.total == 1
+    stream.cancel()
+    eventually(lambda: emulated.service.open_streams == 1, "the call to come in")
