@@ -205,7 +205,7 @@ def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(
     assert schedule.job_name == "drop_payloads"
 
 
-def test_a_bad_setting_is_told_in_one_sentence_by_the_code_location(tmp_path: Path) -> None:
+def test_a_bad_setting_is_reported_in_one_sentence_by_the_code_location(tmp_path: Path) -> None:
     result = validated(tmp_path, SFCDC_OWNERS="nobody in particular")
     assert result.returncode == 1
     said = re.sub(r"\x1b\[\d+m", "", result.stdout + result.stderr)  # colours

@@ -211,7 +211,7 @@ def test_a_client_that_was_held_up_for_more_than_40_seconds_goes_on_where_it_was
     ("fault", "kind"),
     [(Fault.COMETD_EVENT_LIMIT, DeliveryLimitReached), (Fault.COMETD_CLIENT_LIMIT, TooManyClients)],
 )
-def test_a_limit_is_told_and_not_run_against(
+def test_a_limit_is_reported_and_not_run_against(
     org: Stream, fault: Fault, kind: type[Exception], subscription: CometdSubscription
 ) -> None:
     org.server.faults.arm(fault)
@@ -236,7 +236,7 @@ def test_an_outage_is_raised_after_growing_pauses(org: Stream, subscription: Com
     assert len(taken(subscription)) == 1
 
 
-def test_credentials_that_stay_refused_are_told_after_one_fresh_token(org: Stream) -> None:
+def test_credentials_that_stay_refused_are_reported_after_one_fresh_token(org: Stream) -> None:
     asked: list[bool] = []
     transport = org.connected.transport
     assert isinstance(transport, CometdTransport)
@@ -260,7 +260,7 @@ def test_credentials_that_stay_refused_are_told_after_one_fresh_token(org: Strea
     assert len(taken(subscription)) == 1, "a token that was revoked is renewed"
 
 
-def test_a_refused_place_is_told_and_never_answered_with_new_events_only(org: Stream) -> None:
+def test_a_refused_place_is_reported_and_never_answered_with_new_events_only(org: Stream) -> None:
     org.update(0)
     subscription = subscribed(org)
     taken(subscription)
@@ -277,7 +277,7 @@ def test_a_refused_place_is_told_and_never_answered_with_new_events_only(org: St
     ("channel", "kind"),
     [("/data/NoSuchChangeEvent", ChannelNotFound), ("/data/CaseChangeEvent", ChannelNotPermitted)],
 )
-def test_a_channel_that_is_not_to_be_had_is_told(org: Stream, channel: str, kind: type[Exception]) -> None:
+def test_a_channel_that_is_not_to_be_had_is_reported(org: Stream, channel: str, kind: type[Exception]) -> None:
     org.org.unreadable_objects.add("Case")
     with pytest.raises(kind):
         subscribed(org, channel=channel).take(5)

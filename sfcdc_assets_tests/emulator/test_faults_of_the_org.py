@@ -128,7 +128,7 @@ def test_the_next_transactions_leave_a_stale_modstamp_and_those_after_them_do_no
     assert org.faults.struck(Fault.STALE_MODSTAMP) == 2
 
 
-def test_rest_lags_behind_the_stream_for_as_long_as_it_was_told(org: Wire) -> None:
+def test_rest_lags_behind_the_stream_for_as_long_as_was_asked(org: Wire) -> None:
     org.faults.arm(Fault.REST_LAG, behind=60, seconds=100)
     new = org.create()
     assert org.rest("GET", f"/sobjects/Account/{new}").status_code == 404

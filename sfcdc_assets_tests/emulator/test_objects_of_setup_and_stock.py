@@ -1,4 +1,4 @@
-"""Objects that stock connectors read: those of Setup, whose rows tell of the org, and more of the vendor's."""
+"""Objects that stock connectors read: those of Setup, whose rows describe the org, and more of the vendor's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_organization_says_which_org_it_is(org: EmulatedOrg, client: RestClient)
 
 
 @pytest.mark.parametrize("resource", ["/query", "/tooling/query"])
-def test_objects_and_fields_are_told_as_rows(org: EmulatedOrg, client: RestClient, resource: str) -> None:
+def test_objects_and_fields_are_given_as_rows(org: EmulatedOrg, client: RestClient, resource: str) -> None:
     soql = "SELECT QualifiedApiName, KeyPrefix, Label FROM EntityDefinition WHERE IsCustomizable = true"
     assert {row["QualifiedApiName"]: row["KeyPrefix"] for row in rows(client, soql, resource)} == {
         name: definition.key_prefix for name, definition in org.definitions.items()

@@ -147,7 +147,7 @@ def test_only_so_many_answers_are_kept(warehouse: Warehouse, question: Question)
 def test_of_a_store_that_answers_late_many_questions_are_asked_beside_each_other(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each waits for the others to be asked too; whoever watches is told of the tables of all."""
+    """Each waits for the others to be asked too; whoever watches is given the tables of all."""
     monkeypatch.setattr(Warehouse, "is_local", False)
     monkeypatch.setattr(Warehouse, "uri", lambda of, name: str(Path(of.root) / name))
     monkeypatch.setattr(Warehouse, "filesystem", lambda of, name: SubTreeFileSystem(of.uri(name), LocalFileSystem()))

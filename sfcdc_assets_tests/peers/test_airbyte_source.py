@@ -1,7 +1,7 @@
 """`airbyte-source-salesforce`: what Airbyte runs of it (spec, check, discover, read) in full and incremental syncs.
 
 Its known faults: login.salesforce.com is built in; from the Bulk API it takes texts such as `NA` and `None` for null,
-unless told to keep them, and makes every end of a line in them a line feed; a `stream_slice_step` in months or years
+unless asked to keep them, and makes every end of a line in them a line feed; a `stream_slice_step` in months or years
 stops an incremental sync with a TypeError; it picks REST for objects with an address, and then leaves fields out of its
 records that are null.
 """

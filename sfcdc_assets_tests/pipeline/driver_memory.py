@@ -2,7 +2,7 @@
 
 One process makes warehouses: changes anywhere in a table, and a snapshot of it, once of a size and once of so many
 times the size. Another one applies them, so that its memory is the driver's alone: rows are read and written by Spark's
-Python workers. The kernel tells the most that a process ever held; writing 5 to `clear_refs` begins a new count.
+Python workers. The kernel keeps the most that a process ever held; writing 5 to `clear_refs` begins a new count.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def stream(
     seed: int = 5,
     warehouse: str | None = None,
 ) -> Iterator[Stream]:
-    """A channel of a new org that has told nothing yet. `warehouse`: in place of a folder beside the org's."""
+    """A channel of a new org that has said nothing yet. `warehouse`: in place of a folder beside the org's."""
     root = warehouse or folder / "warehouse"
     clock = SimulatedClock()
     org = EmulatedOrg(clock=clock, seed=seed, settings=settings or OrgSettings())

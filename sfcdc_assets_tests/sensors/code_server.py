@@ -105,7 +105,7 @@ def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
 
 
 def landed_through_ms(request: dg.RunRequest) -> int:
-    """What a run is told of how far the sensor has landed."""
+    """What a run knows of how far the sensor has landed."""
     (step,) = request.run_config["ops"].values()
     return int(step["config"]["landed_through_ms"])
 

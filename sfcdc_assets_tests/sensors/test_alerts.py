@@ -79,7 +79,7 @@ def test_a_failed_run_is_posted_with_the_entity_and_the_reason(webhook: Webhook)
     assert text.endswith("\nContact: no space left on device")
 
 
-def test_a_lag_is_told_once_and_its_end_once(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lag_is_reported_once_and_its_end_once(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     for behind in (0.0, 14 * 60, 16 * 60, 20 * 60, 3.0, 0.0):
         found = [EntityLag("Account", 7, behind), EntityLag("Contact", 0, 0.0)]

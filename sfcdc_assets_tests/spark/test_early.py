@@ -18,7 +18,7 @@ SETTINGS = Settings.model_construct()
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Puts something in the place of Spark; what was done is told."""
+    """Puts something in the place of Spark; what was done is noted."""
 
     def stand_in(start: Callable[[], object]) -> list[str]:
         done: list[str] = []

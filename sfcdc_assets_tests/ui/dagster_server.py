@@ -133,7 +133,7 @@ class DagsterServer:
         return found["assetNodeOrError"]["partitionKeys"]
 
     def sources_of_columns(self, asset: str) -> dict[str, list[str]]:
-        """Column -> the columns it comes from, of the partition Account, as its newest materialization tells."""
+        """Column -> the columns it comes from, of the partition Account, as its newest materialization says."""
         found = self.query(
             "query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode {"
             ' assetMaterializations(partitions: ["Account"], limit: 1) { metadataEntries {'

@@ -66,7 +66,7 @@ def test_a_schema_may_be_one_that_the_user_may_not_read(emulated: Emulated) -> N
     assert emulated.stub.GetSchema(request, metadata=emulated.metadata).schema_id == event.event.schema_id
 
 
-def test_a_stream_may_pause_between_two_events_for_as_long_as_it_was_told(emulated: Emulated) -> None:
+def test_a_stream_may_pause_between_two_events_for_as_long_as_was_asked(emulated: Emulated) -> None:
     emulated.create(8)
     emulated.service.faults.arm(Fault.STREAM_PAUSE, after=4, seconds=6)
     stream = emulated.subscribe(100)
