@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
+from sfcdc_assets_tests.free_port import free_port
 
 BUCKET = "bucket"
 
@@ -32,8 +32,7 @@ class S3Server:
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """One that is empty but for its bucket."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

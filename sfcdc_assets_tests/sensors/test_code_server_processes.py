@@ -18,11 +18,12 @@ import yaml
 from deltalake import DeltaTable
 
 from sfcdc_assets.cli.dagster_home import INSTANCE
-from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
+from sfcdc_assets.cli.dagster_ui import DagsterUi
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.free_port import free_port
 from sfcdc_assets_tests.ui.dagster_server import ask, processes
 
 pytestmark = pytest.mark.slow
@@ -46,7 +47,7 @@ class RunningDagster:
             "SFCDC_WAREHOUSE": str(self._warehouse),
             "SFCDC_SETTLE_SECONDS": "2",
         }
-        self.ui = DagsterUi(ROOT / "workspace.yaml", self.home, free_port(0), environment)
+        self.ui = DagsterUi(ROOT / "workspace.yaml", self.home, free_port(), environment)
         self.published = 0
         self._ids = [str(record["Id"]) for record in org.records("Account")]
 

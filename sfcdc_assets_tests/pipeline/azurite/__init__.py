@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import http.client
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
+from sfcdc_assets_tests.free_port import free_port
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 
 ACCOUNT = "devstoreaccount1"
@@ -27,8 +27,7 @@ def azurite(folder: Path) -> Iterator[dict[str, str]]:
     """One with an empty container, run in a new folder; what a process needs in its environment to work with it. Skips
     the test where it cannot be installed."""
     server = npm_packages(Path(__file__).parent, folder)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    port = free_port()
     main = server / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
     options = ["--inMemoryPersistence", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
     options += ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
