@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets_tests.emulator.cometd_service.emulated import Emulated
 from sfcdc_assets_tests.emulator.rest_server import rest_client
-from sfcdc_assets_tests.emulator.test_cometd_service import Emulated
 from sfcdc_assets_tests.emulator.test_push_topics import create, follow, kinds, messages
 
 INVOICE = "Invoice_Statement__c"

@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.ids import to_15
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.streaming.push_topics import PushTopics
 from sfcdc_assets.emulator.streaming.subscription_filter import MalformedFilterError, SubscriptionFilter
-from sfcdc_assets_tests.emulator.test_cometd_service import Emulated, replay_ids
+from sfcdc_assets_tests.emulator.cometd_service.emulated import Emulated, replay_ids
 
 TOPIC = "/topic/Accounts"
 
