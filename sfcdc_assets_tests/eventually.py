@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 BOUND_SECONDS = 120.0
-"""The longest wait, well below the 300 s after which pytest ends a test."""
+"""The longest wait, well below the 600 s after which pytest ends a test."""
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.0005, 1.2, 0.25
 
 Found = TypeVar("Found")

@@ -43,7 +43,7 @@ README, TABLES = ROOT / "README.md", ROOT / "docs" / "tables.md"
 BLOCKS = [block for page in PAGES for block in code_blocks(page)]
 RUN = [block for block in BLOCKS if block.language in ("sh", "python") and "covered-by" not in block.options]
 SETTINGS = {f"SFCDC_{name.upper()}" for name in Settings.model_fields} | {"SFCDC_SPARK_CONF_*"}
-SECONDS = 240
+SECONDS = 540
 QUICK = {
     "SFCDC_ENTITIES": "Account,Contact,Opportunity",
     "SFCDC_SETTLE_SECONDS": "1",

@@ -132,7 +132,6 @@ def test_old_runs_and_events_of_the_instance_in_postgres_are_forgotten_but_the_l
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_services_of_dagster_find_each_other(postgres: str, tmp_path: Path) -> None:
     ports = {name: free_port() for name in ("code", "webserver")}
     workspace = yaml.safe_load((DEPLOY / "workspace.yaml").read_text())

@@ -26,7 +26,7 @@ from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.pip_client import pip_client
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # its installation takes up to some minutes
+pytestmark = pytest.mark.slow
 REQUIREMENTS = ("airbyte-source-salesforce==2.10.3", "airbyte-cdk==7.39.1")
 READ = ("Account", "Opportunity", "Campaign", "UserRole", "Organization")
 """By REST, as it has an address, by Bulk API 2.0, two of few fields, and one whose row is computed."""

@@ -26,7 +26,7 @@ from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.pip_client import pip_client
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # its installation takes up to some minutes
+pytestmark = pytest.mark.slow
 REQUIREMENTS = ("dlt==1.31.0", "simple-salesforce==1.12.10")
 COUNTS = {"User": 3, "Account": 2_100, "Contact": 20, "Opportunity": 40, "Campaign": 5}
 

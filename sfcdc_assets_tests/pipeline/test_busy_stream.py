@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
 
+@pytest.mark.timeout(300)  # a reading to a tip that never comes takes 600 s
 def test_a_stream_that_never_rests_is_followed_without_waiting_for_its_end(pipeline: EmulatedPipeline) -> None:
     traffic = TrafficGenerator(pipeline.org, 11, bus=pipeline.server.bus)
     traffic.start(20)
     try:
-        pipeline.sync()  # pytest ends a reading to a tip that never comes long before its 600 s are over
+        pipeline.sync()
     finally:
         traffic.stop()
     pipeline.sync()

@@ -30,7 +30,7 @@ from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
 from sfcdc_assets_tests.pipeline.s3_server import BUCKET, s3_server
 from sfcdc_assets_tests.pipeline.spark_cluster import SparkCluster, spark_cluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 ENTITIES = ("Account", "Contact", "Lead", "Opportunity")
 
