@@ -34,6 +34,8 @@ from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
 
 FEW = 500
 SECONDS = 1200
+ONE_HEAP = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""What is freed by one thread is used by the next: otherwise what is kept depends on which threads happened to work."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def run(rows: int, changes: int, times: int, folder: Path) -> list[Held]:
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name, "--apply", *map(str, made)],
         cwd=folder,
-        env={**options, **SPARK_OF_TESTS, "PYTHONPATH": str(ROOT)},
+        env={**options, **SPARK_OF_TESTS, **ONE_HEAP, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,
         timeout=SECONDS,
