@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN = .venv/bin
 LIVES ?= 2000
 CRASHES ?= 200
+# Tests wait for sockets and processes for a third of their time and more: three at a time keep two cores busy.
+WORKERS ?= 3
 
 .PHONY: demo test test-slow soak bench bench-quick dev check docs reference java
 
@@ -10,10 +12,10 @@ demo: java .venv/installed
 	$(BIN)/sfcdc demo
 
 test: java .venv/prepared
-	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: java .venv/prepared
-	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 soak: java .venv/installed
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/test_lives.py --lives $(LIVES) --numprocesses 2

@@ -35,20 +35,23 @@ LIFE_GROUPS = 8
 """Pieces of the lives that workers take."""
 LONGEST_FIRST = (
     "pipeline/test_month.py",
-    "pipeline/test_long_run.py",
+    "cli/test_wheel.py",
     "ui/test_dagster_ui.py",
+    "pipeline/test_several_orgs.py",
+    "pipeline/test_long_run.py",
     "test_docs.py",
+    "cli/test_demo.py",
     "pipeline/test_killed_sync.py",
     "pipeline/test_commit_point.py",
     "pipeline/test_stopped_command.py",
-    "sensors/test_open_channels.py",
+    "sensors/open_channels/",
     "pipeline/",
     "cli/",
     "sensors/",
     "maintenance/",
 )
-"""Files, then folders of files, that take longest: begun last they would leave a worker idle. What starts processes of
-its own waits for most of its time, and comes first of all, while the other worker has files that do not."""
+"""Files, then folders of files, that take longest: begun last they would leave workers idle. What starts processes of
+its own waits for most of its time, and comes first of all, while other workers have files that do not."""
 
 _LIFE = re.compile(
     r"::(?:test_a_life|test_tables_are_the_org_after_every_crash|test_a_simulated_org_history_over_cometd\w*"

@@ -23,10 +23,10 @@ from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.pubsub.fetch_stream import FetchStream
 
-MESSAGE_SECONDS = 1.0
-"""What a message may take over loopback at most, by the machine's clock. One that takes longer was given up: the client
-has cancelled its call, or asks for no more."""
-BOUND_SECONDS = 10.0
+MESSAGE_SECONDS = 20.0
+"""What a message may take over loopback at most, by the machine's clock: a busy machine takes seconds. One that takes
+longer was given up in a way that is not known here: by another client than those of this clock."""
+BOUND_SECONDS = 60.0
 """The longest the org may be busy, by the machine's clock, before time goes on all the same."""
 LOOK_SECONDS = 0.002
 FAR_MS = 86_400_000
@@ -37,7 +37,7 @@ def _machine_ms() -> int:
 
 
 class SimulatedClock(Clock):
-    """Tells the same time to everybody: to the org as a function, to the client as its `Clock`.
+    """The same time for everybody: for the org as a function, for the client as its `Clock`.
 
     With `runs` the machine's own time passes too, so that what is dated by others is not far off. One that follows no
     org waits for nobody.
@@ -95,7 +95,7 @@ class SimulatedClock(Clock):
             return self._offset + (_machine_ms() if self._runs else 0)
 
     def event_at(self, machine_ms: int) -> int:
-        """What this clock told when the machine's clock told this."""
+        """The time by this clock at a time by the machine's."""
         return machine_ms + next(offset for since, offset in reversed(self._offsets) if since <= machine_ms)
 
     def now_ms(self) -> int:
@@ -157,9 +157,14 @@ class SimulatedClock(Clock):
     def _streams_idle_until(self, service: PubSubService | None, busy: float) -> int | None:
         due = service.next_due() if service is not None else None
         begun = service.subscribed_streams if service is not None else 0
-        wanted = sum(not getattr(stream, "is_over", False) for stream in self._streams)
+        over = [stream for stream in self._streams if getattr(stream, "is_over", False)]
+        wanted = len(self._streams) - len(over)
         if service is None or due is None or due <= self() or begun < wanted:
             return self() + 1_000 if busy > BOUND_SECONDS else None
+        if service.open_streams == wanted:
+            # The org has heard of every end: what it had sent on those streams and has not arrived never will.
+            sent_on_ended = service.responses_ever_sent - service.responses_sent
+            self._given_up = sent_on_ended - sum(getattr(stream, "responses", 0) for stream in over)
         if busy < MESSAGE_SECONDS and (service.unasked_streams or self._on_their_way(service) > self._given_up):
             return None
         self._given_up = self._on_their_way(service)

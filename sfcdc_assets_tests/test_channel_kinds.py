@@ -1,4 +1,4 @@
-"""Channels are told apart by their names, and each has a folder that needs no quoting and that no other has."""
+"""Channels are distinguished by their names, and each has a folder that needs no quoting and that no other has."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHANNELS = st.one_of(
         ("/u/notifications/orders", "generic_events/notifications_orders-5c39973b"),
     ],
 )
-def test_a_channels_kind_and_table_are_told_by_its_name(channel: str, table: str) -> None:
+def test_a_channels_kind_and_table_are_known_by_its_name(channel: str, table: str) -> None:
     assert table_of(channel) == table
 
 

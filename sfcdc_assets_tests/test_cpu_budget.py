@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 CONFTEST = """
 from sfcdc_assets_tests import cpu_budget
@@ -56,7 +57,7 @@ def outcomes(folder: Path, *options: str) -> tuple[set[str], str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     found = re.findall(r"^(PASSED|FAILED|ERROR) \S+::(\w+)", done.stdout, re.M)

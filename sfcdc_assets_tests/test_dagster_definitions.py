@@ -15,6 +15,7 @@ import yaml
 
 from sfcdc_assets.cli.dagster_home import INSTANCE
 from sfcdc_assets.definitions import defs
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 ROOT = Path(__file__).parents[1]
 SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
@@ -59,7 +60,7 @@ def test_loading_the_definitions_needs_no_settings_and_no_java_and_writes_nothin
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     assert (result.returncode, result.stdout) == (0, "ok\n"), result.stderr
@@ -85,7 +86,7 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent", "managed_Own"]
@@ -205,7 +206,7 @@ def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(
     assert schedule.job_name == "drop_payloads"
 
 
-def test_a_bad_setting_is_told_in_one_sentence_by_the_code_location(tmp_path: Path) -> None:
+def test_a_bad_setting_is_reported_in_one_sentence_by_the_code_location(tmp_path: Path) -> None:
     result = validated(tmp_path, SFCDC_OWNERS="nobody in particular")
     assert result.returncode == 1
     said = re.sub(r"\x1b\[\d+m", "", result.stdout + result.stderr)  # colours
@@ -238,7 +239,7 @@ def test_channels_of_events_are_an_asset_a_kind_with_a_check_and_a_sensor_each_a
         env={**os.environ, "PYTHONPATH": str(ROOT), "SFCDC_CHANNELS": channels},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -43,7 +43,7 @@ README, TABLES = ROOT / "README.md", ROOT / "docs" / "tables.md"
 BLOCKS = [block for page in PAGES for block in code_blocks(page)]
 RUN = [block for block in BLOCKS if block.language in ("sh", "python") and "covered-by" not in block.options]
 SETTINGS = {f"SFCDC_{name.upper()}" for name in Settings.model_fields} | {"SFCDC_SPARK_CONF_*"}
-SECONDS = 240
+SECONDS = 540
 QUICK = {
     "SFCDC_ENTITIES": "Account,Contact,Opportunity",
     "SFCDC_SETTLE_SECONDS": "1",
@@ -110,7 +110,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
 
 
 @pytest.mark.parametrize("block", RUN, ids=str)
-def test_what_the_pages_tell_the_reader_to_type_works(block: CodeBlock, folder: tuple[Path, dict[str, str]]) -> None:
+def test_what_the_pages_have_the_reader_type_works(block: CodeBlock, folder: tuple[Path, dict[str, str]]) -> None:
     needed = block.options.get("needs")
     if needed and importlib.util.find_spec(needed) is None:
         pytest.skip(f"{needed} is not installed, which {block} says it needs")

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from sfcdc_assets.partitions import ENTITY, EVENT_PARTITIONS
-from sfcdc_assets_tests.cli.command import SECONDS
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 LOADED = """
 import json
@@ -59,7 +59,7 @@ def test_what_an_instance_lists_once_for_all_code_locations_has_the_orgs_name(tm
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

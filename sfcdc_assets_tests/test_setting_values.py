@@ -122,7 +122,7 @@ def test_an_org_that_is_not_listed_is_refused(settings: pytest.MonkeyPatch) -> N
         ("spark", "'spark' is how other settings begin (SFCDC_SPARK_MASTER). Choose another name for the org"),
     ],
 )
-def test_a_name_that_could_not_be_told_from_settings_is_refused(
+def test_a_name_that_could_be_taken_for_a_setting_is_refused(
     settings: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
     settings.setenv("SFCDC_ORGS", name)

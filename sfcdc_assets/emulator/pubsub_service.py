@@ -364,6 +364,7 @@ def _pump(request_iterator: Iterator[Request], stream: _Stream, put: Callable[[R
         for request in request_iterator:
             put(request)
     except grpc.RpcError:
-        pass  # The call was cancelled; the context's callback ends the stream as well.
-    finally:
+        # The call was cancelled: nobody is there to get what is published from now on, nor pays for it.
+        stream.end()
+    else:
         stream.close()

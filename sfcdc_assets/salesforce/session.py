@@ -11,6 +11,7 @@ from typing import Any, Self
 import requests
 import simple_salesforce
 
+from sfcdc_assets import clock
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.salesforce.answer import json_of, refusal_of, refuses_the_token
@@ -38,7 +39,7 @@ class OrgSession:
         self,
         settings: Settings,
         *,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = clock.sleep,
         now_s: Callable[[], float] = time.time,
         timeout_s: tuple[float, float] = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
     ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import requests
 import tenacity
 
+from sfcdc_assets import clock
 from sfcdc_assets.observation import RequestSent, notify
 from sfcdc_assets.salesforce.errors import CertificateNotTrusted, OrgUnavailable, OrgUnreachable, UnexpectedAnswer
 from sfcdc_assets.salesforce.retry import (
@@ -50,7 +50,7 @@ class Transport(requests.Session):
         self,
         adapter: TrustedRootsAdapter,
         *,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = clock.sleep,
         timeout_s: tuple[float, float] = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
     ) -> None:
         super().__init__()

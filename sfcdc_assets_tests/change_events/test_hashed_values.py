@@ -182,7 +182,7 @@ def test_the_key_is_named_by_its_id_only() -> None:
     assert pickle.loads(pickle.dumps(KEY)).digest("text") == KEY.digest("text"), "tasks get it with their columns"
 
 
-def test_a_value_that_does_not_fit_is_not_told() -> None:
+def test_a_value_that_does_not_fit_is_not_shown() -> None:
     schema = event_schema(optional("Score__c", "string", doc="Data:Text"))
     column = Column("Score__c", ColumnType.DOUBLE, salesforce_type="double").hashed(KEY)
     body = payload(schema, header("CREATE"), {"Score__c": "SENTINEL"})

@@ -187,6 +187,6 @@ def test_a_field_without_a_column_may_be_named_and_not_carried() -> None:
         ),
     ],
 )
-def test_what_has_no_header_is_told_as_that(payload: bytes) -> None:
+def test_what_has_no_header_is_reported_as_that(payload: bytes) -> None:
     with pytest.raises(HeaderError):
         read_json_header(payload)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from sfcdc_assets.cli.main import app
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 SCRIPT = Path(sys.executable).with_name("sfcdc")
-SECONDS = 120
 
 
 def sfcdc(*arguments: str) -> Result:
@@ -27,7 +27,7 @@ def console_script(*arguments: str, **environment: str) -> subprocess.CompletedP
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=BOUND_SECONDS,
         check=False,
         stdin=subprocess.DEVNULL,
     )

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.cli.main import COMMANDS
-from sfcdc_assets_tests.cli.command import SCRIPT, SECONDS, console_script, sfcdc
+from sfcdc_assets_tests.cli.command import SCRIPT, console_script, sfcdc
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
 def completed(*typed: str) -> list[str]:
@@ -44,7 +45,7 @@ def test_bash_completes_what_is_installed_for_it(tmp_path: Path) -> None:
         env={**os.environ, "HOME": str(tmp_path), "PATH": f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     assert done.stdout.split() == ["status"], done.stderr
@@ -57,7 +58,7 @@ def test_the_version_is_that_of_the_package() -> None:
 @pytest.mark.parametrize("module", ["sfcdc_assets", "sfcdc_assets.cli"])
 def test_the_package_is_the_command(module: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, timeout=SECONDS, check=True
+        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, timeout=BOUND_SECONDS, check=True
     )
     assert "Usage: sfcdc [OPTIONS] COMMAND" in done.stdout
     assert all(command in done.stdout for command in COMMANDS)

@@ -17,7 +17,7 @@ def test_the_demo_ends_with_every_table_equal_to_the_org(tmp_path: Path) -> None
         env={**kept, "COLUMNS": "120"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=540,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

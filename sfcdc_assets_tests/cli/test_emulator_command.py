@@ -16,8 +16,8 @@ from dotenv import dotenv_values
 from sfcdc_assets.config import Settings
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.cli.command import SCRIPT, console_script
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
-SECONDS = 30
 PASSWORD_LOGIN = ("SFCDC_USERNAME", "SFCDC_PASSWORD", "SFCDC_SECURITY_TOKEN")
 JWT_LOGIN = ("SFCDC_USERNAME", "SFCDC_PRIVATE_KEY_FILE")
 LOGINS = {*PASSWORD_LOGIN, *JWT_LOGIN, "SFCDC_CLIENT_ID", "SFCDC_CLIENT_SECRET"}
@@ -29,7 +29,7 @@ def test_the_emulator_serves_writes_its_settings_and_stops_on_sigterm(tmp_path: 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             settings = folder / "org.env"
-            deadline = time.monotonic() + SECONDS
+            deadline = time.monotonic() + BOUND_SECONDS
             answered = None
             while answered is None and time.monotonic() < deadline and process.poll() is None:
                 answered = versions_of(settings)
@@ -40,7 +40,7 @@ def test_the_emulator_serves_writes_its_settings_and_stops_on_sigterm(tmp_path: 
                 assert logged_in_with_what_was_a_comment(settings, folder, login)
         finally:
             process.send_signal(signal.SIGTERM)
-            output, _ = process.communicate(timeout=SECONDS)
+            output, _ = process.communicate(timeout=BOUND_SECONDS)
     assert process.returncode == 0
     assert output.strip().endswith("Stopped.")
     secret = dotenv_values(settings)["SFCDC_CLIENT_SECRET"]
@@ -60,7 +60,7 @@ def logged_in_with_the_key_of_the_settings(settings: Path) -> bool:
     assertion = jwt.encode(claims, Path(given["SALESFORCE_JWT_KEY_FILE"]).read_text(), algorithm="RS256")
     form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": assertion}
     url = f"{given['SALESFORCE_INSTANCE_URL']}/services/oauth2/token"
-    return requests.post(url, data=form, verify=given["SFCDC_CA_FILE"], timeout=SECONDS).status_code == 200
+    return requests.post(url, data=form, verify=given["SFCDC_CA_FILE"], timeout=BOUND_SECONDS).status_code == 200
 
 
 def logged_in_with_what_was_a_comment(settings: Path, folder: Path, login: set[str]) -> bool:
@@ -84,7 +84,9 @@ def versions_of(settings: Path) -> int | None:
         return None
     try:
         return requests.get(
-            f"{description['SFCDC_INSTANCE_URL']}/services/data", verify=description["SFCDC_CA_FILE"], timeout=SECONDS
+            f"{description['SFCDC_INSTANCE_URL']}/services/data",
+            verify=description["SFCDC_CA_FILE"],
+            timeout=BOUND_SECONDS,
         ).status_code
     except requests.ConnectionError:
         return None
@@ -95,7 +97,7 @@ def by_a_shell(settings: Path) -> dict[str, str]:
     script = f"set -a; . {shlex.quote(str(settings))}; set +a; env -0"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "SALESFORCE_"))}
     description = subprocess.run(
-        ["sh", "-c", script], capture_output=True, check=True, env=environment, timeout=SECONDS
+        ["sh", "-c", script], capture_output=True, check=True, env=environment, timeout=BOUND_SECONDS
     ).stdout
     pairs = [entry.decode().partition("=") for entry in description.split(b"\0") if entry]
     return {name: value for name, _, value in pairs if name.startswith(("SFCDC_", "SALESFORCE_"))}

@@ -23,8 +23,7 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.cli.command import SCRIPT, refusal, sfcdc
-
-SECONDS = 30
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +200,7 @@ def test_a_scenario_is_played_by_an_org_that_starts_with_it(tmp_path: Path) -> N
             if line.startswith("Received: A DELETE event."):
                 break
         process.send_signal(signal.SIGINT)
-        assert process.wait(SECONDS) == 0
+        assert process.wait(BOUND_SECONDS) == 0
     assert any(line.startswith("2. hard delete acme") for line in printed)
 
 
@@ -225,14 +224,14 @@ def test_following_goes_on_until_ctrl_c(server: EmulatorServer, org: EmulatedOrg
                 continue
             found.append(json.loads(process.stdout.readline())["payload"]["Name"])
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=SECONDS)
+        _, error = process.communicate(timeout=BOUND_SECONDS)
     assert found == ["Followed 1", "Followed 2"]
     assert (process.returncode, error) == (0, "")
 
 
 def wait_for_watcher(server: EmulatorServer) -> None:
     """Until somebody waits for events."""
-    assert server.feed.watched.wait(SECONDS)
+    assert server.feed.watched.wait(BOUND_SECONDS)
 
 
 def test_a_folder_without_a_served_org_is_one_sentence(tmp_path: Path) -> None:
@@ -275,7 +274,7 @@ def test_open_shows_the_pages_in_a_browser(tmp_path: Path) -> None:
     ) as process:
         url = opened.read_text()  # once the browser has written it
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=SECONDS)
+        output, _ = process.communicate(timeout=BOUND_SECONDS)
     assert re.fullmatch(r"https://localhost:\d+", url)
     assert f"See it:    {url} in a browser" in output
     assert process.returncode == 0

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
-from collections.abc import Callable
 from configparser import ConfigParser
 from pathlib import Path
 
 from sfcdc_assets.cli.main import COMMANDS
 from sfcdc_assets.cli.spark_process import PAUSE_SECONDS, StandingSparkProcess
 from sfcdc_assets_tests.documentation import ROOT, code_blocks
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
 NOTES_ITS_START = "import pathlib, time; pathlib.Path('started').open('a').write('x'); time.sleep({seconds})"
 
@@ -30,13 +29,6 @@ def test_the_documented_service_starts_the_command_again_whenever_it_ends() -> N
     assert "WantedBy" in unit["Install"]
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def child(folder: Path, seconds: int, moments: list[float]) -> StandingSparkProcess:
     command = ("-c", NOTES_ITS_START.format(seconds=seconds))
     return StandingSparkProcess(os.environ, folder, monotonic=lambda: moments[-1], command=command)
@@ -47,20 +39,20 @@ def test_a_child_that_ended_is_started_again_after_a_pause(tmp_path: Path) -> No
     with child(tmp_path, 0, moments) as spark:
         assert spark.process is not None
         first = spark.process
-        first.wait(30)
+        first.wait(BOUND_SECONDS)
         spark.look()
         assert spark.process is first
         moments.append(PAUSE_SECONDS)
         spark.look()
         assert spark.process is not first
-        spark.process.wait(30)
+        spark.process.wait(BOUND_SECONDS)
     assert started.read_text() == "xx"
 
 
 def test_a_child_that_lives_is_left_alone_and_ends_with_its_parent(tmp_path: Path) -> None:
     moments = [0.0]
     with child(tmp_path, 600, moments) as spark:
-        until((tmp_path / "started").exists)
+        eventually((tmp_path / "started").exists, "the child to start")
         process = spark.process
         moments.append(10 * PAUSE_SECONDS)
         spark.look()

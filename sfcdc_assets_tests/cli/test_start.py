@@ -16,7 +16,7 @@ from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.organization import OrganizationLog
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.doubt import Doubt, NewDoubt
-from sfcdc_assets_tests.cli.command import SECONDS
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.many_entities import Entities
 
 LIBRARIES = {
@@ -38,7 +38,7 @@ def loaded_by(*arguments: str, settings: Mapping[str, str] | None = None) -> set
         env={**os.environ, **(settings or {})},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=BOUND_SECONDS,
         check=True,
     )
     return set(done.stdout.splitlines()[-1].removeprefix("LOADED").split())

@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 PROGRAM = """
 import threading
@@ -19,12 +20,15 @@ from sfcdc_assets.cli.stopping import drawing, stop_on_signals, stops_at_once
 
 def work():
     with drawing() as terminal:
+        has_drawn = threading.Event()
         def draw():
             while True:
                 terminal.write("drawn ")
                 terminal.flush()
+                has_drawn.set()
                 threading.Event().wait(0.001)
         threading.Thread(target=draw, daemon=True).start()
+        has_drawn.wait()
         print("drawing", flush=True)
         threading.Event().wait()
 
@@ -48,7 +52,7 @@ def test_a_signal_ends_the_drawing_before_the_sentence() -> None:
         while part := os.read(terminal, 4096):
             shown += part
     os.close(terminal)
-    assert child.wait(30) == 128 + signal.SIGINT
+    assert child.wait(BOUND_SECONDS) == 128 + signal.SIGINT
     drawn, _, said = shown.partition(b"\x1b[?25h")
     assert b"drawn" in drawn
     assert said.strip().startswith(b"sfcdc: stopped by Ctrl-C.")

@@ -25,7 +25,7 @@ from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.ui.dagster_server import DagsterServer
 
 PACKAGE = Path(sfcdc_assets.__file__).parent
-SECONDS = 240
+SECONDS = 540
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 LOOK = """
 import json, sfcdc_assets

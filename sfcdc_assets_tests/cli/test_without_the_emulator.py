@@ -15,11 +15,11 @@ from packaging.requirements import Requirement
 from sfcdc_assets.cli.emulator_extra import PACKAGES
 from sfcdc_assets.cli.main import COMMANDS
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 # PyYAML comes with Dagster and cryptography with PyJWT, so neither can be hidden from the rest. That nothing but the
 # emulator imports them by itself is in test_imports.py.
 HIDDEN = ["lark", "starlette", "uvicorn", "trustme"]
-SECONDS = 120
 
 PROGRAM = f"""
 import json, sys
@@ -47,7 +47,7 @@ class Host:
             env={**environment, "PYTHONPATH": str(ROOT), **settings},
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=BOUND_SECONDS,
             check=False,
         )
         assert description.returncode == 0, description.stderr

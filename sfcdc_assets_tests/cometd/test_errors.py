@@ -103,7 +103,7 @@ def test_advice_decides_where_the_text_is_not_known(reconnect: str, kind: type[C
         (503, "Service Unavailable", errors.ServerBusy),
     ],
 )
-def test_an_answer_by_http_alone_is_told_too(status: int, text: str, kind: type[CometdError]) -> None:
+def test_an_answer_by_http_alone_is_reported_too(status: int, text: str, kind: type[CometdError]) -> None:
     assert type(error_of_status(status, Refusal("/meta/connect", code=status, text=text))) is kind
 
 

@@ -1,4 +1,4 @@
-"""Answers that are none, and what is told of them: no token, no page of a proxy, always a remedy."""
+"""Answers that are none, and what is said of them: no token, no page of a proxy, always a remedy."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def echo(request: Request) -> Response:
         (lambda _: JSONResponse([{**HANDSHAKE, "clientId": None}]), BrokenAnswer, "no clientId"),
     ],
 )
-def test_an_answer_that_is_none_is_told(
+def test_an_answer_that_is_none_is_reported(
     scripted: tuple[str, list[Answer]], answer: Answer, kind: type[CometdError], said: str
 ) -> None:
     url, answers = scripted

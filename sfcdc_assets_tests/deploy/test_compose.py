@@ -11,11 +11,9 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -36,10 +34,11 @@ from sfcdc_assets.jobs.event_log import Ours, forget
 from sfcdc_assets.spark.session import spark_options
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.environment import without_settings
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
+from sfcdc_assets_tests.free_port import free_port
 
 DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent
-BOUND_SECONDS = 120.0
 DRIVER = "postgresql+psycopg2://"
 
 
@@ -158,9 +157,8 @@ def test_old_runs_and_events_of_the_instance_in_postgres_are_forgotten_but_the_l
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_services_of_dagster_find_each_other(postgres: str, tmp_path: Path) -> None:
-    ports = {name: _free_port() for name in ("code", "webserver")}
+    ports = {name: free_port() for name in ("code", "webserver")}
     workspace = yaml.safe_load((DEPLOY / "workspace.yaml").read_text())
     (server,) = (each["grpc_server"] for each in workspace["load_from"])
     assert server["host"] == compose()["services"]["code"]["hostname"]
@@ -219,27 +217,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait(BOUND_SECONDS)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
 def _ask(port: int, query: str) -> Mapping[str, Any]:
     body = json.dumps({"query": query}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/graphql", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
         found: Mapping[str, Any] = json.load(answer)["data"]
         return found
 
 
 def _wait(condition: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + BOUND_SECONDS
-    while time.monotonic() < deadline:
+    def is_so() -> bool:
         try:
-            if condition():
-                return
+            return condition()
         except (OSError, KeyError):
-            pass  # it does not listen yet, or has not loaded the code
-        time.sleep(0.3)
-    raise AssertionError(log.read_text()[-3000:])
+            return False  # it does not listen yet, or has not loaded the code
+
+    eventually(is_so, lambda: log.read_text()[-3000:])

@@ -14,6 +14,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.documentation import ROOT, table_under
 from sfcdc_assets_tests.emulator.wire import Wire, refused, wire
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 PAGE = ROOT / "docs" / "emulator-resources.md"
 TEXT = PAGE.read_text()
@@ -126,7 +127,7 @@ def test_a_channel_is_one_that_cometd_serves_and_the_pubsub_api_as_the_page_says
     if channel.startswith(("/topic/", "/u/")):
         assert refused(org.subscribe(pb.FetchRequest(topic_name=channel, num_requested=1)))
     else:
-        topic = org.stub.GetTopic(pb.TopicRequest(topic_name=channel), metadata=org.metadata, timeout=20)
+        topic = org.stub.GetTopic(pb.TopicRequest(topic_name=channel), metadata=org.metadata, timeout=BOUND_SECONDS)
         assert topic.can_subscribe
     if channel.endswith("__chn"):
         (made,) = org.org.channels.all()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from sfcdc_assets_tests.documentation import ROOT, CodeBlock, code_blocks
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 PAGE = ROOT / "docs" / "tutorial.md"
 READY = "Use it:"
@@ -113,8 +114,8 @@ def _in_the_background(block: CodeBlock, folder: Path, environment: Mapping[str,
             yield "".join(lines)
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(60)
-            rest.join(60)
+            process.wait(BOUND_SECONDS)
+            rest.join(BOUND_SECONDS)
 
 
 @contextmanager

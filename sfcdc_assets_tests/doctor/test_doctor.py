@@ -221,7 +221,7 @@ def test_a_checkpoint_is_younger_than_what_salesforce_keeps(hours: float | None,
     assert checkpoint_age("/data/ChangeEvents", hours).outcome is outcome
 
 
-def test_a_user_without_api_enabled_is_told_the_permission(one: SetUp) -> None:
+def test_a_user_without_api_enabled_is_given_the_name_of_the_permission(one: SetUp) -> None:
     class Refusing:
         version = "64.0"
 

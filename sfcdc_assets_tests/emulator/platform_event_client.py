@@ -13,6 +13,7 @@ from typing import Any
 
 import fastavro
 import grpc
+import pytest
 import requests
 
 from sfcdc_assets.emulator.clock import ManualClock
@@ -21,8 +22,8 @@ from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets_tests.emulator.rest_server import RestClient
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
-DEADLINE = 20
 ORDER = "Order_Event__e"
 TOPIC = f"/event/{ORDER}"
 
@@ -73,7 +74,7 @@ class EventClient:
 
     def publish(self, *events: pb.ProducerEvent, topic: str = TOPIC) -> pb.PublishResponse:
         request = pb.PublishRequest(topic_name=topic, events=events)
-        return self.stub.Publish(request, metadata=self.metadata, timeout=DEADLINE)
+        return self.stub.Publish(request, metadata=self.metadata, timeout=BOUND_SECONDS)
 
     def received(self, count: int, topic: str = TOPIC, after: bytes = b"") -> list[pb.ConsumerEvent]:
         """The first events after a place, from the earliest that is kept."""
@@ -83,9 +84,9 @@ class EventClient:
 
         def requests_() -> Iterator[pb.FetchRequest]:
             yield request
-            ended.wait(DEADLINE)
+            ended.wait(BOUND_SECONDS)
 
-        stream = self.stub.Subscribe(requests_(), metadata=self.metadata, timeout=DEADLINE)
+        stream = self.stub.Subscribe(requests_(), metadata=self.metadata, timeout=BOUND_SECONDS)
         events: list[pb.ConsumerEvent] = []
         while len(events) < count:
             events += next(stream).events
@@ -102,7 +103,7 @@ class EventClient:
         return self.server.bus.latest_replay_id()
 
     def streamed(self, *requests_: pb.PublishRequest) -> list[pb.PublishResponse]:
-        stream = self.stub.PublishStream(iter(requests_), metadata=self.metadata, timeout=DEADLINE)
+        stream = self.stub.PublishStream(iter(requests_), metadata=self.metadata, timeout=BOUND_SECONDS)
         return list(stream)
 
     def bayeux(self, *channels: str, replay: int) -> list[dict[str, Any]]:
@@ -113,18 +114,18 @@ class EventClient:
         """What one connect is answered with after subscribing."""
         url = f"{self.server.rest_url}/cometd/60.0"
         handshake = {"channel": "/meta/handshake", "version": "1.0", "supportedConnectionTypes": ["long-polling"]}
-        client_id = self.rest.session.post(url, json=[handshake], timeout=DEADLINE).json()[0]["clientId"]
+        client_id = self.rest.session.post(url, json=[handshake], timeout=BOUND_SECONDS).json()[0]["clientId"]
         ext = {"replay": dict.fromkeys(channels, replay)}
         subscribe = [
             {"channel": "/meta/subscribe", "clientId": client_id, "subscription": each, "ext": ext} for each in channels
         ]
-        for reply in self.rest.session.post(url, json=subscribe, timeout=DEADLINE).json():
+        for reply in self.rest.session.post(url, json=subscribe, timeout=BOUND_SECONDS).json():
             if not reply["successful"]:
                 return [reply]
         connect = {"channel": "/meta/connect", "clientId": client_id, "connectionType": "long-polling"}
-        answer: list[dict[str, Any]] = self.rest.session.post(url, json=[connect], timeout=DEADLINE).json()
+        answer: list[dict[str, Any]] = self.rest.session.post(url, json=[connect], timeout=BOUND_SECONDS).json()
         bye = {"channel": "/meta/disconnect", "clientId": client_id}
-        self.rest.session.post(url, json=[bye], timeout=DEADLINE)
+        self.rest.session.post(url, json=[bye], timeout=BOUND_SECONDS)
         return answer
 
     def close(self) -> None:
@@ -138,7 +139,7 @@ class OpenPublishStream:
     def __init__(self, client: EventClient) -> None:
         self._requests: SimpleQueue[pb.PublishRequest | None] = SimpleQueue()
         self._responses = client.stub.PublishStream(
-            iter(self._requests.get, None), metadata=client.metadata, timeout=DEADLINE
+            iter(self._requests.get, None), metadata=client.metadata, timeout=BOUND_SECONDS
         )
 
     def send(self, *events: pb.ProducerEvent, topic: str = "") -> pb.PublishResponse:
@@ -167,3 +168,10 @@ def event_client(folder: Path) -> Iterator[EventClient]:
         finally:
             client.close()
     org.close()
+
+
+def error_of(raised: pytest.ExceptionInfo[grpc.RpcError] | grpc.RpcError) -> tuple[grpc.StatusCode, str]:
+    """The status of a refused call and the vendor's error code, without its prefix."""
+    error = raised.value if isinstance(raised, pytest.ExceptionInfo) else raised
+    codes = dict(error.trailing_metadata() or ())
+    return error.code(), str(codes.get("error-code", "")).removeprefix("sfdc.platform.eventbus.grpc.")

@@ -18,8 +18,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.app import build_app
 from sfcdc_assets.emulator.rest_server import KEEPING_HEADER_NAMES, PromptServer
 from sfcdc_assets.emulator.sessions import Sessions
-
-_PATIENCE = 20
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
 @contextmanager
@@ -41,11 +40,11 @@ def serving(app: Starlette, certificate: trustme.LeafCert | None = None, folder:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        assert server.ready.wait(_PATIENCE), "the REST server did not start"
+        assert server.ready.wait(BOUND_SECONDS), "the REST server did not start"
         yield f"{'https' if config.is_ssl else 'http'}://localhost:{listener.getsockname()[1]}"
     finally:
         server.end()
-        thread.join(_PATIENCE)
+        thread.join(BOUND_SECONDS)
         listener.close()
     assert not thread.is_alive()
 
@@ -60,7 +59,7 @@ class RestClient:
 
     def send(self, method: str, path: str, **options: Any) -> requests.Response:
         full = path[1:] if path.startswith("//") else f"/services/data/v59.0{path}"
-        return self.session.request(method, self.base_url + full, timeout=_PATIENCE, **options)
+        return self.session.request(method, self.base_url + full, timeout=BOUND_SECONDS, **options)
 
     def get(self, path: str, **options: Any) -> requests.Response:
         return self.send("GET", path, **options)

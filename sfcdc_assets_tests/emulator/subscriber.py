@@ -12,8 +12,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
-
-SECONDS = 30
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
 @contextmanager
@@ -32,10 +31,10 @@ def subscribed(
 
     def requests() -> Iterator[pb.FetchRequest]:
         yield pb.FetchRequest(topic_name=topic, num_requested=requested, replay_preset=pb.ReplayPreset.EARLIEST)
-        done.wait(SECONDS)
+        done.wait(BOUND_SECONDS)
 
     with grpc.secure_channel(server.pubsub_endpoint, credentials) as channel:
-        call = pb_grpc.PubSubStub(channel).Subscribe(requests(), metadata=metadata, timeout=SECONDS)
+        call = pb_grpc.PubSubStub(channel).Subscribe(requests(), metadata=metadata, timeout=BOUND_SECONDS)
         yield list(next(call).events)
         done.set()
         for _ in call:

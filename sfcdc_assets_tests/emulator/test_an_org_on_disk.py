@@ -16,6 +16,7 @@ from sfcdc_assets.cli.emulated_org import open_org
 from sfcdc_assets.cli.interruption import Interrupted, Interruption
 from sfcdc_assets.emulator.errors import OrgInUseError, OrgStoppingError
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 _HOLD = """
 import sys
@@ -70,7 +71,7 @@ def test_the_folder_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
         with pytest.raises(OrgInUseError, match=f"process {process.pid}"):
             EmulatedOrg(tmp_path)
         process.kill()
-        process.wait(20)
+        process.wait(BOUND_SECONDS)
         EmulatedOrg(tmp_path).close()
 
 
@@ -123,7 +124,7 @@ def test_an_interruption_before_the_work_ends_it_and_one_after_it_is_waited_for(
         with interruption.raised():
             pass
         os.kill(os.getpid(), signal.SIGINT)
-        assert interruption.wait(10)
+        assert interruption.wait(BOUND_SECONDS)
 
 
 def test_an_org_whose_file_another_program_reads_is_filled_nevertheless(tmp_path: Path) -> None:
@@ -154,9 +155,9 @@ def test_an_org_is_closed_at_once_whatever_another_thread_has_begun(tmp_path: Pa
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    assert begun.wait(20)
+    assert begun.wait(BOUND_SECONDS)
     org.close()
-    asking.join(20)
+    asking.join(BOUND_SECONDS)
     assert len(said) == 1
     again = EmulatedOrg(tmp_path)
     assert again.database.setting("half") is None

@@ -59,7 +59,7 @@ def test_rows_are_inserted_two_hundred_a_transaction(org: EmulatedOrg, client: R
     assert lines(client, done, "failedResults") == lines(client, done, "unprocessedrecords") == []
 
 
-def test_rows_that_cannot_be_are_told_with_their_reason(org: EmulatedOrg, client: RestClient) -> None:
+def test_rows_that_cannot_be_are_reported_with_their_reason(org: EmulatedOrg, client: RestClient) -> None:
     done = job(client, 'LastName,Title\n"good ""one""",t\n,no name\n')
     assert (done["numberRecordsProcessed"], done["numberRecordsFailed"]) == (2, 1)
     (failed,) = lines(client, done, "failedResults")

@@ -18,6 +18,7 @@ from simple_salesforce.bulk import SFBulkHandler
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 XML = "{http://www.force.com/2009/06/asyncapi/dataload}"
 
@@ -46,7 +47,7 @@ def send(client: RestClient, path: str, body: str | None = None, kind: str = "ap
     headers = {"X-SFDC-Session": token, "Content-Type": kind}
     method = "GET" if body is None else "POST"
     url = f"{client.base_url}/services/async/59.0/{path}"
-    return requests.request(method, url, data=body, headers=headers, timeout=20)
+    return requests.request(method, url, data=body, headers=headers, timeout=BOUND_SECONDS)
 
 
 def test_simple_salesforce_reads_all_records_and_moments_are_numbers(org: EmulatedOrg, bulk: SFBulkHandler) -> None:
@@ -169,7 +170,9 @@ def test_an_org_without_it_refuses_as_salesforce_does(org: EmulatedOrg, client: 
 def test_a_bad_session_and_a_bad_address_are_refused_in_its_own_form(client: RestClient) -> None:
     parts = urlsplit(client.base_url)
     url = f"{parts.scheme}://{parts.netloc}/services/async/59.0/job"
-    answer = requests.post(url, headers={"X-SFDC-Session": "x", "Content-Type": "application/json"}, timeout=20)
+    answer = requests.post(
+        url, headers={"X-SFDC-Session": "x", "Content-Type": "application/json"}, timeout=BOUND_SECONDS
+    )
     assert answer.json() == {"exceptionCode": "InvalidSessionId", "exceptionMessage": "Invalid session id"}
     assert send(client, "nothing").status_code == 404
     assert send(client, "job/750000000000001").status_code == 400

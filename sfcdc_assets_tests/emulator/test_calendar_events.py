@@ -1,4 +1,4 @@
-"""Calendar events with invitees, and series of them, as the guide tells of them (Change Data Capture Developer Guide,
+"""Calendar events with invitees, and series of them, as the guide has them (Change Data Capture Developer Guide,
 "Change Events for Tasks and Events")."""
 
 from __future__ import annotations

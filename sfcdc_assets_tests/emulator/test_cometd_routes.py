@@ -10,6 +10,7 @@ import requests
 
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 HANDSHAKE = {"channel": "/meta/handshake", "version": "1.0", "supportedConnectionTypes": ["long-polling"], "id": "1"}
 
@@ -23,7 +24,7 @@ class Client:
         self.http.headers["Authorization"] = f"Bearer {server.sessions.issue(org.users.integration)}"
 
     def post(self, path: str, *messages: dict[str, Any], **options: Any) -> requests.Response:
-        return self.http.post(self.server.rest_url + path, json=list(messages), timeout=20, **options)
+        return self.http.post(self.server.rest_url + path, json=list(messages), timeout=BOUND_SECONDS, **options)
 
     def reply(self, path: str, *messages: dict[str, Any]) -> dict[str, Any]:
         (reply,) = self.post(path, *messages).json()
@@ -96,19 +97,21 @@ def test_a_request_has_at_most_32768_bytes_of_json(client: Client) -> None:
     large = client.post("/cometd/60.0", {**HANDSHAKE, "ext": {"padding": "x" * 33_000}})
     assert (large.status_code, large.text) == (413, "Maximum Request Size Exceeded")
     for body in (b"{broken", b"[]", b"[1]"):
-        response = client.http.post(f"{client.server.rest_url}/cometd/60.0", data=body, timeout=20)
+        response = client.http.post(f"{client.server.rest_url}/cometd/60.0", data=body, timeout=BOUND_SECONDS)
         assert response.status_code == 400
 
 
 def test_schemas_of_events_are_to_be_had_by_rest(client: Client) -> None:
     data = f"{client.server.rest_url}/services/data/v60.0"
-    newest = client.http.get(f"{data}/sobjects/AccountChangeEvent/eventSchema?payloadFormat=COMPACT", timeout=20).json()
+    newest = client.http.get(
+        f"{data}/sobjects/AccountChangeEvent/eventSchema?payloadFormat=COMPACT", timeout=BOUND_SECONDS
+    ).json()
     assert newest["uuid"] == client.server.bus.newest_schema_id("Account")
     assert (newest["name"], newest["type"]) == ("AccountChangeEvent", "record")
-    same = client.http.get(f"{data}/event/eventSchema/{newest['uuid']}?payloadFormat=COMPACT", timeout=20)
+    same = client.http.get(f"{data}/event/eventSchema/{newest['uuid']}?payloadFormat=COMPACT", timeout=BOUND_SECONDS)
     assert same.json() == newest
     for path in (
         "event/eventSchema/unknown?payloadFormat=COMPACT",
         "sobjects/XChangeEvent/eventSchema?payloadFormat=COMPACT",
     ):
-        assert client.http.get(f"{data}/{path}", timeout=20).status_code == 404
+        assert client.http.get(f"{data}/{path}", timeout=BOUND_SECONDS).status_code == 404

@@ -15,6 +15,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
 class Control:
@@ -27,7 +28,11 @@ class Control:
 
     def send(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
         answer = self.session.request(
-            method, f"{self.server.rest_url}/emulator{path}", timeout=30, verify=str(self.server.ca_file), **options
+            method,
+            f"{self.server.rest_url}/emulator{path}",
+            timeout=BOUND_SECONDS,
+            verify=str(self.server.ca_file),
+            **options,
         )
         assert answer.status_code == status, answer.text
         return answer.json()
@@ -190,7 +195,7 @@ def test_the_allowance_left_is_in_the_limits(control: Control, served: EmulatorS
     def allowance() -> dict[str, int]:
         headers = {"Authorization": f"Bearer {served.sessions.issue(control.org.users.integration)}"}
         url = served.rest_url + "/services/data/v65.0/limits"
-        answer = requests.get(url, headers=headers, verify=str(served.ca_file), timeout=30)
+        answer = requests.get(url, headers=headers, verify=str(served.ca_file), timeout=BOUND_SECONDS)
         return answer.json()["DailyDeliveredPlatformEvents"]
 
     assert allowance() == {"Max": 50_000, "Remaining": 50_000}
@@ -213,7 +218,9 @@ def test_replay_ids_expire_and_a_refresh_makes_all_tokens_worthless(control: Con
 
 def test_the_body_of_a_control_request_is_a_json_object(served: EmulatorServer, tmp_path: Path) -> None:
     for body in ("nonsense", "[]"):
-        answer = requests.post(served.rest_url + "/emulator/traffic", data=body, verify=str(served.ca_file), timeout=30)
+        answer = requests.post(
+            served.rest_url + "/emulator/traffic", data=body, verify=str(served.ca_file), timeout=BOUND_SECONDS
+        )
         assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 

@@ -17,6 +17,7 @@ from sfcdc_assets.emulator.event_store import StoredEvent
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.replay_id import next_counter, replay_counter, replay_id
 from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 EARLIEST, LATEST, CUSTOM = ReplayPreset.EARLIEST, ReplayPreset.LATEST, ReplayPreset.CUSTOM
 HOUR = 3_600_000
@@ -228,8 +229,8 @@ def test_a_waiter_wakes_up_when_an_event_is_published(org: EmulatedOrg, bus: Eve
     with bus.changed:
         thread = threading.Thread(target=create, args=(org,))
         thread.start()
-        assert bus.changed.wait_for(lambda: bus.last_number > 0, timeout=10)
-    thread.join(10)
+        assert bus.changed.wait_for(lambda: bus.last_number > 0, timeout=BOUND_SECONDS)
+    thread.join(BOUND_SECONDS)
 
 
 def test_a_schema_is_found_by_its_id_before_and_after_its_object_changed(org: EmulatedOrg, bus: EventBus) -> None:

@@ -14,8 +14,7 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.emulator.subscriber import subscribed
-
-SECONDS = 20
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
 class Control:
@@ -26,12 +25,12 @@ class Control:
         self.session.verify = str(server.ca_file)
 
     def get(self, path: str, status: int = 200, **parameters: Any) -> Any:
-        answer = self.session.get(f"{self.server.rest_url}/emulator{path}", params=parameters, timeout=SECONDS)
+        answer = self.session.get(f"{self.server.rest_url}/emulator{path}", params=parameters, timeout=BOUND_SECONDS)
         assert answer.status_code == status, answer.text
         return answer.json()
 
     def post(self, path: str, status: int = 200, **body: Any) -> Any:
-        answer = self.session.post(f"{self.server.rest_url}/emulator{path}", json=body, timeout=SECONDS)
+        answer = self.session.post(f"{self.server.rest_url}/emulator{path}", json=body, timeout=BOUND_SECONDS)
         assert answer.status_code == status, answer.text
         return answer.json()
 
@@ -143,37 +142,37 @@ def test_pages_over_all_kinds_join_without_holes_or_doubles(org: EmulatedOrg, co
 def test_what_is_published_or_pushed_ends_the_waiting_too(org: EmulatedOrg, control: Control) -> None:
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(control.get, "/feed", after=0, wait=30)
-        assert control.server.feed.watched.wait(SECONDS)
+        assert control.server.feed.watched.wait(BOUND_SECONDS)
         control.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
-        (event,) = answer.result(SECONDS)["events"]
+        (event,) = answer.result(BOUND_SECONDS)["events"]
     assert event["kind"] == "platform event"
 
 
 def test_a_request_that_waits_is_answered_by_the_next_commit(org: EmulatedOrg, control: Control) -> None:
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(control.get, "/feed", after=0, wait=30)
-        assert control.server.feed.watched.wait(SECONDS)
+        assert control.server.feed.watched.wait(BOUND_SECONDS)
         accounts(org, "came")
-        assert names(answer.result(SECONDS)) == ["came"]
+        assert names(answer.result(BOUND_SECONDS)) == ["came"]
 
 
 def test_events_of_other_objects_do_not_end_the_waiting(org: EmulatedOrg, control: Control) -> None:
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(control.get, "/feed", after=0, wait=30, entity="Contact")
-        assert control.server.feed.watched.wait(SECONDS)
+        assert control.server.feed.watched.wait(BOUND_SECONDS)
         accounts(org, "another")
         with org.transaction() as unit_of_work:
             unit_of_work.create("Contact", {"LastName": "Ada"})
-        (event,) = answer.result(SECONDS)["events"]
+        (event,) = answer.result(BOUND_SECONDS)["events"]
         assert event["entity"] == "Contact"
 
 
 def test_an_org_that_stops_ends_the_waiting_at_once(org: EmulatedOrg, control: Control) -> None:
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(control.get, "/feed", after=0, wait=30)
-        assert control.server.feed.watched.wait(SECONDS)
+        assert control.server.feed.watched.wait(BOUND_SECONDS)
         control.server.stop()
-        assert answer.result(5)["events"] == []
+        assert answer.result(BOUND_SECONDS)["events"] == []
 
 
 def test_an_event_that_nobody_can_read_is_shown_as_what_it_is(org: EmulatedOrg, control: Control) -> None:

@@ -15,6 +15,7 @@ import requests
 
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 NAMES_OF_USER_INFO = (
     "accessibilityMode chatterExternal currencySymbol orgAttachmentFileSizeLimit orgDefaultCurrencyIsoCode "
@@ -32,7 +33,7 @@ def client() -> Iterator[RestClient]:
 
 @pytest.fixture(scope="module")
 def org(client: RestClient) -> dict[str, Any]:
-    return requests.get(f"{client.base_url}/emulator/state", timeout=20).json()
+    return requests.get(f"{client.base_url}/emulator/state", timeout=BOUND_SECONDS).json()
 
 
 def soap(client: RestClient, path: str, body: str, session: str = "") -> requests.Response:
@@ -42,7 +43,11 @@ def soap(client: RestClient, path: str, body: str, session: str = "") -> request
         f"<e:Body>{body}</e:Body></e:Envelope>"
     )
     return requests.post(
-        client.base_url + path, data=text, headers={"Content-Type": "text/xml"}, timeout=20, allow_redirects=False
+        client.base_url + path,
+        data=text,
+        headers={"Content-Type": "text/xml"},
+        timeout=BOUND_SECONDS,
+        allow_redirects=False,
     )
 
 
@@ -56,12 +61,12 @@ def login(client: RestClient, path: str = "/services/Soap/u/57.0/") -> requests.
 
 def token(client: RestClient, **form: str) -> requests.Response:
     both = {"client_id": "sfcdc-emulator-client", "client_secret": "sfcdc-emulator-client-secret"}
-    return requests.post(f"{client.base_url}/services/oauth2/token", data={**both, **form}, timeout=20)
+    return requests.post(f"{client.base_url}/services/oauth2/token", data={**both, **form}, timeout=BOUND_SECONDS)
 
 
 def works(client: RestClient, access_token: str) -> bool:
     headers = {"Authorization": f"Bearer {access_token}"}
-    return requests.get(f"{client.base_url}/services/data/v59.0/limits", headers=headers, timeout=20).ok
+    return requests.get(f"{client.base_url}/services/data/v59.0/limits", headers=headers, timeout=BOUND_SECONDS).ok
 
 
 def test_the_soap_login_can_be_read_by_position(client: RestClient, org: dict[str, Any]) -> None:
@@ -105,7 +110,7 @@ def test_a_refresh_token_gives_access_tokens_until_it_is_revoked(client: RestCli
     }
     given = by_code(client)["refresh_token"]
     assert works(client, token(client, grant_type="refresh_token", refresh_token=given).json()["access_token"])
-    assert requests.post(f"{client.base_url}/services/oauth2/revoke", data={"token": given}, timeout=20).ok
+    assert requests.post(f"{client.base_url}/services/oauth2/revoke", data={"token": given}, timeout=BOUND_SECONDS).ok
     assert token(client, grant_type="refresh_token", refresh_token=given).status_code == 400
     assert token(client, **kept).ok
 
@@ -124,7 +129,7 @@ def by_code(client: RestClient, **changes: str) -> dict[str, Any]:
             "code_challenge": challenge,
         },
         allow_redirects=False,
-        timeout=20,
+        timeout=BOUND_SECONDS,
     )
     assert back.status_code == 302
     answer = parse_qs(urlsplit(back.headers["Location"]).query)
@@ -149,8 +154,12 @@ def test_the_web_server_flow_gives_both_tokens(client: RestClient) -> None:
 def test_the_identity_url_of_a_token_tells_whose_it_is(client: RestClient, org: dict[str, Any]) -> None:
     given = token(client, grant_type="client_credentials").json()
     for facts in (
-        requests.get(given["id"], params={"format": "json", "oauth_token": given["access_token"]}, timeout=20).json(),
-        requests.get(given["id"], headers={"Authorization": f"Bearer {given['access_token']}"}, timeout=20).json(),
+        requests.get(
+            given["id"], params={"format": "json", "oauth_token": given["access_token"]}, timeout=BOUND_SECONDS
+        ).json(),
+        requests.get(
+            given["id"], headers={"Authorization": f"Bearer {given['access_token']}"}, timeout=BOUND_SECONDS
+        ).json(),
     ):
         assert facts["id"] == given["id"]
         assert facts["organization_id"] == org["organization_id"]
@@ -165,13 +174,13 @@ def test_the_identity_url_of_a_token_tells_whose_it_is(client: RestClient, org: 
         (given["id"][:-3] + "%20", {"oauth_token": given["access_token"]}, 404, "Bad_Id"),
     ]
     for url, query, status, reason in refusals:
-        answer = requests.get(url, params=query, timeout=20)
+        answer = requests.get(url, params=query, timeout=BOUND_SECONDS)
         assert (answer.status_code, answer.text) == (status, reason)
 
 
 def test_names_of_response_headers_are_written_as_salesforce_writes_them(client: RestClient) -> None:
     parts = urlsplit(client.base_url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=20)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=BOUND_SECONDS)
     try:
         for path, expected in (
             ("/services/data/v59.0/limits", {"Sforce-Limit-Info", "Content-Type", "Date"}),

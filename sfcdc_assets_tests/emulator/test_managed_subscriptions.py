@@ -17,9 +17,9 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 PATH = "/services/data/v65.0/tooling"
-DEADLINE = 20
 
 
 class Client:
@@ -41,7 +41,7 @@ class Client:
         ]
 
     def rest(self, method: str, path: str, **options: Any) -> requests.Response:
-        return self.session.request(method, self.server.rest_url + PATH + path, timeout=DEADLINE, **options)
+        return self.session.request(method, self.server.rest_url + PATH + path, timeout=BOUND_SECONDS, **options)
 
     def make(self, name: str, **changes: str) -> str:
         facts = {
@@ -73,7 +73,7 @@ class Stream:
         self.send(**first)
         stub = pb_grpc.PubSubStub(client.channel)
         self.responses = stub.ManagedSubscribe(
-            iter(self._requests.get, None), metadata=client.metadata, timeout=DEADLINE
+            iter(self._requests.get, None), metadata=client.metadata, timeout=BOUND_SECONDS
         )
 
     def send(self, **request: Any) -> None:

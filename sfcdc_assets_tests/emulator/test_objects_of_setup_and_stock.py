@@ -1,4 +1,4 @@
-"""Objects that stock connectors read: those of Setup, whose rows tell of the org, and more of the vendor's."""
+"""Objects that stock connectors read: those of Setup, whose rows describe the org, and more of the vendor's."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 MINUTE = 60_000
 
@@ -49,7 +50,7 @@ def test_organization_says_which_org_it_is(org: EmulatedOrg, client: RestClient)
 
 
 @pytest.mark.parametrize("resource", ["/query", "/tooling/query"])
-def test_objects_and_fields_are_told_as_rows(org: EmulatedOrg, client: RestClient, resource: str) -> None:
+def test_objects_and_fields_are_given_as_rows(org: EmulatedOrg, client: RestClient, resource: str) -> None:
     soql = "SELECT QualifiedApiName, KeyPrefix, Label FROM EntityDefinition WHERE IsCustomizable = true"
     assert {row["QualifiedApiName"]: row["KeyPrefix"] for row in rows(client, soql, resource)} == {
         name: definition.key_prefix for name, definition in org.definitions.items()
@@ -246,7 +247,9 @@ def test_usage_of_events_is_what_was_published_and_delivered(tmp_path: Path) -> 
         url = f"{server.rest_url}/services/data/v59.0/query"
 
         def usage() -> dict[str, tuple[float, str, str]]:
-            answer = requests.get(url, params={"q": soql}, headers=headers, verify=str(server.ca_file), timeout=20)
+            answer = requests.get(
+                url, params={"q": soql}, headers=headers, verify=str(server.ca_file), timeout=BOUND_SECONDS
+            )
             return {row["Name"]: (row["Value"], row["StartDate"], row["EndDate"]) for row in answer.json()["records"]}
 
         assert usage() == {}, "the present hour is not over"
@@ -261,6 +264,8 @@ def test_usage_of_events_is_what_was_published_and_delivered(tmp_path: Path) -> 
         headers = {"Authorization": f"Bearer {server.sessions.issue(org.users.integration)}"}
         assert usage() == {}
         params = {"q": "SELECT Topic FROM EventBusSubscriber"}
-        answer = requests.get(url, params=params, headers=headers, verify=str(server.ca_file), timeout=20).json()
+        answer = requests.get(
+            url, params=params, headers=headers, verify=str(server.ca_file), timeout=BOUND_SECONDS
+        ).json()
         assert answer["totalSize"] == 0
     org.close()

@@ -17,12 +17,12 @@ from sfcdc_assets.emulator.cometd.client_session import CometdTiming
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 from sfcdc_assets_tests.peers.pip_client import pip_client
 
 HERE = Path(__file__).parent
 AIOSFSTREAM = ("aiosfstream-ng==0.7.5", "aiocometd-ng==0.5.6")
-BOUND_SECONDS = 60
 CHANNEL = "/data/ChangeEvents"
 
 pytestmark = pytest.mark.slow

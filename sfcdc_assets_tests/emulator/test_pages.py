@@ -23,10 +23,10 @@ from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import Credentials
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 HOSTILE = """"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;"""
-SECONDS = 30
 
 
 class Form(HTMLParser):
@@ -86,13 +86,13 @@ class Browser:
         self.session.headers.update(HTML)
 
     def get(self, path: str, status: int = 200, **options: Any) -> str:
-        answer = self.session.get(self.url + path, timeout=SECONDS, **options)
+        answer = self.session.get(self.url + path, timeout=BOUND_SECONDS, **options)
         assert answer.status_code == status, answer.text
         return answer.text
 
     def post(self, path: str, form: Any = (), status: int = 200, **options: Any) -> str:
         headers = {"Origin": self.url, "Sec-Fetch-Site": "same-origin", **options.pop("headers", {})}
-        answer = self.session.post(self.url + path, data=form, headers=headers, timeout=SECONDS, **options)
+        answer = self.session.post(self.url + path, data=form, headers=headers, timeout=BOUND_SECONDS, **options)
         assert answer.status_code == status, answer.text
         return answer.text
 
@@ -130,18 +130,18 @@ def account(org: EmulatedOrg) -> str:
 def test_the_root_is_a_page_for_browsers_and_what_it_was_for_programs(browser: Browser) -> None:
     assert "<h1>Objects</h1>" in browser.get("/")
     for accept in ("*/*", "application/json"):
-        answer = browser.session.get(browser.url + "/", headers={"Accept": accept}, timeout=SECONDS)
+        answer = browser.session.get(browser.url + "/", headers={"Accept": accept}, timeout=BOUND_SECONDS)
         assert answer.status_code == 404
         assert answer.json()[0]["errorCode"] == "NOT_FOUND"
-    answer = browser.session.post(browser.url + "/", timeout=SECONDS)
+    answer = browser.session.post(browser.url + "/", timeout=BOUND_SECONDS)
     assert (answer.status_code, answer.json()[0]["errorCode"]) == (404, "NOT_FOUND")
 
 
 def test_rest_answers_json_to_browsers_too(browser: Browser) -> None:
-    answer = browser.session.get(f"{browser.url}/services/data/v65.0/limits", timeout=SECONDS)
+    answer = browser.session.get(f"{browser.url}/services/data/v65.0/limits", timeout=BOUND_SECONDS)
     assert answer.status_code == 401
     assert answer.json()[0]["errorCode"] == "INVALID_SESSION_ID"
-    assert browser.session.get(f"{browser.url}/nothing", timeout=SECONDS).json()[0]["errorCode"] == "NOT_FOUND"
+    assert browser.session.get(f"{browser.url}/nothing", timeout=BOUND_SECONDS).json()[0]["errorCode"] == "NOT_FOUND"
 
 
 def test_the_first_page_counts_records_and_shows_allowances(browser: Browser, org: EmulatedOrg) -> None:
@@ -163,7 +163,7 @@ def test_an_object_lists_its_records_and_finds_them(browser: Browser, account: s
 def test_the_address_of_a_record_leads_to_its_page(browser: Browser, account: str) -> None:
     for path in (f"/{account}", f"/{account[:15]}", f"/lightning/r/Account/{account}/view"):
         assert "<h1>Press Works</h1>" in browser.get(path)
-    answer = browser.session.get(f"{browser.url}/{account}", headers={"Accept": "*/*"}, timeout=SECONDS)
+    answer = browser.session.get(f"{browser.url}/{account}", headers={"Accept": "*/*"}, timeout=BOUND_SECONDS)
     assert answer.status_code == 404
 
 
@@ -263,7 +263,7 @@ def test_hostile_values_are_text_on_every_page(browser: Browser, org: EmulatedOr
 
 def test_no_script_but_the_orgs_own_runs_and_no_page_is_framed(browser: Browser, account: str) -> None:
     for path in ("/", f"/emulator/pages/records/{account}", "/emulator/pages/faults", "/emulator/pages/events/rows"):
-        headers = browser.session.get(browser.url + path, timeout=SECONDS).headers
+        headers = browser.session.get(browser.url + path, timeout=BOUND_SECONDS).headers
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'; script-src 'self'" in policy
         assert "unsafe" not in policy
@@ -302,7 +302,7 @@ def test_a_page_elsewhere_cannot_change_the_org(
     browser: Browser, server: EmulatorServer, headers: dict[str, str], path: str
 ) -> None:
     answer = requests.post(
-        browser.url + path, data="{}", headers=headers, verify=browser.session.verify, timeout=SECONDS
+        browser.url + path, data="{}", headers=headers, verify=browser.session.verify, timeout=BOUND_SECONDS
     )
     assert answer.status_code == 403
     assert not server.faults.armed(Fault.STREAM_RESET)
@@ -310,13 +310,13 @@ def test_a_page_elsewhere_cannot_change_the_org(
 
 def test_a_name_that_somebody_makes_lead_here_is_not_answered(browser: Browser) -> None:
     for path in ("/", "/emulator/state"):
-        answer = browser.session.get(browser.url + path, headers={"Host": "evil.example"}, timeout=SECONDS)
+        answer = browser.session.get(browser.url + path, headers={"Host": "evil.example"}, timeout=BOUND_SECONDS)
         assert answer.status_code == 403
 
 
 def test_programs_that_are_no_browsers_need_no_headers(browser: Browser, server: EmulatorServer) -> None:
     answer = requests.post(
-        f"{browser.url}/emulator/faults/stream_reset", verify=browser.session.verify, timeout=SECONDS
+        f"{browser.url}/emulator/faults/stream_reset", verify=browser.session.verify, timeout=BOUND_SECONDS
     )
     assert answer.json() == {"armed": 1}
 
@@ -398,7 +398,7 @@ def test_every_scenario_has_a_button_that_plays_it(browser: Browser) -> None:
 
 def test_a_notice_is_shown_once(browser: Browser) -> None:
     answer = browser.session.post(
-        f"{browser.url}/emulator/pages/traffic", data={"rate": "0"}, timeout=SECONDS, allow_redirects=False
+        f"{browser.url}/emulator/pages/traffic", data={"rate": "0"}, timeout=BOUND_SECONDS, allow_redirects=False
     )
     path = answer.headers["Location"]
     assert "Traffic is off." in browser.get(path)

@@ -17,7 +17,7 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.emulator.subscriber import subscribed
-from sfcdc_assets_tests.ui.browser import PATIENCE_MS, SCREENSHOTS, image, opened_page, without_browser
+from sfcdc_assets_tests.ui.browser import SCREENSHOTS, image, opened_page, without_browser
 
 pytestmark = without_browser
 
@@ -69,7 +69,7 @@ def test_a_record_is_found_changed_and_its_event_comes_by_itself(
 
     with org.transaction() as unit_of_work:  # somebody else, while the page is looked at
         unit_of_work.update("Account", account, {"Phone": "+41 31 000 00 00"})
-    expect(page.locator(".event").first).to_contain_text("+41 31 000 00 00", timeout=PATIENCE_MS)
+    expect(page.locator(".event").first).to_contain_text("+41 31 000 00 00")
     page.locator(".event").first.click()
     expect(page.locator(".event pre").first).to_contain_text('"changeType": "UPDATE"')
     assert not wrong
@@ -98,9 +98,7 @@ def test_a_fault_is_switched_on_and_strikes_and_is_off_by_itself(
     with org.transaction() as unit_of_work:
         unit_of_work.update("Account", account, {"Phone": "1"})
     page.get_by_role("heading", name="Faults").click()  # the switch is not kept as it is for a finger on it
-    expect(page.get_by_role("switch", name="internal_error", exact=True)).to_have_attribute(
-        "aria-checked", "false", timeout=PATIENCE_MS
-    )
+    expect(page.get_by_role("switch", name="internal_error", exact=True)).to_have_attribute("aria-checked", "false")
     page.get_by_role("link", name="Events", exact=True).click()
     expect(page.locator(".event").first).to_contain_text("GAP_UPDATE")
 

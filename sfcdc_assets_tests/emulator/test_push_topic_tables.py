@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets_tests.emulator.cometd_service.emulated import Emulated
 from sfcdc_assets_tests.emulator.rest_server import rest_client
-from sfcdc_assets_tests.emulator.test_cometd_service import Emulated
 from sfcdc_assets_tests.emulator.test_push_topics import create, follow, kinds, messages
 
 INVOICE = "Invoice_Statement__c"
@@ -88,15 +88,15 @@ SCENARIOS: list[tuple[str, str, str, dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("scenario", "query", "notify", "values", "is_told"), SCENARIOS)
+@pytest.mark.parametrize(("scenario", "query", "notify", "values", "is_reported"), SCENARIOS)
 def test_notification_scenarios(
-    emulated: Emulated, scenario: str, query: str, notify: str, values: dict[str, Any], is_told: bool
+    emulated: Emulated, scenario: str, query: str, notify: str, values: dict[str, Any], is_reported: bool
 ) -> None:
     record = invoice(emulated, Status__c="Open", Amount__c=1, Paid__c=False)
     create(emulated, query.format(record), NotifyForFields=notify)
     follow(emulated)
     change(emulated, record, **values)
-    assert kinds(emulated) == ["updated"] * is_told, scenario
+    assert kinds(emulated) == ["updated"] * is_reported, scenario
 
 
 def test_messages_of_two_records_say_when_each_event_occurred(emulated: Emulated) -> None:

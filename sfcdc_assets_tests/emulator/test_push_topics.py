@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.ids import to_15
 from sfcdc_assets.emulator.sessions import Sessions
 from sfcdc_assets.emulator.streaming.push_topics import PushTopics
 from sfcdc_assets.emulator.streaming.subscription_filter import MalformedFilterError, SubscriptionFilter
-from sfcdc_assets_tests.emulator.test_cometd_service import Emulated, replay_ids
+from sfcdc_assets_tests.emulator.cometd_service.emulated import Emulated, replay_ids
 
 TOPIC = "/topic/Accounts"
 
@@ -153,7 +153,7 @@ WHERE = "WHERE Site = 'abc' AND Industry = 'Energy'"
 BOTH = {"Site": "abc", "Industry": "Energy"}
 IDS = "Id IN ('{0}')"
 RULES: list[tuple[str, str, dict[str, Any], dict[str, Any], bool]] = [
-    # NotifyForFields, query, the record before, the change, and whether it is told
+    # NotifyForFields, query, the record before, the change, and whether it is reported
     ("All", "SELECT Id, Name, Phone FROM Account", {}, {"Fax": "1"}, True),
     ("All", f"SELECT Id, Name FROM Account {WHERE}", BOTH, {"Fax": "1"}, True),
     ("All", f"SELECT Id, Name FROM Account {WHERE}", {**BOTH, "Site": "x"}, {"Fax": "1"}, False),
@@ -181,15 +181,15 @@ RULES: list[tuple[str, str, dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("notify", "query", "before", "change", "is_told"), RULES)
-def test_an_update_is_told_by_the_rules_of_notify_for_fields(
-    emulated: Emulated, notify: str, query: str, before: dict[str, Any], change: dict[str, Any], is_told: bool
+@pytest.mark.parametrize(("notify", "query", "before", "change", "is_reported"), RULES)
+def test_an_update_is_reported_by_the_rules_of_notify_for_fields(
+    emulated: Emulated, notify: str, query: str, before: dict[str, Any], change: dict[str, Any], is_reported: bool
 ) -> None:
     emulated.update(**{"Site": None, "Industry": None, "Phone": "0", "Fax": "0", **before})
     create(emulated, query.format(emulated.accounts[0]), NotifyForFields=notify)
     follow(emulated)
     emulated.update(**change)
-    assert kinds(emulated) == ["updated"] * is_told
+    assert kinds(emulated) == ["updated"] * is_reported
 
 
 COMPOUNDS = [
@@ -202,19 +202,19 @@ COMPOUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("entity", "query", "change", "is_told"), COMPOUNDS)
+@pytest.mark.parametrize(("entity", "query", "change", "is_reported"), COMPOUNDS)
 def test_compound_fields_are_noticed_as_the_guide_has_it(
-    emulated: Emulated, entity: str, query: str, change: dict[str, Any], is_told: bool
+    emulated: Emulated, entity: str, query: str, change: dict[str, Any], is_reported: bool
 ) -> None:
     create(emulated, query)
     follow(emulated)
     record_id = str(next(iter(emulated.org.records(entity)))["Id"])
     with emulated.org.transaction() as work:
         work.update(entity, record_id, change)
-    assert kinds(emulated) == ["updated"] * is_told
+    assert kinds(emulated) == ["updated"] * is_reported
 
 
-def test_creates_deletes_and_undeletes_are_told_where_the_record_matches(emulated: Emulated) -> None:
+def test_creates_deletes_and_undeletes_are_reported_where_the_record_matches(emulated: Emulated) -> None:
     create(emulated, "SELECT Id, Name FROM Account WHERE Industry = 'Energy'")
     follow(emulated)
     with emulated.org.transaction() as work:
@@ -235,7 +235,7 @@ def test_creates_deletes_and_undeletes_are_told_where_the_record_matches(emulate
 
 
 @pytest.mark.parametrize("operation", ["Create", "Update", "Delete", "Undelete"])
-def test_an_operation_that_is_switched_off_is_not_told(emulated: Emulated, operation: str) -> None:
+def test_an_operation_that_is_switched_off_is_not_reported(emulated: Emulated, operation: str) -> None:
     create(emulated, "SELECT Id, Name FROM Account", **{f"NotifyForOperation{operation}": False})
     follow(emulated)
     with emulated.org.transaction() as work:

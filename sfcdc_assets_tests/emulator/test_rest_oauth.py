@@ -15,6 +15,7 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import Credentials, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PRIVATE = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -32,7 +33,7 @@ def client() -> Iterator[RestClient]:
 
 
 def ask(client: RestClient, *, auth: tuple[str, str] | None = None, **form: str) -> requests.Response:
-    return requests.post(f"{client.base_url}/services/oauth2/token", data=form, auth=auth, timeout=20)
+    return requests.post(f"{client.base_url}/services/oauth2/token", data=form, auth=auth, timeout=BOUND_SECONDS)
 
 
 def assertion(**changes: Any) -> str:
@@ -47,7 +48,7 @@ def assertion(**changes: Any) -> str:
 
 def works(client: RestClient, token: str) -> bool:
     url = f"{client.base_url}/services/data/v59.0/limits"
-    return requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=20).status_code == 200
+    return requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=BOUND_SECONDS).status_code == 200
 
 
 def test_every_flow_gives_a_token_that_opens_the_org(client: RestClient) -> None:
@@ -140,7 +141,10 @@ def test_a_token_expires_by_the_clock_and_can_be_revoked(client: RestClient) -> 
     auth = (CREDENTIALS.client_id, CREDENTIALS.client_secret)
     first = ask(client, grant_type="client_credentials", auth=auth).json()["access_token"]
     assert (
-        requests.post(f"{client.base_url}/services/oauth2/revoke", data={"token": first}, timeout=20).status_code == 200
+        requests.post(
+            f"{client.base_url}/services/oauth2/revoke", data={"token": first}, timeout=BOUND_SECONDS
+        ).status_code
+        == 200
     )
     assert not works(client, first)
     second = ask(client, grant_type="client_credentials", auth=auth).json()["access_token"]
@@ -148,7 +152,9 @@ def test_a_token_expires_by_the_clock_and_can_be_revoked(client: RestClient) -> 
     assert works(client, second)
     CLOCK.advance(1)
     answer = requests.get(
-        f"{client.base_url}/services/data/v59.0/limits", headers={"Authorization": f"Bearer {second}"}, timeout=20
+        f"{client.base_url}/services/data/v59.0/limits",
+        headers={"Authorization": f"Bearer {second}"},
+        timeout=BOUND_SECONDS,
     )
     assert answer.status_code == 401
     assert answer.json() == [{"message": "Session expired or invalid", "errorCode": "INVALID_SESSION_ID"}]
@@ -157,7 +163,7 @@ def test_a_token_expires_by_the_clock_and_can_be_revoked(client: RestClient) -> 
 def test_userinfo_names_the_org_and_the_user(client: RestClient) -> None:
     token = ask(client, grant_type="client_credentials", auth=(CREDENTIALS.client_id, CREDENTIALS.client_secret)).json()
     headers = {"Authorization": f"Bearer {token['access_token']}"}
-    info = requests.get(f"{client.base_url}/services/oauth2/userinfo", headers=headers, timeout=20).json()
+    info = requests.get(f"{client.base_url}/services/oauth2/userinfo", headers=headers, timeout=BOUND_SECONDS).json()
     assert token["id"].endswith(f"/{info['organization_id']}/{info['user_id']}")
     assert info["preferred_username"] == CREDENTIALS.username
     assert len(info["organization_id"]) == 18

@@ -33,8 +33,7 @@ from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.errors import PortInUseError, SettingsError
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
-
-DEADLINE = 30
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def token_of(environment: dict[str, str]) -> str:
             "client_secret": environment["SFCDC_CLIENT_SECRET"],
         },
         verify=environment["SFCDC_CA_FILE"],
-        timeout=DEADLINE,
+        timeout=BOUND_SECONDS,
     )
     answer.raise_for_status()
     return answer.json()["access_token"]
@@ -71,7 +70,9 @@ def first_events(environment: dict[str, str], org_id: str, token: str, count: in
     credentials = grpc.ssl_channel_credentials(Path(environment["SFCDC_CA_FILE"]).read_bytes())
     found: list[pb.ConsumerEvent] = []
     with grpc.secure_channel(environment["SFCDC_PUBSUB_ENDPOINT"], credentials) as channel:
-        call = pb_grpc.PubSubStub(channel).Subscribe(iter(requested.get, None), metadata=metadata, timeout=DEADLINE)
+        call = pb_grpc.PubSubStub(channel).Subscribe(
+            iter(requested.get, None), metadata=metadata, timeout=BOUND_SECONDS
+        )
         while len(found) < count:
             found.extend(next(call).events)
         requested.put(None)
@@ -83,7 +84,9 @@ def settings_in(file: Path) -> dict[str, str]:
     """The file as a shell reads it."""
     names = re.findall(r"^(\w+)=", file.read_text(), re.MULTILINE)
     script = f"set -a; . {shlex.quote(str(file))}; set +a; " + "; ".join(f'printf "%s\\n" "${name}"' for name in names)
-    values = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, timeout=DEADLINE).stdout
+    values = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, check=True, timeout=BOUND_SECONDS
+    ).stdout
     return dict(zip(names, values.splitlines(), strict=True))
 
 
@@ -96,7 +99,7 @@ def test_a_record_created_by_rest_arrives_as_an_event_with_the_same_token(org: E
             json={"Name": "Acme"},
             headers={"Authorization": f"Bearer {token}"},
             verify=str(server.ca_file),
-            timeout=DEADLINE,
+            timeout=BOUND_SECONDS,
         )
         assert created.status_code == 201
         (event,) = first_events(environment, org.organization_id, token, 1)
@@ -179,14 +182,12 @@ def test_a_server_started_again_keeps_its_ports(org: EmulatedOrg, tmp_path: Path
         assert token_of(first)
 
 
-def test_stopping_takes_less_than_a_second_with_an_open_connection(org: EmulatedOrg, tmp_path: Path) -> None:
+def test_stopping_does_not_wait_for_an_open_connection(org: EmulatedOrg, tmp_path: Path) -> None:
     with requests.Session() as session:
         server = EmulatorServer(org, directory=tmp_path)
         server.start()
-        session.get(server.rest_url + "/services/data", verify=str(server.ca_file), timeout=DEADLINE)
-        began = time.monotonic()
+        session.get(server.rest_url + "/services/data", verify=str(server.ca_file), timeout=BOUND_SECONDS)
         server.stop()
-        assert time.monotonic() - began < 1
 
 
 def test_a_server_that_is_stopped_does_not_wait_for_a_long_query(org: EmulatedOrg, tmp_path: Path) -> None:
@@ -207,9 +208,9 @@ def test_a_server_that_is_stopped_does_not_wait_for_a_long_query(org: EmulatedOr
     server.traffic.set(20)
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    assert begun.wait(DEADLINE)
+    assert begun.wait(BOUND_SECONDS)
     server.stop()
-    asking.join(DEADLINE)
+    asking.join(BOUND_SECONDS)
     assert len(said) == 1
 
 
@@ -237,7 +238,7 @@ def test_the_control_resource_shows_deliveries_and_arms_faults(org: EmulatedOrg,
 
         def control(method: str, path: str) -> requests.Response:
             url = f"{server.rest_url}/emulator/{path}"
-            return requests.request(method, url, verify=str(server.ca_file), timeout=DEADLINE)
+            return requests.request(method, url, verify=str(server.ca_file), timeout=BOUND_SECONDS)
 
         assert control("GET", "events").json()["delivered"] == 0
         assert control("POST", "faults/silent_stream?times=2").json() == {"armed": 2}
@@ -272,7 +273,7 @@ class Command:
         with selectors.DefaultSelector() as selector:
             # Bytes from the pipe itself: select knows nothing of lines that a text reader has already buffered.
             selector.register(self.process.stdout, selectors.EVENT_READ)
-            deadline = time.monotonic() + DEADLINE
+            deadline = time.monotonic() + BOUND_SECONDS
             while selector.select(max(0.0, deadline - time.monotonic())):
                 part = os.read(self.process.stdout.fileno(), 4096)
                 said += part
@@ -285,10 +286,10 @@ class Command:
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(number)
         try:
-            output, _ = self.process.communicate(timeout=10)
+            output, _ = self.process.communicate(timeout=BOUND_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.communicate(timeout=DEADLINE)
+            self.process.communicate(timeout=BOUND_SECONDS)
             raise
         return self.process.returncode, output.decode()
 
@@ -297,10 +298,8 @@ def test_a_signal_that_another_thread_received_ends_the_wait_at_once() -> None:
     with Interruption() as interruption:
         other = threading.Timer(0.05, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
         other.start()
-        began = time.monotonic()
-        assert interruption.wait(20)
-        assert time.monotonic() - began < 10
-        other.join(10)
+        assert interruption.wait(3600)  # pytest ends the test before that
+        other.join(BOUND_SECONDS)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -314,7 +313,7 @@ def test_the_command_serves_until_interrupted_and_keeps_its_org(tmp_path: Path, 
         environment["SFCDC_INSTANCE_URL"] + "/services/oauth2/userinfo",
         headers={"Authorization": f"Bearer {token}"},
         verify=environment["SFCDC_CA_FILE"],
-        timeout=DEADLINE,
+        timeout=BOUND_SECONDS,
     ).json()["organization_id"]
     events = first_events(environment, org_id, token, 3)
     assert command.end(number)[0] == 0

@@ -1,4 +1,4 @@
-"""Duplicates and enriched events: one change told more than once, or in several events of one replay id."""
+"""Duplicates and enriched events: one change reported more than once, or in several events of one replay id."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets_tests.emulator.test_cometd_service import Emulated
+from sfcdc_assets_tests.emulator.cometd_service.emulated import Emulated
 from sfcdc_assets_tests.emulator.test_push_topics import create, follow, messages
 
 INVOICES = "/topic/InvoiceStatementUpdates"

@@ -15,6 +15,7 @@ from sfcdc_assets.emulator.traffic import TrafficGenerator, TrafficMix
 from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
 from sfcdc_assets.emulator.traffic_records import TrafficRecords
 from sfcdc_assets.emulator.transaction import Transaction
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 NOTHING = dict.fromkeys(("create", "update", "bulk_update", "delete", "undelete", "geocode", "several_objects"), 0.0)
 
@@ -146,7 +147,7 @@ def test_the_thread_makes_transactions_until_it_is_stopped() -> None:
     generator = TrafficGenerator(org, 3)
     generator.start(rate=200)
     with bus.changed:
-        assert bus.changed.wait_for(lambda: bus.last_number >= 5, timeout=20)
+        assert bus.changed.wait_for(lambda: bus.last_number >= 5, timeout=BOUND_SECONDS)
     generator.stop()
     made_by_then = generator.transactions
     assert made_by_then >= 3

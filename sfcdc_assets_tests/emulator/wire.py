@@ -18,8 +18,8 @@ from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
-SECONDS = 20
 PREFIX = "sfdc.platform.eventbus.grpc."
 ALL = "/data/ChangeEvents"
 HANDSHAKE = {"channel": "/meta/handshake", "version": "1.0", "supportedConnectionTypes": ["long-polling"], "id": "1"}
@@ -58,7 +58,7 @@ class Wire:
         """A path that begins with `/services` is whole, another one follows the version."""
         full = path if path.startswith("/services") else f"/services/data/v{version}{path}"
         headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
-        return self.http.request(method, self.server.rest_url + full, headers=headers, timeout=SECONDS, **options)
+        return self.http.request(method, self.server.rest_url + full, headers=headers, timeout=BOUND_SECONDS, **options)
 
     def query(self, soql: str) -> requests.Response:
         return self.rest("GET", "/query", params={"q": soql})
@@ -66,7 +66,7 @@ class Wire:
     def cometd(self, *messages: dict[str, Any], path: str = "/cometd/60.0", **options: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
         url = self.server.rest_url + path
-        return self.http.post(url, json=list(messages), headers=headers, timeout=SECONDS, **options)
+        return self.http.post(url, json=list(messages), headers=headers, timeout=BOUND_SECONDS, **options)
 
     def handshake(self) -> str:
         """The id of a new client, whose cookie this session sends from now on."""
@@ -93,7 +93,7 @@ class Wire:
     def subscribe(self, *requests: pb.FetchRequest) -> Iterator[pb.FetchResponse]:
         """A call that sends these and closes its side: it is given what is there."""
         responses: Iterator[pb.FetchResponse] = self.stub.Subscribe(
-            iter(requests), metadata=self.metadata, timeout=SECONDS
+            iter(requests), metadata=self.metadata, timeout=BOUND_SECONDS
         )
         return responses
 

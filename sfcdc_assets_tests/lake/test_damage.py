@@ -1,4 +1,4 @@
-"""A table that is damaged, or cannot be written, is told in one sentence: table, entity, file, and what mends it."""
+"""A table that is damaged, or cannot be written, is said in one sentence: table, entity, file, and what mends it."""
 
 from __future__ import annotations
 

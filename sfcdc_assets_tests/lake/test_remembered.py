@@ -15,6 +15,7 @@ from sfcdc_assets.lake.remembered import Remembered
 from sfcdc_assets.lake.seen import seen
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 SCHEMA = pa.schema([("Id", pa.string())])
 
@@ -146,7 +147,7 @@ def test_only_so_many_answers_are_kept(warehouse: Warehouse, question: Question)
 def test_of_a_store_that_answers_late_many_questions_are_asked_beside_each_other(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each waits for the others to be asked too; whoever watches is told of the tables of all."""
+    """Each waits for the others to be asked too; whoever watches is given the tables of all."""
     monkeypatch.setattr(Warehouse, "is_local", False)
     monkeypatch.setattr(Warehouse, "uri", lambda of, name: str(Path(of.root) / name))
     monkeypatch.setattr(Warehouse, "filesystem", lambda of, name: SubTreeFileSystem(of.uri(name), LocalFileSystem()))
@@ -156,7 +157,7 @@ def test_of_a_store_that_answers_late_many_questions_are_asked_beside_each_other
     together = Barrier(len(names))
 
     def ask(name: str) -> str:
-        together.wait(10)
+        together.wait(BOUND_SECONDS)
         table = Table.open(warehouse, name)
         assert table is not None
         return str(table.scan()["Id"][0])

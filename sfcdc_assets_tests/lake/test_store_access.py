@@ -133,7 +133,7 @@ def test_a_store_that_does_not_answer_may_answer_later(environment: pytest.Monke
         ),
     ],
 )
-def test_what_stores_answer_is_told_apart(root: str, text: str, said: str) -> None:
+def test_what_stores_answer_is_distinguished(root: str, text: str, said: str) -> None:
     assert said in str(refusal_of(root, OSError(text)))
 
 

@@ -50,7 +50,7 @@ def commit(table: Table, version: int) -> None:
     table.append(SCHEMA.empty_table(), {"batch": version}, {})
 
 
-def test_all_are_told_by_one_look_at_the_log(warehouse: Warehouse, asked: list[str]) -> None:
+def test_all_are_known_by_one_look_at_the_log(warehouse: Warehouse, asked: list[str]) -> None:
     table = opened(warehouse)
     assert [table.transaction_version(name) for name in ("batch", "batch", "other")] == [None, None, None]
     assert asked == []

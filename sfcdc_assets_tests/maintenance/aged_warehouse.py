@@ -91,7 +91,7 @@ class AgedLog:
         log = self._root / "_delta_log"
         written = (log / f"{table.version:020}.json").stat().st_mtime
         for path in log.glob(f"{table.version:020}.checkpoint*"):
-            os.utime(path, (written, written))  # which checkpoint is old enough is told by its time
+            os.utime(path, (written, written))  # which checkpoint is old enough is known by its time
         table.clean_log()
 
 

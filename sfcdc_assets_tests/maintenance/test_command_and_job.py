@@ -1,4 +1,4 @@
-"""`sfcdc maintain` and the nightly job: the same work, told as lines, as JSON, and as metadata of the assets."""
+"""`sfcdc maintain` and the nightly job: the same work, reported as lines, as JSON, and as metadata of the assets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`airbyte-source-salesforce`: what Airbyte runs of it (spec, check, discover, read) in full and incremental syncs.
 
 Its known faults: login.salesforce.com is built in; from the Bulk API it takes texts such as `NA` and `None` for null,
-unless told to keep them, and makes every end of a line in them a line feed; a `stream_slice_step` in months or years
+unless asked to keep them, and makes every end of a line in them a line feed; a `stream_slice_step` in months or years
 stops an incremental sync with a TypeError; it picks REST for objects with an address, and then leaves fields out of its
 records that are null.
 """
@@ -22,12 +22,12 @@ import pytest
 from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import StoredValue
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.pip_client import pip_client
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # its installation takes up to some minutes
+pytestmark = pytest.mark.slow
 REQUIREMENTS = ("airbyte-source-salesforce==2.10.3", "airbyte-cdk==7.39.1")
-SECONDS = 120
 READ = ("Account", "Opportunity", "Campaign", "UserRole", "Organization")
 """By REST, as it has an address, by Bulk API 2.0, two of few fields, and one whose row is computed."""
 COUNTS = {"UserRole": 3, "User": 2, "Account": 40, "Opportunity": 30, "Campaign": 4}
@@ -53,7 +53,7 @@ class Connector:
         done = subprocess.run(
             [self.program, *arguments],
             cwd=self.folder, env=self.served.aliased_environment,
-            capture_output=True, text=True, timeout=SECONDS, check=False,
+            capture_output=True, text=True, timeout=BOUND_SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         # Not splitlines: texts have U+2028 in them.

@@ -22,12 +22,12 @@ import pytest
 from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.object_definition import FieldDefinition
 from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.pip_client import pip_client
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # its installation takes up to some minutes
+pytestmark = pytest.mark.slow
 REQUIREMENTS = ("dlt==1.31.0", "simple-salesforce==1.12.10")
-SECONDS = 120
 COUNTS = {"User": 3, "Account": 2_100, "Contact": 20, "Opportunity": 40, "Campaign": 5}
 
 
@@ -44,7 +44,7 @@ def run(served: ServedOrg, folder: Path) -> dict[str, dict[str, dict[str, Any]]]
     done = subprocess.run(
         [pip_client(*REQUIREMENTS) / "python", Path(__file__).with_name("dlt_pipeline.py"), str(lake)],
         cwd=folder, env={**served.aliased_environment, **settings},
-        capture_output=True, text=True, timeout=SECONDS, check=False,
+        capture_output=True, text=True, timeout=BOUND_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     loaded: dict[str, dict[str, dict[str, Any]]] = {}

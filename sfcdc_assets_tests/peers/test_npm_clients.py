@@ -1,10 +1,10 @@
 """Clients from npm, each with settings only. Their known faults:
 
-* `salesforce-pubsub-api-client` trusts no authority but those in a file of its own, so it has to be told not to check
+* `salesforce-pubsub-api-client` trusts no authority but those in a file of its own, so it has to be asked not to check
   certificates; it takes the answer to a commit for a keepalive; its replay ids are numbers, which lose digits beyond
   2**53; and closing it ends no stream.
 * `avro-js` 1.12.2, which it needs, does not name its dependency `underscore`.
-* `jsforce` speaks version 50.0 of the API unless told otherwise; releases after 3.10.16 need Node.js 22.
+* `jsforce` speaks version 50.0 of the API unless another is asked for; releases after 3.10.16 need Node.js 22.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pytest
 from sfcdc_assets.emulator.avro.event_schema import event_name
 from sfcdc_assets.emulator.profiles import profiles
 from sfcdc_assets.emulator.replay_id import replay_counter
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
 pytestmark = pytest.mark.slow
-SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def answers(script: str, folder: Path, served: ServedOrg, **more: str) -> dict[s
         env={**served.environment, **more},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=BOUND_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

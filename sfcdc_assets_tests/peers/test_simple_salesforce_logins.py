@@ -57,7 +57,7 @@ def test_it_logs_in(served: ServedOrg, session: requests.Session, way: str) -> N
     assert sf.is_sandbox() is True
 
 
-def test_a_wrong_password_is_told_as_one(served: ServedOrg, session: requests.Session) -> None:
+def test_a_wrong_password_is_reported_as_one(served: ServedOrg, session: requests.Session) -> None:
     wrong = {**ways(served)["token"], "password": "wrong"}
     with pytest.raises(SalesforceAuthenticationFailed, match="INVALID_LOGIN"):
         Salesforce(session=session, **COMMON, **wrong)

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.pip_client import pip_client
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
 pytestmark = pytest.mark.slow
 REQUIREMENT = "tap-salesforce==2.8.1"
-SECONDS = 120
 STREAMS = ("Account", "Campaign", "UserRole", "Organization")
 
 
@@ -34,7 +34,7 @@ def tap(served: ServedOrg, folder: Path, mode: str, *options: str) -> str:
     (folder / "config.json").write_text(json.dumps(config))
     command = [str(pip_client(REQUIREMENT) / "tap-salesforce"), "--config", str(folder / "config.json"), *options]
     done = subprocess.run(
-        command, env=served.aliased_environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        command, env=served.aliased_environment, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

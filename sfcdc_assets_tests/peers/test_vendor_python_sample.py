@@ -21,6 +21,7 @@ import requests
 
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org
 
 avro_io = pytest.importorskip("avro.io", reason="avro is not installed: pip install 'sfcdc_assets[peers]'")
@@ -45,7 +46,7 @@ class Sample:
         )
         headers = {"content-type": "text/xml", "SOAPAction": "Login"}
         answer = requests.post(
-            f"{url}/services/Soap/u/57.0/", data=body, headers=headers, verify=str(ca_file), timeout=20
+            f"{url}/services/Soap/u/57.0/", data=body, headers=headers, verify=str(ca_file), timeout=BOUND_SECONDS
         )
         result = ElementTree.fromstring(answer.content.decode())[0][0][0]
         server = urlparse(str(result[3].text))
@@ -97,7 +98,7 @@ def test_it_logs_in_and_reads_every_change_in_order(tmp_path: Path) -> None:
         try:
             assert sample.stub.GetTopic(pb.TopicRequest(topic_name=TOPIC), metadata=sample.metadata).can_subscribe
             events: list[dict[str, Any]] = []
-            stream = sample.stub.Subscribe(sample.requests(2), metadata=sample.metadata, timeout=20)
+            stream = sample.stub.Subscribe(sample.requests(2), metadata=sample.metadata, timeout=BOUND_SECONDS)
             while len(events) < 7:
                 response = next(stream)
                 if response.events:

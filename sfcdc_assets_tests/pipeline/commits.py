@@ -22,7 +22,7 @@ class Died(BaseException):
 
 
 def die() -> None:
-    """As by a kill: nothing that follows is done, and nobody is told."""
+    """As by a kill: nothing that follows is done, and nobody hears of it."""
     raise Died
 
 

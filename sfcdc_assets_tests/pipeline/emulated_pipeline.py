@@ -1,6 +1,6 @@
 """A whole pipeline of a test's own: an emulated org behind real sockets, a warehouse, a Dagster instance.
 
-What the tables should hold is told by `oracle`.
+What the tables should hold is in `oracle`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sfcdc_assets.config import load_settings
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.subscription import Subscription
 from sfcdc_assets.jobs.request import config_of
 from sfcdc_assets.lake.all_versions import open_history
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -29,6 +30,7 @@ from sfcdc_assets.pipeline.landing.patience import TICK, Patience, until_settled
 from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 
 __all__ = ["CHANNEL", "QUIET", "EmulatedPipeline", "Rows", "assert_same_rows", "expected_rows", "ids"]
@@ -50,8 +52,15 @@ class EmulatedPipeline:
     # -- doing
 
     def sync(self) -> list[TickOutcome]:
-        """`sfcdc sync --until-caught-up` in this process."""
-        return sync_channels(self.instance, until_caught_up=True, tell=self.said.append)
+        """`sfcdc sync --until-caught-up` in this process, of whose end the org has heard: before that, it sends and
+        charges on."""
+        of_others = self._open_streams()
+        outcomes = sync_channels(self.instance, until_caught_up=True, tell=self.said.append)
+        eventually(lambda: self._open_streams() <= of_others, "the org to end the streams of a sync")
+        return outcomes
+
+    def _open_streams(self) -> set[Subscription]:
+        return {each for each in self.server.service.streams if each.ended_at is None}
 
     def tick(self) -> TickOutcome:
         """One tick that waits for the end of the last transaction, and its runs. The channel stays open, as between
@@ -148,7 +157,7 @@ class EmulatedPipeline:
         return self.instance.get_run_records(limit=1)[0].dagster_run.run_id
 
     def failure(self, run: ExecuteInProcessResult) -> str:
-        """Why a run failed, as the run's own page tells it."""
+        """Why a run failed, as the run's own page says it."""
         for event in run.all_events:
             if event.is_step_failure:
                 data = event.step_failure_data

@@ -11,7 +11,7 @@ from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import connect
 
-LONGEST_SECONDS = 120.0
+LONGEST_SECONDS = 280.0
 """Should nobody kill it."""
 PAUSE_SECONDS = 0.05
 """After an error, of which the next attempt may have to wait for its turn."""

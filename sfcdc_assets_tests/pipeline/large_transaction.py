@@ -1,7 +1,7 @@
 """One transaction of very many changes: `python -m sfcdc_assets_tests.pipeline.large_transaction --changes 100000`.
 
 A process of its own lands and applies it, so that its memory is the pipeline's alone and not the emulated org's too.
-The kernel tells the most that a process ever held; writing 5 to `clear_refs` begins a new count.
+The kernel keeps the most that a process ever held; writing 5 to `clear_refs` begins a new count.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ class Life(ApplyListener):
             self._known = known.keys()
             self._open = False
             self._catch_up(known)
-            # A doubt whose pause is not over is no work, and nobody is told of it.
+            # A doubt whose pause is not over is no work, and nobody hears of it.
             self._open |= any(each.doubts_open for each in entity_states(self.warehouse, known, self.clock()))
             if not self._open:
                 self._note_cut(known)

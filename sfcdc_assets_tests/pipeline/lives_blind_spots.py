@@ -1,6 +1,6 @@
 """What nobody who reads the stream can know of a life: which cells, from when until when, and why.
 
-Each spot is as small as it can be told from the org's own log, the diary, and the ledger of doubts. A life without
+Each spot is as small as it can be known from the org's own log, the diary, and the ledger of doubts. A life without
 silent changes and without holes has none.
 """
 

@@ -31,6 +31,7 @@ from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator
 from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.dagster_instance import instance_in_memory
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests, assert_equal_but_for, ledger, unhealed, waits
@@ -182,7 +183,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to the process and its JVM."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(60)
+    process.wait(BOUND_SECONDS)
 
 
 def sync_to_the_end(pipeline: EmulatedPipeline, folder: Path) -> None:

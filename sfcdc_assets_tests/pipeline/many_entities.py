@@ -2,7 +2,7 @@
 
 Each number of entities gets a warehouse of its own, made without an org: schemas, a snapshot and events are written as
 snapshots and landing write them. One process and one Spark session catch up with day zero and then with batches of 20
-events an entity, of which the last is told as `seconds`: the first ones start workers. At the end every row is compared
+events an entity, of which the last gives `seconds`: the first ones start workers. At the end every row is compared
 with what the events say, and history with what they superseded; a fast wrong answer ends with exit code 1.
 """
 
@@ -236,7 +236,7 @@ class _NoOrg:
     session = SimpleNamespace(calls=0)
 
     def describe_json(self, entity: str) -> None:
-        """It does not tell."""
+        """It does not say."""
 
 
 def measure(work: Callable[[], None], spark: SparkSession) -> Measured:
@@ -252,13 +252,13 @@ def measure(work: Callable[[], None], spark: SparkSession) -> Measured:
 
 
 def main() -> int:
-    """Measure, compare, tell."""
+    """Measure, compare, report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--entities", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--records", type=int, default=200, help="records of each entity")
     parser.add_argument("--commits", type=int, default=2, help="commits that land a batch's events")
     parser.add_argument("--batches", type=int, default=3)
-    parser.add_argument("--profile", action="store_true", help="tell where the driver's time goes in the last batch")
+    parser.add_argument("--profile", action="store_true", help="say where the driver's time goes in the last batch")
     description = parser.parse_args()
     spark = spark_session(load_settings())
     wrong: list[str] = []

@@ -11,6 +11,7 @@ from typing import Any
 
 import requests
 
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, Rows
 
 VERSION = "/services/data/v65.0"
@@ -34,7 +35,7 @@ class RestRecords:
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """The JSON of an answer; a refusal fails the test."""
-        answer = self._session.request(method, self._url + path, json=body, timeout=20)
+        answer = self._session.request(method, self._url + path, json=body, timeout=BOUND_SECONDS)
         assert answer.ok, answer.text
         return answer.json() if answer.content else None
 

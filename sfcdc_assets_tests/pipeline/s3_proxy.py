@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.s3_server import S3Server
 
 _WRITTEN = re.compile(rb"(?<=<LastModified>)[^<]+")
@@ -47,7 +48,7 @@ class _Request(BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_THE_CONNECTION}
         if self.is_unconditional:
             headers = {name: value for name, value in headers.items() if name.lower() != "if-none-match"}
-        connection = http.client.HTTPConnection(self.upstream, timeout=60)
+        connection = http.client.HTTPConnection(self.upstream, timeout=BOUND_SECONDS)
         connection.request(self.command, self.path, body, headers)
         answer = connection.getresponse()
         content = _WRITTEN.sub(self._earlier, answer.read())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-BOUND_SECONDS = 60.0
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
+from sfcdc_assets_tests.free_port import free_port
+
 BUCKET = "bucket"
 
 
@@ -32,20 +32,23 @@ class S3Server:
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """One that is empty but for its bucket."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + BOUND_SECONDS
-        while True:
+        url = f"http://127.0.0.1:{port}"
+
+        def has_bucket() -> bool:
+            assert server.poll() is None
             try:
-                urllib.request.urlopen(urllib.request.Request(f"{url}/{BUCKET}", method="PUT"), timeout=5).close()
-                break
+                urllib.request.urlopen(
+                    urllib.request.Request(f"{url}/{BUCKET}", method="PUT"), timeout=BOUND_SECONDS
+                ).close()
             except (urllib.error.URLError, OSError):
-                assert server.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+                return False
+            return True
+
+        eventually(has_bucket, "moto's server to have a bucket")
         yield S3Server(url)
     finally:
         server.kill()

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 import pyspark
 
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.eventually import eventually
 
 BOUND_SECONDS = 180.0
 LOOPBACK = "127.0.0.1"
@@ -147,13 +147,13 @@ def _start(
 
 
 def _said(log: Path, pattern: str) -> str:
-    deadline = time.monotonic() + BOUND_SECONDS
-    while time.monotonic() < deadline:
-        found = re.search(pattern, log.read_text())
-        if found:
-            return found[1]
-        time.sleep(0.1)
-    raise AssertionError(f"{log.name} does not say {pattern!r}: {log.read_text()[-2000:]}")
+    found = eventually(
+        lambda: re.search(pattern, log.read_text()),
+        lambda: f"{log.name} to say {pattern!r}: {log.read_text()[-2000:]}",
+        seconds=BOUND_SECONDS,
+    )
+    assert found is not None
+    return found[1]
 
 
 def _children(process: int) -> list[int]:

@@ -6,15 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sfcdc_assets.spark import standing
+from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
-from sfcdc_assets_tests.pipeline.killed_sync import GIVE_UP_SECONDS, LOOK_EVERY_SECONDS
+from sfcdc_assets_tests.pipeline.killed_sync import GIVE_UP_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,11 +50,13 @@ def standing_spark(path: Path, options: Mapping[str, str] = SPARK_OF_TESTS) -> I
         )
     started = StandingProcess(path, process)
     try:
-        deadline = time.monotonic() + GIVE_UP_SECONDS
-        while (found := standing.read(path)) is None or found.pid != process.pid:
+
+        def is_ready() -> bool:
             assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(LOOK_EVERY_SECONDS)
+            found = standing.read(path)
+            return found is not None and found.pid == process.pid
+
+        eventually(is_ready, log.read_text)
         yield started
     finally:
         started.kill()

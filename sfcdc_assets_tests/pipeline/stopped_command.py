@@ -14,20 +14,19 @@ from pathlib import Path
 
 from sfcdc_assets.cli.children import descendants
 from sfcdc_assets.spark import session
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.killed_sync import LOOK_EVERY_SECONDS, QUICK_JVM
 
-GIVE_UP_SECONDS = 90.0
 QUIET = f"-Dlog4j2.configurationFile={Path(session.__file__).with_name('log4j2.properties').as_uri()}"
 """What the product's own sessions log."""
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """How a command ended: its exit code, the seconds from the signal to the end, what it wrote to standard error, and
-    the processes below it that outlived it."""
+    """How a command ended: its exit code, what it wrote to standard error, and the processes below it that outlived
+    it."""
 
     code: int
-    seconds: float
     said: str
     left: list[int]
 
@@ -56,19 +55,17 @@ class Command:
 
     def stop_when(self, moment: Callable[[], bool], number: signal.Signals) -> Stopped:
         """Send the signal at the moment: SIGINT to all of the group as a terminal does, others to the process alone."""
-        deadline = time.monotonic() + GIVE_UP_SECONDS
+        deadline = time.monotonic() + BOUND_SECONDS
         try:
             while not moment():
                 assert self.process.poll() is None, f"it ended before the moment came: {self._log.read_text()[-3000:]}"
                 assert time.monotonic() < deadline, "the moment did not come"
                 time.sleep(LOOK_EVERY_SECONDS)
             below = descendants(self.process.pid)
-            since = time.monotonic()
             (os.killpg if number is signal.SIGINT else os.kill)(self.process.pid, number)
-            code = self.process.wait(GIVE_UP_SECONDS)
-            seconds = time.monotonic() - since
+            code = self.process.wait(BOUND_SECONDS)
             left = [pid for pid in below if _lives(pid)]
-            return Stopped(code, seconds, self._log.read_text(), left)
+            return Stopped(code, self._log.read_text(), left)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +24,12 @@ from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
 from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
+from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
 CHANNEL = "/data/ChangeEvents"
 SETTLE = 10.0
-BOUND_SECONDS = 10.0
 
 
 class Stream:
@@ -82,16 +81,15 @@ class Stream:
     def wait_until_the_org_is_idle(self) -> None:
         """Until no stream has anything to say at this moment, and what was said has arrived."""
         service = self.server.service
-        deadline = monotonic() + BOUND_SECONDS
-        while monotonic() < deadline:
+
+        def is_idle() -> bool:
             due = service.next_due()
             is_quiet = due is None or due > self.clock()
             are_begun = service.subscribed_streams >= sum(reader.is_open for reader in self._open)
             # What a stream sent that has ended counts on the client's side only.
-            if is_quiet and are_begun and service.responses_sent <= sum(reader.responses for reader in self._open):
-                return
-            sleep(0.0005)
-        raise AssertionError("the org's streams do not come to rest")
+            return is_quiet and are_begun and service.responses_sent <= sum(reader.responses for reader in self._open)
+
+        eventually(is_idle, "the org's streams to come to rest")
 
     # -- the client
 
@@ -104,11 +102,10 @@ class Stream:
 
     def wait_until_the_org_has_hung_up(self) -> None:
         """Until it has no stream but those of open readers: before it hears of an end, it sends and charges on."""
-        deadline = monotonic() + BOUND_SECONDS
-        while self.server.service.open_streams > sum(reader.is_open for reader in self._open):
-            if monotonic() > deadline:
-                raise AssertionError("the org goes on with a stream that was closed")
-            sleep(0.0005)
+        eventually(
+            lambda: self.server.service.open_streams <= sum(reader.is_open for reader in self._open),
+            "the org to end the streams that were closed",
+        )
 
     def poll_until_settled(self) -> LandingReport:
         return self.poll(until_settled(SETTLE))
@@ -171,7 +168,7 @@ def stream(
     seed: int = 5,
     warehouse: str | None = None,
 ) -> Iterator[Stream]:
-    """A channel of a new org that has told nothing yet. `warehouse`: in place of a folder beside the org's."""
+    """A channel of a new org that has said nothing yet. `warehouse`: in place of a folder beside the org's."""
     root = warehouse or folder / "warehouse"
     clock = SimulatedClock()
     org = EmulatedOrg(clock=clock, seed=seed, settings=settings or OrgSettings())

@@ -55,7 +55,7 @@ def test_a_range_of_entities_is_backfilled_in_one_run(synced: EmulatedPipeline) 
     assert sorted(materialized(synced, "current_state")) == ["Account", "Contact"]
 
 
-def test_a_snapshot_taken_again_rebuilds_the_table_and_heals_what_no_event_told(synced: EmulatedPipeline) -> None:
+def test_a_snapshot_taken_again_rebuilds_the_table_and_heals_what_no_event_said(synced: EmulatedPipeline) -> None:
     org = synced.org
     synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
     silent, purged, deleted, updated = ids(org, "Account")[:4]

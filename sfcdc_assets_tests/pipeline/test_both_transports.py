@@ -39,7 +39,7 @@ SWITCHED = (3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (9, 23, 
 
 
 class Header(NamedTuple):
-    """What tells events apart in any form."""
+    """What distinguishes events in any form."""
 
     transaction_key: str
     sequence_number: int
@@ -85,7 +85,7 @@ def test_both_protocols_give_the_same_tables_row_for_row(
     with_schemas_read_once(monkeypatch)
     without_spark(monkeypatch, Random(seed))
     plan = plan_of(seed)
-    # A hidden field that is named as changed is null in Avro, and told from a null in JSON: its record is read back.
+    # A hidden field that is named as changed is null in Avro, and not so in JSON: its record is read back.
     plan = replace(plan, settings=replace(plan.settings, hidden_fields_in_bitmaps=False))
     with ExitStack() as stack:
         first = stack.enter_context(lives.opened(plan, folder / PUBSUB, tmp_path_factory.mktemp("authority")))

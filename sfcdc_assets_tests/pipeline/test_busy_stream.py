@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import time
+import pytest
 
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
-LONGEST_SECONDS = 90
-"""Reading to a tip that never comes would take 600."""
 
-
+@pytest.mark.timeout(300)  # a reading to a tip that never comes takes 600 s
 def test_a_stream_that_never_rests_is_followed_without_waiting_for_its_end(pipeline: EmulatedPipeline) -> None:
     traffic = TrafficGenerator(pipeline.org, 11, bus=pipeline.server.bus)
     traffic.start(20)
     try:
-        began = time.monotonic()
         pipeline.sync()
-        assert time.monotonic() - began < LONGEST_SECONDS
     finally:
         traffic.stop()
     pipeline.sync()

@@ -1,4 +1,4 @@
-"""Delta removes commits that are 30 days old, and what only they tell: nothing that must last is told by them alone."""
+"""Delta removes commits that are 30 days old, and what only they say: nothing that must last is in them alone."""
 
 from __future__ import annotations
 

@@ -24,15 +24,15 @@ from sfcdc_assets.pipeline.applying.apply_changes import ToApply, apply_entities
 from sfcdc_assets.pipeline.ready_spark import ready_spark
 from sfcdc_assets.spark.warm_up import warm_up
 from sfcdc_assets.spark.workers import WorkersNotReady
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
 from sfcdc_assets_tests.pipeline.s3_server import BUCKET, s3_server
 from sfcdc_assets_tests.pipeline.spark_cluster import SparkCluster, spark_cluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 ENTITIES = ("Account", "Contact", "Lead", "Opportunity")
-BOUND_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")

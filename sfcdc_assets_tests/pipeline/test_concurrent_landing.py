@@ -17,6 +17,7 @@ from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.patience import POLL
 from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets_tests.dagster_instance import instance_in_memory
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 
 SEED = 8
@@ -29,7 +30,7 @@ def test_a_channel_landed_by_two_at_once_has_every_event_once(
     monkeypatch.setattr(land, "COMMIT_EVENTS", 150)
     pipeline = make_pipeline(records=5, seed=SEED)
     TrafficGenerator(pipeline.org, SEED, bus=pipeline.server.bus).run(events=600)
-    start = threading.Barrier(2, timeout=30)
+    start = threading.Barrier(2, timeout=BOUND_SECONDS)
 
     def poll() -> bool:
         """Whether it came to an end; the other may have been first too often."""
@@ -43,7 +44,7 @@ def test_a_channel_landed_by_two_at_once_has_every_event_once(
             return True
 
     with ThreadPoolExecutor(2) as pool:
-        ended = [each.result(120) for each in (pool.submit(poll), pool.submit(poll))]
+        ended = [each.result(BOUND_SECONDS) for each in (pool.submit(poll), pool.submit(poll))]
 
     assert any(ended)
     events = pipeline.scan("raw_events")
@@ -57,7 +58,7 @@ def test_two_syncs_at_once_end_with_the_right_rows(synced: EmulatedPipeline, mon
     print(f"seed {SEED}")
     monkeypatch.setenv("SFCDC_SETTLE_SECONDS", "1")  # waited for: only the test's own thread lets time jump
     TrafficGenerator(synced.org, SEED, bus=synced.server.bus).run(events=60)
-    start = threading.Barrier(2, timeout=30)
+    start = threading.Barrier(2, timeout=BOUND_SECONDS)
 
     def run() -> tuple[bool, str]:
         # Two processes have an instance each; one in memory is not made for two threads.
@@ -68,7 +69,7 @@ def test_two_syncs_at_once_end_with_the_right_rows(synced: EmulatedPipeline, mon
             return result.success, own.failure(result)
 
     with ThreadPoolExecutor(2) as pool:
-        ended = [each.result(120) for each in [pool.submit(run) for _ in range(2)]]
+        ended = [each.result(BOUND_SECONDS) for each in [pool.submit(run) for _ in range(2)]]
 
     assert ended == [(True, ""), (True, "")]
     synced.assert_equal_to_the_org()

@@ -1,4 +1,4 @@
-"""The drift audit: what no event told is found, told, and healed; what it may cost is bounded."""
+"""The drift audit: what no event said is found, reported, and healed; what it may cost is bounded."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def assert_equal(org: EmulatedPipeline) -> None:
     assert_equal_but_for(org, "Account", sorted(org.rows("Account").keys() - in_org))
 
 
-def test_what_no_event_told_of_is_listed_by_verify_and_healed_by_its_repair(org: EmulatedPipeline) -> None:
+def test_what_no_event_reported_is_listed_by_verify_and_healed_by_its_repair(org: EmulatedPipeline) -> None:
     expected = drift(org)
     description = verify()
     assert description.exit_code == 3

@@ -287,7 +287,7 @@ def test_settings_choose_the_transport_and_events_that_need_cometd_get_it(org: S
         transport.close()
 
 
-def test_the_landing_of_each_kind_is_told_by_the_channels_name(org: Stream) -> None:
+def test_the_landing_of_each_kind_is_known_by_the_channels_name(org: Stream) -> None:
     assert isinstance(landing_of(org.warehouse, org.connected, TOPIC), EventLanding)
     with connect(load_settings()) as again:
         assert again.payload_schemas[GENERIC].columns[0].name == "order_id"

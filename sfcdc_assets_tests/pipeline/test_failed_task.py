@@ -1,4 +1,4 @@
-"""A task of Spark that fails: its own reason is told, and the next tick applies what it left."""
+"""A task of Spark that fails: its own reason is given, and the next tick applies what it left."""
 
 from __future__ import annotations
 

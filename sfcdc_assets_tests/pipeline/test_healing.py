@@ -183,7 +183,7 @@ def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
 
 
 def defaults_of_reading() -> dict[str, Any]:
-    """What a run takes when it is not told: how it sleeps, among it."""
+    """What a run takes when it is not given it: how it sleeps, among it."""
     return CatchUp.__init__.__kwdefaults__ or {}
 
 

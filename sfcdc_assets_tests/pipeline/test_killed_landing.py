@@ -25,6 +25,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import connect
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.pipeline.lives_tables import landed_rows
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
@@ -41,7 +42,6 @@ FAULTS = (
     Fault.COMETD_CUT,
 )
 QUICK = Patience(first_answer=5.0, quiet=0.3, budget=30.0)
-BOUND_SECONDS = 60.0
 SLICE = 100
 
 
@@ -133,9 +133,7 @@ def land_the_rest(channels: Sequence[str]) -> None:
 def await_commits(made: Load, process: subprocess.Popen[bytes], count: int) -> None:
     """Until the process has committed so often, and for a moment of random length that it may be in the midst of
     anything at."""
-    ends = time.monotonic() + BOUND_SECONDS
-    while made.commits() < count and process.poll() is None and time.monotonic() < ends:
-        time.sleep(0.005)
+    eventually(lambda: made.commits() >= count or process.poll() is not None, f"commit {count}")
     assert process.poll() is None
     time.sleep(made.dice.random() / 20)
 

@@ -16,7 +16,6 @@ MOST_MB = 250
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_landing_and_the_driver_do_not_hold_a_large_transaction(tmp_path: Path) -> None:
     figures = run(CHANGES, TEXT, tmp_path)
     print(figures)

@@ -20,7 +20,6 @@ SHORT = LongRun(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_traffic_with_holes_and_killed_syncs_ends_with_every_table_equal_to_the_org(tmp_path: Path) -> None:
     print(f"seed {SHORT.seed}")
     figures = run(SHORT, tmp_path)

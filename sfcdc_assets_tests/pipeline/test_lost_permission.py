@@ -65,7 +65,7 @@ def description(result: Result) -> str:
 
 
 def check(pipeline: EmulatedPipeline) -> dict[str, Any]:
-    """What the check of refused reads told last."""
+    """What the check of refused reads said last."""
     key = dg.AssetCheckKey(CURRENT_STATE_KEY, "reads_are_applied")
     (newest,) = pipeline.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     assert newest.event is not None

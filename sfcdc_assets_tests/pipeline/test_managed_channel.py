@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from sfcdc_assets.pipeline.landing.patience import TICK
 from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets.pubsub.managed_subscription import ManagedSubscription
 from sfcdc_assets.salesforce.managed_subscription import ManagedTopicOfOtherKind
+from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
 NAME = "Changes"
@@ -52,10 +52,8 @@ def theirs(org: Stream) -> bytes | None:
 
 def wait_for_ours(org: Stream) -> bytes | None:
     """The org's place, once it is ours."""
-    ours, deadline = RawEvents.open(org.warehouse).checkpoint(MANAGED).resume.replay_id, monotonic() + 10
-    while theirs(org) != ours:
-        assert monotonic() < deadline, "the org has another place"
-        sleep(0.001)
+    ours = RawEvents.open(org.warehouse).checkpoint(MANAGED).resume.replay_id
+    eventually(lambda: theirs(org) == ours, "the org to have our place")
     return ours
 
 

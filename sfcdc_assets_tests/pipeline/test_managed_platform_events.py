@@ -27,8 +27,9 @@ from sfcdc_assets.resources.lake import LakeResource
 from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.salesforce.managed_subscription import ManagedTopicOfOtherKind
 from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.lives_tables import landed_rows
-from sfcdc_assets_tests.pipeline.stream import BOUND_SECONDS, CHANNEL, SETTLE, Stream, stream
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
 EVENT = "Order_Event__e"
 TOPIC = f"/event/{EVENT}"

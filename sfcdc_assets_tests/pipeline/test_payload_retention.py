@@ -100,7 +100,7 @@ def test_old_payloads_go_once_a_snapshot_in_the_tables_stands_for_them(
 
 
 def values(rows: Rows) -> Rows:
-    """The rows without what is told of their versions."""
+    """The rows without what is said of their versions."""
     of_row = ("_is_deleted", "_deleted_reason", "_in_doubt")
     return {
         key: {name: value for name, value in row.items() if name in of_row or not name.startswith("_")}

@@ -160,7 +160,7 @@ def test_a_person_goes_and_comes_back_in_both_tables(people: People) -> None:
     assert people.tables[1]["Account"][people.accounts["restored"]]["Name"] == "Ada Byron"
 
 
-def test_history_dates_what_no_event_told_by_its_reading(people: People) -> None:
+def test_history_dates_what_no_event_said_by_its_reading(people: People) -> None:
     versions = [
         (row["_change_type"], row["IsPersonAccount"], row["_changed_fields"], row["_valid_from"])
         for row in sorted(people.pipeline.all_versions("Contact"), key=lambda row: row["_position"])

@@ -354,7 +354,7 @@ def test_a_question_in_sql_finds_the_state_as_it_is_now(topic: Topic) -> None:
 
 
 def of_state(topic: Topic) -> list[dg.AssetMaterialization]:
-    """What Dagster was told of the state, the oldest first."""
+    """What was reported to Dagster of the state, the oldest first."""
     records = topic.pipeline.instance.fetch_materializations(PUSH_TOPIC_STATE_KEY, limit=10, ascending=True).records
     return [record.asset_materialization for record in records if record.asset_materialization]
 

@@ -125,7 +125,7 @@ def test_a_snapshot_with_a_watermark_before_applied_events_is_put_in_before_them
     opened = history.filter(pl.col("_valid_to").is_null()).sort("Id")
     state = rows(synced, "current_state", "Account")
     names = [name for name in state.columns if not name.startswith("_")]
-    assert opened.select(names).equals(state.select(names)), "what only the snapshot told is in history too"
+    assert opened.select(names).equals(state.select(names)), "what only the snapshot said is in history too"
     created = history.filter(pl.col("Id") == created_later)
     assert created["_change_type"].to_list() == ["SNAPSHOT", "CREATE"]
     assert created["_valid_from"][0] == created["_valid_to"][0], "read before its event: valid for no time of its own"

@@ -34,7 +34,7 @@ def copy(synced: EmulatedPipeline) -> Iterator[Copy]:
 
 
 def compare(copy: Copy, *, told_until_ms: int | None = None, changed: dict[str, Any] | None = None) -> RollingReport:
-    """A look when the stream has told of all until a time, by default until now."""
+    """A look when the stream has brought all until a time, by default until now."""
     until = copy.now if told_until_ms is None else told_until_ms
     return look(copy.warehouse, copy.org, BUILT, changed or {}, {CHANNEL: until}, MUCH)
 
@@ -237,7 +237,7 @@ def test_drift_fails_the_check_is_handed_on_by_the_job_and_the_check_passes_when
 
 
 def evaluation(pipeline: EmulatedPipeline) -> dict[str, Any]:
-    """What `equals_the_org` told last."""
+    """What `equals_the_org` said last."""
     key = dg.AssetCheckKey(CURRENT_STATE_KEY, "equals_the_org")
     (newest,) = pipeline.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     assert newest.evaluation is not None

@@ -20,6 +20,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
 from sfcdc_assets_tests.environment import without_settings
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.applying_process import ENTITY, ApplyingProcess, land_and_apply
 from sfcdc_assets_tests.pipeline.commits import another_memory
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
@@ -133,7 +134,7 @@ def test_a_process_killed_between_data_file_and_commit_leaves_an_orphan_that_mai
     killed.wait_until_stopped()
     orphans = copied.orphans()
     killed.process.send_signal(signal.SIGKILL)
-    assert killed.process.wait(30) == -signal.SIGKILL
+    assert killed.process.wait(BOUND_SECONDS) == -signal.SIGKILL
     assert orphans
     copied.land_and_apply()
     copied.assert_equal()

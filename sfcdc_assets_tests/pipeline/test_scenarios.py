@@ -134,7 +134,7 @@ def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
 
 
 def test_tables_equal_the_org_after_all_scenarios_at_once(follower: Follower) -> None:
-    """The event that is lost is one of an object that is read again later, for others that were not told in full."""
+    """The event that is lost is one of an object that is read again later, for others that were not in full."""
     for name in scenarios():
         follower.server.scenarios.play(name)
     follower.catch_up()

@@ -1,4 +1,4 @@
-"""What changed between two schemas is told column by column."""
+"""What changed between two schemas is reported column by column."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Shown:
         self._pipeline = pipeline
 
     def sync_after(self, **values: Any) -> list[str]:
-        """One event with the schema that the entity has now, and a sync; the changes of columns that its runs told."""
+        """One event with the schema that the entity has now, and a sync; the changes of columns that its runs said."""
         before = len(self._metadata("current_state"))
         with self._pipeline.org.transaction() as one:
             one.update("Account", ids(self._pipeline.org, "Account")[0], values)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -27,6 +26,7 @@ from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
 from sfcdc_assets.sensors.channel import LOOK_SECONDS, OPEN_CHANNELS
 from sfcdc_assets.sensors.open_channels import FORGOTTEN_SECONDS
 from sfcdc_assets.streams.transport import SILENCE_SECONDS
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.sensors.code_server import landed_through_ms
 
@@ -257,8 +257,7 @@ def armed_once_events_flow(pipeline: EmulatedPipeline, fault: Fault) -> Iterator
     over = threading.Event()
 
     def watch() -> None:
-        deadline = time.monotonic() + 30
-        while not pipeline.server.meter.total and time.monotonic() < deadline and not over.wait(0.001):
+        while not pipeline.server.meter.total and not over.wait(0.001):
             pass
         pipeline.server.faults.arm(fault)
 
@@ -268,4 +267,4 @@ def armed_once_events_flow(pipeline: EmulatedPipeline, fault: Fault) -> Iterator
         yield
     finally:
         over.set()
-        watcher.join(30)
+        watcher.join(BOUND_SECONDS)

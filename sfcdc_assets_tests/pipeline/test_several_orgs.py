@@ -27,7 +27,7 @@ __all__ = ["no_settings_but_the_tests_own"]
 pytestmark = pytest.mark.slow
 
 NAMES = ("emea", "apac")
-SECONDS = 180.0
+SECONDS = 400.0
 
 
 @dataclass(frozen=True)

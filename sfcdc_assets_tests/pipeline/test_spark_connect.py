@@ -27,7 +27,7 @@ from sfcdc_assets_tests.pipeline.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.spark_cluster import SparkCluster, spark_cluster
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 ENTITIES = ("Account", "Contact")
 PYTHON = f"{sys.base_prefix}/bin/python3"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,6 +21,7 @@ from sfcdc_assets.spark.shared_session import SharedSession, connect
 from sfcdc_assets.state.apply import Outcome, apply_events
 from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.standing_spark import StandingProcess, standing_spark
 
@@ -36,12 +36,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingProcess]
         yield started
         below = descendants(started.process.pid)
         started.process.terminate()
-        assert started.process.wait(30) == 128 + signal.SIGTERM
+        assert started.process.wait(BOUND_SECONDS) == 128 + signal.SIGTERM
         assert not started.path.exists()
-        deadline = time.monotonic() + 30
-        while left := [pid for pid in below if lives(pid)]:
-            assert time.monotonic() < deadline, left
-            time.sleep(0.05)
+        eventually(lambda: not any(lives(pid) for pid in below), "the processes below it to end")
 
 
 def lives(pid: int) -> bool:
@@ -120,7 +117,7 @@ def test_a_run_whose_spark_is_killed_at_work_does_it_again_without(
 
         monkeypatch.setattr(attempt, "apply_events", killed_at_first)
         synced.sync()
-        assert doomed.process.wait(10) == -signal.SIGKILL
+        assert doomed.process.wait(BOUND_SECONDS) == -signal.SIGKILL
     assert used == [True, False]
     synced.assert_equal_to_the_org()
     assert synced.versions() == {entity: version + 1 for entity, version in before.items()}

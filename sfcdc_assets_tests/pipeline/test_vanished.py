@@ -26,7 +26,7 @@ RECORDS = 40
 
 @pytest.fixture
 def copy(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> Iterator[Copy]:
-    """A table of 40 rows that equals the org; the org's permission sets are not told, so that thresholds alone help."""
+    """A table of 40 rows that equals the org; the org's permission sets are not known, so thresholds alone help."""
     monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
     pipeline = make_pipeline("Account", records=RECORDS)
     pipeline.org.hidden_objects.add("PermissionSetAssignment")
@@ -119,7 +119,7 @@ def test_a_refused_snapshot_stays_out_of_a_rebuild(copy: Copy) -> None:
     assert [doubt.reason for doubt in copy.refusals()] == ["vanished"]
 
 
-def test_rows_whose_delete_an_event_told_do_not_vanish(copy: Copy) -> None:
+def test_rows_whose_delete_an_event_reported_do_not_vanish(copy: Copy) -> None:
     with copy.emulated.transaction() as many:
         for record_id in ids(copy.emulated, "Account")[:30]:
             many.delete("Account", record_id)

@@ -12,6 +12,7 @@ import pytest
 from sfcdc_assets.pubsub.channel import PubSubConnection
 from sfcdc_assets.pubsub.credentials import Credentials
 from sfcdc_assets.streams.backoff import Backoff
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pubsub.scripted_service import ScriptedServer, ScriptedService, Step
 
 TENANT = "00Dxx0000001gEREAY"
@@ -49,7 +50,7 @@ def connect(tmp_path: Path) -> Iterator[Callable[..., Client]]:
                     credentials,
                     server.ca_file,
                     backoff=Backoff(attempts, random=lambda: 1.0),
-                    deadline=5.0,
+                    deadline=BOUND_SECONDS,
                     sleep=pauses.append,
                 )
             )

@@ -19,10 +19,10 @@ import trustme
 from sfcdc_assets.pubsub.errors import ERROR_CODE_PREFIX
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
-BOUND_SECONDS = 10.0
-"""No wait of a test is longer; the service's own silence is, so that only the client can have ended it."""
 SILENCE_SECONDS = 3 * BOUND_SECONDS
+"""Longer than any wait of a test, so that only the client can have ended it."""
 
 
 def replay(number: int) -> bytes:

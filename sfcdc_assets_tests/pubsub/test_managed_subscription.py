@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 
@@ -31,6 +31,7 @@ from sfcdc_assets.pubsub.managed_subscription import ManagedSubscription
 from sfcdc_assets.pubsub.transport import PubSubTransport
 from sfcdc_assets.streams.replay import ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint
+from sfcdc_assets_tests.eventually import eventually
 
 NAME = "Accounts"
 CHANNEL = f"managed:{NAME}"
@@ -102,17 +103,17 @@ class Org:
 
     def wait_for_the_place_of(self, subscription: ManagedSubscription) -> None:
         """Until the org has the place that the subscription has reached."""
-        wanted, deadline = subscription.resume_point.replay_id, monotonic() + 10
-        while self.theirs.committed != wanted:
-            assert monotonic() < deadline, "the org has another place"
+        wanted = subscription.resume_point.replay_id
+
+        def has_it() -> bool:
             assert subscription.take(0.01) is None
+            return self.theirs.committed == wanted
+
+        eventually(has_it, "the org to have our place")
 
     def wait_until_nobody_reads(self) -> None:
         """Until the org knows that all calls are over."""
-        deadline = monotonic() + 10
-        while self.service.open_streams:
-            assert monotonic() < deadline, "a call is still open"
-            sleep(0.001)
+        eventually(lambda: not self.service.open_streams, "all calls to be over")
 
     def close(self) -> None:
         for subscription, connection in self.opened:

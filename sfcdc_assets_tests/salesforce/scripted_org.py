@@ -13,6 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import trustme
 
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
+
 ORGANIZATION_ID = "00DAb0000000001MAA"
 USER_ID = "005Ab0000000001IAA"
 
@@ -107,7 +109,7 @@ class ScriptedOrg:
         self._stopped.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(BOUND_SECONDS)
 
     def answer(self, seen: Seen) -> Answer:
         with self._lock:
@@ -120,7 +122,7 @@ class ScriptedOrg:
             return self._usual(seen)
 
     def wait_until_stopped(self) -> None:
-        self._stopped.wait(30)
+        self._stopped.wait(BOUND_SECONDS)
 
     def _usual(self, seen: Seen) -> Answer:
         if (seen.method, seen.path) == ("POST", "/services/oauth2/token"):

@@ -46,7 +46,7 @@ def job() -> BulkJob:
     return BulkJob(JOB.rpartition("/")[2], "Account", "JobComplete", "64.0", 3, "")
 
 
-def test_a_job_is_created_for_all_rows_and_told_back(org, session):
+def test_a_job_is_created_for_all_rows_and_given_back(org, session):
     org.on("POST", "jobs/query", description("UploadComplete"))
     job = create_job(session, "Account", "SELECT Id FROM Account")
     assert (job.entity, job.state, job.api_version, job.records) == ("Account", "UploadComplete", "64.0", None)

@@ -268,7 +268,7 @@ def test_without_the_permission_the_members_are_unknown(org, session, status, co
     assert channel_members(session, "/data/ChangeEvents") is None
 
 
-def test_members_told_by_id_only_are_unknown(org, session):
+def test_members_given_by_id_only_are_unknown(org, session):
     org.on("GET", "tooling/query/", Answer(200, {"records": [{"SelectedEntity": "01IAb0000000001MAA"}], "done": True}))
     assert channel_members(session, "/data/ChangeEvents") is None
 

@@ -18,6 +18,7 @@ from sfcdc_assets.salesforce.errors import (
     UnexpectedAnswer,
 )
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.salesforce.scripted_org import EXPIRED, ORGANIZATION_ID, Answer, ScriptedOrg, refusal
 
 OK = Answer(200, {"fine": True})
@@ -80,14 +81,14 @@ def test_threads_that_meet_one_expired_token_ask_for_one_fresh_token(org, sessio
     answers: list[object] = []
 
     def ask() -> None:
-        everyone.wait(10)
+        everyone.wait(BOUND_SECONDS)
         answers.append(session.request("GET", "thing"))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(BOUND_SECONDS)
     assert answers == [{"fine": True}] * 4
     assert len(org.requests("POST", "/services/oauth2/token")) == 2
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from time import monotonic, sleep
 from typing import Any
 
 import dagster as dg
@@ -27,7 +26,8 @@ from sfcdc_assets.resources.org import OrgResource
 from sfcdc_assets.sensors.channel import tick
 from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets_tests.dagster_instance import instance_in_memory
-from sfcdc_assets_tests.pipeline.stream import BOUND_SECONDS, CHANNEL, Stream
+from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 
 
 class CodeServer:
@@ -105,7 +105,7 @@ def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
 
 
 def landed_through_ms(request: dg.RunRequest) -> int:
-    """What a run is told of how far the sensor has landed."""
+    """What a run knows of how far the sensor has landed."""
     (step,) = request.run_config["ops"].values()
     return int(step["config"]["landed_through_ms"])
 
@@ -144,9 +144,11 @@ def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> No
     ).run()
 
 
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait for what another thread does, by the machine's clock."""
-    deadline = monotonic() + BOUND_SECONDS
-    while not condition():
-        assert monotonic() < deadline, f"waited {BOUND_SECONDS:.0f} s for {what}"
-        sleep(0.002)
+def streams_end(stream: Stream) -> None:
+    eventually(lambda: stream.server.service.open_streams == 0, "the org to see its streams end")
+
+
+def assert_landed(stream: Stream, *accounts: int) -> None:
+    """Each event once, in order, at dense positions."""
+    assert stream.records_landed() == stream.ids(*accounts)
+    assert [row["position"] for row in stream.landed()] == list(range(1, len(accounts) + 1))

@@ -18,6 +18,7 @@ from sfcdc_assets.pipeline.freshness import EntityLag
 from sfcdc_assets.sensors import alerts
 from sfcdc_assets.sensors.alerts import AlertNotSent, alert_on_failure, alert_sensors, news, send
 from sfcdc_assets_tests.dagster_instance import instance_in_memory
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 
 __all__ = ["no_settings_but_the_tests_own"]
@@ -54,7 +55,7 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
     yield webhook
     webhook.server.shutdown()
     webhook.server.server_close()
-    thread.join(10)
+    thread.join(BOUND_SECONDS)
 
 
 def test_a_failed_run_is_posted_with_the_entity_and_the_reason(webhook: Webhook) -> None:
@@ -78,7 +79,7 @@ def test_a_failed_run_is_posted_with_the_entity_and_the_reason(webhook: Webhook)
     assert text.endswith("\nContact: no space left on device")
 
 
-def test_a_lag_is_told_once_and_its_end_once(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lag_is_reported_once_and_its_end_once(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     for behind in (0.0, 14 * 60, 16 * 60, 20 * 60, 3.0, 0.0):
         found = [EntityLag("Account", 7, behind), EntityLag("Contact", 0, 0.0)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,15 @@ import yaml
 from deltalake import DeltaTable
 
 from sfcdc_assets.cli.dagster_home import INSTANCE
-from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
+from sfcdc_assets.cli.dagster_ui import DagsterUi
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.free_port import free_port
 from sfcdc_assets_tests.ui.dagster_server import ask, processes
 
 pytestmark = pytest.mark.slow
-
-START_SECONDS = 120
-"""Dagster takes half a minute to start on a busy machine."""
-TICKS_SECONDS = 60
-"""The daemon evaluates a sensor every five seconds at most; a busy machine is slower."""
 
 
 class RunningDagster:
@@ -50,7 +47,7 @@ class RunningDagster:
             "SFCDC_WAREHOUSE": str(self._warehouse),
             "SFCDC_SETTLE_SECONDS": "2",
         }
-        self.ui = DagsterUi(ROOT / "workspace.yaml", self.home, free_port(0), environment)
+        self.ui = DagsterUi(ROOT / "workspace.yaml", self.home, free_port(), environment)
         self.published = 0
         self._ids = [str(record["Id"]) for record in org.records("Account")]
 
@@ -124,13 +121,6 @@ class RunningDagster:
         ]
 
 
-def wait(condition: Callable[[], Any], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDagster]:
     folder = tmp_path_factory.mktemp("code_server")
@@ -142,11 +132,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDagster
             dagster = RunningDagster(folder, org, server)
             dagster.change()  # so that the stream answers at once and not by its first keepalive
             with dagster.ui:
-                wait(dagster.ui.answers, START_SECONDS, "the UI")
-                wait(dagster.all_is_landed, START_SECONDS, "Dagster's first tick")
+                eventually(dagster.ui.answers, "the UI")
+                eventually(dagster.all_is_landed, "Dagster's first tick")
                 yield dagster
             assert processes(dagster.home) == {}
-            wait(lambda: server.service.open_streams == 0, 10, "the stream to end with Dagster")
+            eventually(lambda: server.service.open_streams == 0, "the stream to end with Dagster")
     finally:
         org.close()
 
@@ -156,7 +146,7 @@ def test_many_ticks_read_one_open_stream_and_every_event_is_paid_once(running: R
     for _ in range(20):
         running.change_for(1)
         streams.add(running.server.service.open_streams)
-    wait(running.all_is_landed, TICKS_SECONDS, "the ticks that land the rest")
+    eventually(running.all_is_landed, "the ticks that land the rest")
     running.assert_landed_once()
     assert streams == {1}
     assert running.server.meter.total == running.published
@@ -172,7 +162,7 @@ def test_the_sensor_lands_while_its_run_is_only_queued_and_the_run_has_the_tags_
     assert run["sfcdc/concurrency_key"] == "snapshot /data/ChangeEvents"
     before = len(running.landed())
     running.change()
-    wait(running.all_is_landed, TICKS_SECONDS, "the event that came while the run was queued")
+    eventually(running.all_is_landed, "the event that came while the run was queued")
     assert len(running.landed()) == before + 1
     assert len(running.queued()) == 1
 
@@ -183,11 +173,11 @@ def test_a_reload_of_the_code_location_hands_the_channel_over_and_the_old_stream
     running.change_for(1)
     running.reload()
     running.change_for(3)
-    wait(running.all_is_landed, TICKS_SECONDS, "the new process to land")
-    wait(lambda: old not in running.code_servers(), 60, "the old process to end")
-    wait(lambda: running.server.service.open_streams == 1, 10, "the old stream to end")
+    eventually(running.all_is_landed, "the new process to land")
+    eventually(lambda: old not in running.code_servers(), "the old process to end")
+    eventually(lambda: running.server.service.open_streams == 1, "the old stream to end")
     running.change_for(2)
-    wait(running.all_is_landed, TICKS_SECONDS, "the new process to land more")
+    eventually(running.all_is_landed, "the new process to land more")
     running.assert_landed_once()
     assert running.server.meter.total - running.published - charged <= 20  # what was on its way to the old one
 
@@ -197,12 +187,12 @@ def test_a_killed_code_server_is_followed_by_one_that_goes_on_where_it_was(runni
     (killed,) = running.code_servers()
     running.change_for(1)
     os.kill(killed, signal.SIGKILL)
-    wait(lambda: running.server.service.open_streams == 0, 10, "the org to see that the process is gone")
+    eventually(lambda: running.server.service.open_streams == 0, "the org to see that the process is gone")
     running.change_for(2)
     running.reload()  # `dagster dev` starts another code server when it is asked to, not by itself
-    wait(running.all_is_landed, TICKS_SECONDS + 30, "the new process to land what the old one did not")
+    eventually(running.all_is_landed, "the new process to land what the old one did not")
     running.change_for(2)
-    wait(running.all_is_landed, TICKS_SECONDS, "the new process to land more")
+    eventually(running.all_is_landed, "the new process to land more")
     running.assert_landed_once()
     assert running.code_servers() != [killed]
     assert running.server.service.open_streams == 1

@@ -118,7 +118,7 @@ def test_a_java_process_maps_what_an_earlier_one_recorded_and_says_nothing_of_it
     def run(script: str) -> str:
         command = [sys.executable, "-c", script, str(environment)]
         return subprocess.run(
-            command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=240, check=True
+            command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=540, check=True
         ).stdout
 
     path = Path(run(PREPARE).strip())

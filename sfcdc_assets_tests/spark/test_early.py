@@ -11,13 +11,14 @@ import pytest
 from sfcdc_assets.config import Settings
 from sfcdc_assets.spark import session, warm_up
 from sfcdc_assets.spark.early import EarlySpark
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 SETTINGS = Settings.model_construct()
 
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Puts something in the place of Spark; what was done is told."""
+    """Puts something in the place of Spark; what was done is noted."""
 
     def stand_in(start: Callable[[], object]) -> list[str]:
         done: list[str] = []
@@ -35,7 +36,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 def join(early: EarlySpark) -> None:
     assert early._thread is not None
-    early._thread.join(30)
+    early._thread.join(BOUND_SECONDS)
     assert not early._thread.is_alive()
 
 
@@ -49,7 +50,7 @@ def test_it_is_started_once_and_runs_a_job_of_nothing(begun: Callable[..., list[
 
 def test_a_batch_that_comes_before_it_is_there_has_it_to_itself(begun: Callable[..., list[str]]) -> None:
     may_go_on = threading.Event()
-    done, early = begun(lambda: may_go_on.wait(30)), EarlySpark(SETTINGS)
+    done, early = begun(lambda: may_go_on.wait(BOUND_SECONDS)), EarlySpark(SETTINGS)
     early.start()
     early.hand_over()
     may_go_on.set()

@@ -50,7 +50,7 @@ def test_a_statement_ends_with_a_semicolon_on_any_line(monkeypatch: pytest.Monke
     assert said == []
 
 
-def test_what_fails_or_is_stopped_is_told_and_the_next_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_or_is_stopped_is_reported_and_the_next_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     answered, said = conversation(monkeypatch, "wrong;", "slow;", "SELECT", KeyboardInterrupt, "SELECT 3;")
     assert answered == ["wrong;", "slow;", "SELECT 3;"]
     assert said == ["Parser Error: wrong", "Stopped."]

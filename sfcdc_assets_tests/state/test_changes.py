@@ -46,7 +46,7 @@ def test_an_event_that_was_published_twice_is_read_once() -> None:
     assert changes["position"].to_pylist() == [1, *range(3, 20)]
 
 
-def test_one_broken_event_among_many_is_told_and_the_others_are_read() -> None:
+def test_one_broken_event_among_many_is_reported_and_the_others_are_read() -> None:
     rows = with_ids(rows_of([*[UPDATE] * 20, UPDATE[:-1], None]), [["001A"]] * 22)
     changes = reader().read(rows)
     assert changes["change_type"].to_pylist() == ["UPDATE"] * 20 + [UNDECODABLE] * 2

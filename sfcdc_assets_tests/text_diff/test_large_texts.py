@@ -1,4 +1,4 @@
-"""Sizes beyond any Salesforce field, within generous bounds of time; hopeless cases end within them too."""
+"""Sizes beyond any Salesforce field, within generous bounds of CPU time; hopeless cases end within them too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sfcdc_assets.emulator.text_difference import text_difference
 from sfcdc_assets.text_diff import TextDiffError, reconstruct_text
 from sfcdc_assets.text_diff.search import Budget
 
-SECONDS = 20.0  # some 0.1 to 3 s are used on a laptop's core
+CPU_SECONDS = 20.0  # some 0.1 to 3 s are used on a laptop's core
 
 
 def hundred_thousand_lines(style: str) -> tuple[str, str]:
@@ -25,11 +25,11 @@ def hundred_thousand_lines(style: str) -> tuple[str, str]:
 @pytest.mark.parametrize("style", ["one", "mixed"])
 def test_a_value_of_a_hundred_thousand_lines_is_compared_and_rebuilt_in_seconds(style: str) -> None:
     before, after = hundred_thousand_lines(style)
-    started = time.perf_counter()
+    started = time.process_time()
     diff = text_difference(before, after)
     assert diff is not None
     assert reconstruct_text(before, diff) == after
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < CPU_SECONDS
 
 
 def test_a_text_of_ten_megabytes_is_rebuilt_in_seconds_and_refused_in_seconds() -> None:
@@ -38,20 +38,20 @@ def test_a_text_of_ten_megabytes_is_rebuilt_in_seconds_and_refused_in_seconds() 
     assert len(before) > 10_000_000 - 100_000
     diff = text_difference(before, after)
     assert diff is not None
-    started = time.perf_counter()
+    started = time.process_time()
     assert reconstruct_text(before, diff) == after
     with pytest.raises(TextDiffError, match="found"):
         reconstruct_text(before.replace("000001 ", "another "), diff)
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < CPU_SECONDS
 
 
 def test_a_hopeless_search_over_many_open_line_ends_ends_by_its_budget() -> None:
     base = "".join(f"{number}{end}" for number, end in zip(range(3_000), ["\n", "\r\n", "\r"] * 1_000, strict=True))
     added = "\n".join(f"+new {number}" for number in range(5_000))
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(TextDiffError, match="found"):
         reconstruct_text(base, f"--- \n+++ {'0' * 64}\n@@ -1000,0 +1000,5000 @@\n{added}")
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < CPU_SECONDS
 
 
 def test_a_budget_is_spent_by_guesses_or_by_bytes() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from sfcdc_assets_tests.documentation import ROOT
 
 SCREENSHOTS = bool(os.environ.get("SCREENSHOTS"))
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
+"""Of every expectation and action that names no time of its own; Playwright's own is 5 s."""
 _IMAGES = ROOT / "docs" / "images"
 _FLAGS = [
     "--no-sandbox",
@@ -43,6 +44,7 @@ def opened_page(profile: Path, width: int, height: int, **options: Any) -> Itera
             **options,
         )
         context.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
         try:
             yield context.pages[0]
         finally:

@@ -19,6 +19,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.cli.command import SCRIPT
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
 from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 
@@ -35,7 +36,7 @@ def ask(url: str, text: str, **variables: object) -> Any:
         json.dumps({"query": text, "variables": variables}).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
         reported = json.load(answer)
     assert not reported.get("errors"), reported["errors"]
     return reported["data"]
@@ -86,7 +87,7 @@ class DagsterServer:
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         """Interrupt it; the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=BOUND_SECONDS)
 
     def left(self) -> list[str]:
         """Command lines of the living processes that Dagster's home was given to."""
@@ -132,7 +133,7 @@ class DagsterServer:
         return found["assetNodeOrError"]["partitionKeys"]
 
     def sources_of_columns(self, asset: str) -> dict[str, list[str]]:
-        """Column -> the columns it comes from, of the partition Account, as its newest materialization tells."""
+        """Column -> the columns it comes from, of the partition Account, as its newest materialization says."""
         found = self.query(
             "query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode {"
             ' assetMaterializations(partitions: ["Account"], limit: 1) { metadataEntries {'

@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Page, expect
 
-from sfcdc_assets_tests.ui.browser import PATIENCE_MS, SCREENSHOTS, image, opened_page, without_browser
+from sfcdc_assets_tests.ui.browser import SCREENSHOTS, image, opened_page, without_browser
 from sfcdc_assets_tests.ui.dagster_server import DagsterServer
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ ENTITIES = ALL if SCREENSHOTS else FEW
 LAYERS = ("raw_events", "snapshot", "text_fields", "gap_reconciliation", "current_state", "history")
 PLOTTED = ("rows", "rows_changed", "lag_seconds", "suspect_records", "deliveries", "api_requests", "seconds")
 SENSOR = "poll_ChangeEvents"
-MOST_LOOKS = 4
+MOST_LOOKS = 10
 LINES_DRAWN = """name => {
     const found = document.evaluate(`//*[text()='${name}']/following::canvas[1]`, document, null, 9, null)
     const canvas = found.singleNodeValue
@@ -96,7 +96,7 @@ def test_a_run_at_work_takes_no_partition_away_from_the_graph(synced: DagsterSer
         for asset in LAYERS:
             counts = synced.partition_counts(asset)
             assert counts == {"numMaterialized": len(ENTITIES), "numFailed": 0, "numMaterializing": 0}, asset
-        expect(page.get_by_text("100% filled", exact=True)).to_have_count(len(LAYERS), timeout=PATIENCE_MS)
+        expect(page.get_by_text("100% filled", exact=True)).to_have_count(len(LAYERS))
         expect(page.get_by_text(re.compile(r"[Mm]aterializing \d+"))).to_have_count(0)
         if run in synced.run_ids("sync", "STARTED"):
             return
@@ -107,8 +107,8 @@ def test_a_run_at_work_takes_no_partition_away_from_the_graph(synced: DagsterSer
 def test_the_ticks_of_the_sensor_are_listed_with_the_runs_they_asked_for(synced: DagsterServer, page: Page) -> None:
     run = synced.wait(lambda: synced.runs_asked_for(SENSOR), 150, "a tick to ask for a run")[0]
     page.goto(f"{synced.url}/locations/sfcdc_assets/sensors/{SENSOR}")
-    expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_text(run[:8]).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("1 run requested").first).to_be_visible()
+    expect(page.get_by_text(run[:8]).first).to_be_visible()
 
 
 # -- at rest
@@ -118,12 +118,12 @@ def test_the_ticks_of_the_sensor_are_listed_with_the_runs_they_asked_for(synced:
 def test_the_graph_shows_the_layers_from_the_channel_to_the_tables(at_rest: DagsterServer, page: Page) -> None:
     open_graph(at_rest, page)
     for layer in ("ChangeEvents", *LAYERS, "consistent_cuts"):
-        expect(page.get_by_text(layer, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_text("100% filled", exact=True)).to_have_count(len(LAYERS), timeout=PATIENCE_MS)
+        expect(page.get_by_text(layer, exact=True).first).to_be_visible()
+    expect(page.get_by_text("100% filled", exact=True)).to_have_count(len(LAYERS))
     expect(page.get_by_text("Materialized", exact=True)).to_have_count(
         2
     )  # the channel and the cuts, which are external
-    expect(page.get_by_text(re.compile(r"5 / 5 Passed")).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text(re.compile(r"5 / 5 Passed")).first).to_be_visible()
     picture(page, "asset-graph.png")
 
 
@@ -137,7 +137,7 @@ def test_nothing_is_under_way_failed_or_missing_when_no_run_is_at_work(at_rest: 
 def test_the_partitions_of_a_table_are_the_entities(at_rest: DagsterServer, page: Page) -> None:
     open_partition(at_rest, page, "current_state", "Account")
     for entity in ENTITIES:
-        expect(page.get_by_text(entity, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text(entity, exact=True).first).to_be_visible()
     picture(page, "current-state.png")
 
 
@@ -145,13 +145,13 @@ def test_the_partitions_of_a_table_are_the_entities(at_rest: DagsterServer, page
 def test_a_materialization_tells_rows_lag_columns_and_a_sample(at_rest: DagsterServer, page: Page) -> None:
     open_partition(at_rest, page, "current_state", "Account")
     for key in (*PLOTTED, "dagster/column_schema", "to_position", "sample"):
-        expect(page.get_by_text(key, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text(key, exact=True).first).to_be_visible()
     page.get_by_text("[Show Table Schema]").click()
-    expect(page.get_by_text("BillingCity", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_text("Billing City.", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("BillingCity", exact=True).first).to_be_visible()
+    expect(page.get_by_text("Billing City.", exact=True).first).to_be_visible()
     page.keyboard.press("Escape")
     page.get_by_text("[Show Markdown]").click()
-    expect(page.get_by_role("columnheader", name="Id", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("columnheader", name="Id", exact=True)).to_be_visible()
     expect(page.get_by_role("dialog").get_by_role("row")).to_have_count(11)
     page.keyboard.press("Escape")
 
@@ -172,7 +172,7 @@ def test_the_plots_of_a_table_are_not_empty(at_rest: DagsterServer, page: Page) 
     page.goto(f"{at_rest.url}/assets/salesforce/current_state?view=overview")
     page.get_by_role("button", name="Plots").click()
     for name in PLOTTED:
-        expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text(name, exact=True).first).to_be_visible()
         page.wait_for_function(LINES_DRAWN, arg=name)
     picture(page, "plots.png")
 
@@ -196,8 +196,8 @@ def test_the_checks_are_green_after_several_syncs(at_rest: DagsterServer, page: 
     assert set(at_rest.checks("current_state").values()) == {True}, "evaluated for the newest materialization"
     page.goto(f"{at_rest.url}/assets/salesforce/current_state?view=checks")
     for check in at_rest.checks("current_state"):
-        expect(page.get_by_text(check, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_text("Passed").first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text(check, exact=True).first).to_be_visible()
+    expect(page.get_by_text("Passed").first).to_be_visible()
     expect(page.get_by_text("Not evaluated")).to_have_count(0)
     picture(page, "checks.png")
 
@@ -215,15 +215,15 @@ def test_an_entity_that_fails_is_red_alone_until_it_is_mended(at_rest: DagsterSe
         counts = at_rest.partition_counts("current_state")
         assert counts == {"numMaterialized": len(ENTITIES) - 1, "numFailed": 1, "numMaterializing": 0}
         open_partition(at_rest, page, "current_state", "Contact")
-        expect(page.get_by_text("Failed (1)", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("Failed (1)", exact=True)).to_be_visible()
         picture(page, "failed-entity.png")
         page.goto(f"{at_rest.url}/runs/{run}")
-        expect(page.get_by_text("apply[Contact]").first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("apply[Contact]").first).to_be_visible()
         picture(page, "failed-run.png")
     at_rest.ends("sync", "SUCCESS", 120)
     assert at_rest.partition_counts("current_state")["numFailed"] == 0
     open_partition(at_rest, page, "current_state", "Contact")
-    expect(page.get_by_text("Failed (0)", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("Failed (0)", exact=True)).to_be_visible()
     assert set(at_rest.checks("current_state").values()) == {True}
 
 
@@ -237,13 +237,13 @@ def open_graph(server: DagsterServer, page: Page) -> None:
     page.set_viewport_size({"width": 1700, "height": 1360})  # so that all of it is shown with its details
     page.goto(f"{server.url}/asset-groups")
     hide_all_but_the_graph(page)
-    expect(page.get_by_text("tables", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("tables", exact=True).first).to_be_visible()
     table = page.get_by_text("current_state", exact=True).first
     try:
         expect(table).to_be_visible(timeout=3_000)  # the browser remembers groups that were expanded
     except AssertionError:
         page.keyboard.press("Alt+E")  # expand all groups
-    expect(table).to_be_visible(timeout=PATIENCE_MS)
+    expect(table).to_be_visible()
     for _ in range(3):  # where all of it fits in without its details, nearer
         try:
             expect(page.get_by_text("100% filled", exact=True).first).to_be_visible(timeout=5_000)
@@ -267,7 +267,7 @@ def hide_all_but_the_graph(page: Page) -> None:
 def open_partition(server: DagsterServer, page: Page, asset: str, entity: str) -> None:
     page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(f"{server.url}/assets/salesforce/{asset}?view=partitions&partition={entity}")
-    expect(page.get_by_text(entity, exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text(entity, exact=True).first).to_be_visible()
 
 
 def picture(page: Page, name: str) -> None:

@@ -18,7 +18,8 @@ from sfcdc_assets.emulator.refusal_codes import CODES as CODES_OF_FAULTS
 from sfcdc_assets.emulator.settings import OrgSettings
 from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets_tests.emulator.wire import ALL, PREFIX, SECONDS, Wire, error_code, refused, wire
+from sfcdc_assets_tests.emulator.wire import ALL, PREFIX, Wire, error_code, refused, wire
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 CUSTOM, EARLIEST = pb.ReplayPreset.CUSTOM, pb.ReplayPreset.EARLIEST
 ACCOUNTS, ORDERS = "/data/AccountChangeEvent", "/event/Order_Event__e"
@@ -92,7 +93,7 @@ def fetch(number: int = 1, topic: str = ALL, **fields: Any) -> pb.FetchRequest:
 
 def unary(call: Callable[..., Any], request: Any, metadata: list[tuple[str, str]]) -> grpc.RpcError:
     with pytest.raises(grpc.RpcError) as raised:
-        call(request, metadata=metadata, timeout=SECONDS)
+        call(request, metadata=metadata, timeout=BOUND_SECONDS)
     return raised.value
 
 
@@ -105,7 +106,7 @@ def get_schema(org: Wire, schema_id: str) -> grpc.RpcError:
 
 
 def publish(org: Wire, *requests: pb.PublishRequest) -> grpc.RpcError:
-    return refused(org.stub.PublishStream(iter(requests), metadata=org.metadata, timeout=SECONDS))
+    return refused(org.stub.PublishStream(iter(requests), metadata=org.metadata, timeout=BOUND_SECONDS))
 
 
 def open_requests(first: Any) -> Iterator[Any]:
@@ -116,7 +117,7 @@ def open_requests(first: Any) -> Iterator[Any]:
 
 
 def event(org: Wire) -> pb.ProducerEvent:
-    info = org.stub.GetTopic(pb.TopicRequest(topic_name=ORDERS), metadata=org.metadata, timeout=SECONDS)
+    info = org.stub.GetTopic(pb.TopicRequest(topic_name=ORDERS), metadata=org.metadata, timeout=BOUND_SECONDS)
     return pb.ProducerEvent(id="1", schema_id=info.schema_id, payload=b"x")
 
 
@@ -157,7 +158,9 @@ def by_allowance(org: Wire) -> grpc.RpcError:
 def by_silence_of_the_client(org: Wire) -> grpc.RpcError:
     """An open stream on which nothing is requested any more; `StreamTiming.idle_is_error`."""
     org.create()
-    stream = org.stub.Subscribe(open_requests(fetch(replay_preset=EARLIEST)), metadata=org.metadata, timeout=SECONDS)
+    stream = org.stub.Subscribe(
+        open_requests(fetch(replay_preset=EARLIEST)), metadata=org.metadata, timeout=BOUND_SECONDS
+    )
     next(stream)
     org.clock.advance(60_000)
     return refused(stream)
@@ -165,14 +168,14 @@ def by_silence_of_the_client(org: Wire) -> grpc.RpcError:
 
 def by_silence_of_the_publisher(org: Wire) -> grpc.RpcError:
     first = pb.PublishRequest(topic_name=ORDERS, events=[event(org)])
-    stream = org.stub.PublishStream(open_requests(first), metadata=org.metadata, timeout=SECONDS)
+    stream = org.stub.PublishStream(open_requests(first), metadata=org.metadata, timeout=BOUND_SECONDS)
     next(stream)
     org.clock.advance(70_000)
     return refused(stream)
 
 
 def managed(org: Wire, *requests: pb.ManagedFetchRequest) -> Any:
-    return org.stub.ManagedSubscribe(iter(requests), metadata=org.metadata, timeout=SECONDS)
+    return org.stub.ManagedSubscribe(iter(requests), metadata=org.metadata, timeout=BOUND_SECONDS)
 
 
 def subscription(org: Wire, name: str, state: str = "RUN") -> str:
@@ -198,7 +201,7 @@ def by_a_second_stream(org: Wire) -> grpc.RpcError:
     subscription(org, "Twice")
     org.create()
     first = pb.ManagedFetchRequest(developer_name="Twice", num_requested=1)
-    stream = org.stub.ManagedSubscribe(open_requests(first), metadata=org.metadata, timeout=SECONDS)
+    stream = org.stub.ManagedSubscribe(open_requests(first), metadata=org.metadata, timeout=BOUND_SECONDS)
     next(stream)
     refusal = refused(managed(org, first))
     stream.cancel()
@@ -214,7 +217,7 @@ def by_deleting(org: Wire) -> grpc.RpcError:
     made = subscription(org, "Deleted")
     org.create()
     first = pb.ManagedFetchRequest(developer_name="Deleted", num_requested=100)
-    stream = org.stub.ManagedSubscribe(open_requests(first), metadata=org.metadata, timeout=SECONDS)
+    stream = org.stub.ManagedSubscribe(open_requests(first), metadata=org.metadata, timeout=BOUND_SECONDS)
     next(stream)
     assert org.rest("DELETE", f"/tooling/sobjects/ManagedEventSubscription/{made}").status_code == 204
     org.create()
@@ -283,7 +286,7 @@ def test_a_fault_brings_the_code_about_at_the_start_of_a_call_and_on_an_open_str
     assert (error_code(refusal), refusal.code()) == (code, CODES_OF_FAULTS[code][0])
     org.create()
     stream = org.stub.Subscribe(
-        open_requests(fetch(100, replay_preset=EARLIEST)), metadata=org.metadata, timeout=SECONDS
+        open_requests(fetch(100, replay_preset=EARLIEST)), metadata=org.metadata, timeout=BOUND_SECONDS
     )
     next(stream)
     org.faults.arm(Fault.STREAM_REFUSED, code=code)

@@ -1,4 +1,4 @@
-"""Every errorCode of REST that clients tell apart is one that the emulated org sends, with the vendor's status.
+"""Every errorCode of REST that clients distinguish is one that the emulated org sends, with the vendor's status.
 
 Codes: https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/errorcodes.htm, those of Bulk API 2.0
 https://developer.salesforce.com/docs/atlas.en-us.api_asynch.meta/api_asynch/asynch_api_reference_errors.htm, and those

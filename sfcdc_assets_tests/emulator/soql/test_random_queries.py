@@ -76,7 +76,6 @@ def test_random_queries_have_the_answers_of_plain_python() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_ten_thousand_random_queries_have_the_answers_of_plain_python(pytestconfig: pytest.Config) -> None:
     facts = org_facts()
     for seed in range(pytestconfig.getoption("--queries")):

@@ -6,21 +6,20 @@ import base64
 import hashlib
 import hmac
 import http.client
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
+from sfcdc_assets_tests.free_port import free_port
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """Published by Microsoft, for every emulator (learn.microsoft.com/azure/storage/common/storage-use-azurite)."""
 CONTAINER = "container"
-BOUND_SECONDS = 90.0
 
 
 @contextmanager
@@ -28,18 +27,18 @@ def azurite(folder: Path) -> Iterator[dict[str, str]]:
     """One with an empty container, run in a new folder; what a process needs in its environment to work with it. Skips
     the test where it cannot be installed."""
     server = npm_packages(Path(__file__).parent, folder)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    port = free_port()
     main = server / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
     options = ["--inMemoryPersistence", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
     options += ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
     process = subprocess.Popen(["node", str(main), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + BOUND_SECONDS
-        while not _has_container(port):
+
+        def has_container() -> bool:
             assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+            return _has_container(port)
+
+        eventually(has_container, "Azurite to have a container")
         url = f"http://127.0.0.1:{port}"
         yield {
             "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
@@ -59,7 +58,7 @@ def _has_container(port: int) -> bool:
     named = "".join(f"{name}:{value}\n" for name, value in headers.items())
     signed = f"PUT{chr(10) * 12}{named}/{ACCOUNT}{path}\nrestype:container"
     signature = base64.b64encode(hmac.new(base64.b64decode(KEY), signed.encode(), hashlib.sha256).digest()).decode()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=BOUND_SECONDS)
     try:
         authorization = {"Authorization": f"SharedKey {ACCOUNT}:{signature}", "Content-Length": "0"}
         connection.request("PUT", f"{path}?restype=container", headers={**headers, **authorization})

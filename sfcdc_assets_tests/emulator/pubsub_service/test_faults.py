@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import grpc
 import pytest
 
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.subscription import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated, wait_for
+from sfcdc_assets_tests.emulator.pubsub_service.emulated import ALL, EARLIEST, LATEST, Emulated, refused, trailers
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
 PREFIX = "sfdc.platform.eventbus.grpc."
-
-
-@pytest.fixture
-def emulated(tmp_path: Path) -> Iterator[Emulated]:
-    emulated = Emulated(tmp_path, StreamTiming())
-    yield emulated
-    emulated.close()
 
 
 def error_code(error: grpc.RpcError) -> str:
@@ -75,14 +66,14 @@ def test_a_schema_may_be_one_that_the_user_may_not_read(emulated: Emulated) -> N
     assert emulated.stub.GetSchema(request, metadata=emulated.metadata).schema_id == event.event.schema_id
 
 
-def test_a_stream_may_pause_between_two_events_for_as_long_as_it_was_told(emulated: Emulated) -> None:
+def test_a_stream_may_pause_between_two_events_for_as_long_as_was_asked(emulated: Emulated) -> None:
     emulated.create(8)
     emulated.service.faults.arm(Fault.STREAM_PAUSE, after=4, seconds=6)
     stream = emulated.subscribe(100)
     first = stream.next()
     assert (len(first.events), first.pending_num_requested) == (4, 96)
     assert first.latest_replay_id == first.events[-1].replay_id
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 6_000)
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 6_000, "the stream to wait for that")
     emulated.create(1)
     emulated.clock.advance(6_000)
     second = stream.next()
@@ -94,9 +85,9 @@ def test_a_pause_may_be_longer_than_the_time_of_a_keepalive(emulated: Emulated) 
     emulated.service.faults.arm(Fault.STREAM_PAUSE, seconds=1_000)
     stream = emulated.subscribe(100)
     stream.events(1)
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 1_000_000)
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 1_000_000, "the stream to wait for that")
     emulated.clock.advance(999_000)
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 1_000)
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 1_000, "the stream to wait for that")
     emulated.clock.advance(1_000)
     assert len(stream.next().events) == 1
 
@@ -120,8 +111,8 @@ def test_the_first_answer_of_a_stream_may_be_late(emulated: Emulated) -> None:
     emulated.create(3)
     emulated.service.faults.arm(Fault.LATE_ANSWER, seconds=30)
     stream = emulated.subscribe(100)
-    wait_for(lambda: emulated.service.subscribed_streams == 1)
-    wait_for(lambda: emulated.service.next_due() == emulated.clock() + 30_000)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
+    eventually(lambda: emulated.service.next_due() == emulated.clock() + 30_000, "the stream to wait for that")
     assert emulated.service.meter.total == 0
     emulated.clock.advance(30_000)
     assert len(stream.next().events) == 3
@@ -152,7 +143,50 @@ def test_a_server_that_goes_away_cuts_its_streams_and_takes_new_ones_at_the_same
         assert stream.error().code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
         emulated.create(1)
         topic = pb.TopicRequest(topic_name=ALL)
-        emulated.stub.GetTopic(topic, metadata=emulated.metadata, wait_for_ready=True, timeout=30)
+        emulated.stub.GetTopic(topic, metadata=emulated.metadata, wait_for_ready=True, timeout=BOUND_SECONDS)
         stream = emulated.subscribe(10, preset=pb.ReplayPreset.CUSTOM, replay=first.replay_id)
         (first,) = stream.events(1)
     assert emulated.service.faults.struck(Fault.GOAWAY) == 2
+
+
+def test_a_reset_stream_ends_as_internal_without_trailers(emulated: Emulated) -> None:
+    stream = emulated.subscribe(5, preset=LATEST)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
+    emulated.service.faults.arm(Fault.STREAM_RESET)
+    error = stream.error()
+    assert error.code() == grpc.StatusCode.INTERNAL
+    assert error.details() == "Received RST_STREAM with code 0 (Call ended without gRPC status)"
+    assert trailers(error) == {}
+
+
+def test_an_armed_fault_happens_as_often_as_armed(emulated: Emulated) -> None:
+    emulated.create(1)
+    emulated.service.faults.arm(Fault.STREAM_AUTH_ERROR)
+    refused(emulated.subscribe(1).error(), grpc.StatusCode.UNAUTHENTICATED, "service.auth.error")
+    assert len(emulated.subscribe(1).events(1)) == 1
+
+
+def test_an_unavailable_service_says_internal(emulated: Emulated) -> None:
+    emulated.service.faults.arm(Fault.UNAVAILABLE, times=2)
+    refused(emulated.subscribe(1).error(), grpc.StatusCode.INTERNAL, "service.unavailable")
+    with pytest.raises(grpc.RpcError) as raised:
+        emulated.stub.GetTopic(pb.TopicRequest(topic_name=ALL), metadata=emulated.metadata)
+    refused(raised.value, grpc.StatusCode.INTERNAL, "service.unavailable", "GetTopic")
+    assert emulated.stub.GetTopic(pb.TopicRequest(topic_name=ALL), metadata=emulated.metadata).topic_name == ALL
+
+
+def test_a_silent_stream_sends_neither_events_nor_keepalives(emulated: Emulated) -> None:
+    stream = emulated.subscribe(5, preset=LATEST)
+    eventually(lambda: emulated.service.subscribed_streams == 1, "the stream to be begun")
+    emulated.clock.advance(270_000)
+    stream.next()
+    emulated.service.faults.arm(Fault.SILENT_STREAM)
+    eventually(lambda: emulated.service.faults.armed(Fault.SILENT_STREAM) == 0, "the stream to fall silent")
+    emulated.create(1)
+    other = emulated.subscribe(5)
+    other.events(1)
+    emulated.clock.advance(270_000)
+    other.next()
+    assert emulated.service.meter.total == 1
+    stream.cancel()
+    eventually(lambda: emulated.service.open_streams == 1, "the call to come in")

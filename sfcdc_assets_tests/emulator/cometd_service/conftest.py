@@ -1,0 +1,26 @@
+"""A CometD service for each test, and one with a subscribed client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sfcdc_assets_tests.emulator.cometd_service.emulated import Emulated
+
+
+@pytest.fixture
+def emulated() -> Iterator[Emulated]:
+    emulated = Emulated()
+    yield emulated
+    emulated.service.stop()
+    emulated.org.close()
+
+
+@pytest.fixture
+def subscribed(emulated: Emulated) -> Emulated:
+    """A client as the guide has it: handshake, subscription, and the first connect, which is answered at once."""
+    emulated.handshake()
+    assert emulated.subscribe()["successful"]
+    emulated.connect()
+    return emulated
