@@ -177,7 +177,6 @@ class EmulatedOrg:
                     timestamp=whole_second(now),
                     modstamp=whole_second(now - behind),
                     hidden_fields=self.field_security.hidden if as_client else None,
-                    cascades=self.settings.cascade_deletes,
                     before_create=self.data_storage.gate() if as_client else None,
                 )
                 yield unit_of_work

@@ -12,6 +12,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.clock import whole_second
+from sfcdc_assets.emulator.new_record import auto_number
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
@@ -21,7 +22,6 @@ from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.sample_values import sample_value
 from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.transaction import StoredValue
-from sfcdc_assets.emulator.unit_of_work import auto_number
 
 if TYPE_CHECKING:
     from sfcdc_assets.emulator.org import EmulatedOrg
