@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.identity_map import IdentityMap
 from sfcdc_assets.emulator.roll_up import RollUps
-from sfcdc_assets.emulator.silent_changes import SilentChange
 from sfcdc_assets.emulator.transaction import UPDATE, RecordChange, StoredValue
 
 
@@ -67,12 +66,12 @@ class ColumnChanges(IdentityMap):
             if row["Id"] in old_values
         )
 
-    def silent_changes(self, after_commit: int) -> list[SilentChange]:
-        """What the changes of the transaction do not say: the values that a cleared field had."""
+    @property
+    def cleared_values(self) -> tuple[str, Mapping[str, Mapping[str, StoredValue]]] | None:
+        """The object, and field -> record id -> the value that a cleared field had, which no change says."""
         if self._cleared is None or not self._cleared_values:
-            return []
-        replaced = {self._cleared.changed_fields[0]: self._cleared_values}
-        return [SilentChange(self._cleared.entity, after_commit, replaced=replaced)]
+            return None
+        return self._cleared.entity, {self._cleared.changed_fields[0]: self._cleared_values}
 
     def _column_changes(self, roll_ups: RollUps) -> tuple[RecordChange, ...]:
         """The change of the column, if the transaction is one. Raises RecordError for a field that is summed up."""

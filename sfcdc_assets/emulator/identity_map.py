@@ -144,6 +144,7 @@ class IdentityMap:
             raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
         self._store.update(record.definition, str(record.now["Id"]), values)
         record.now = {**record.now, **values}
+        record.written.update(values)
 
     def _modified(self, *, touch: bool = True) -> dict[str, StoredValue]:
         """The audit fields of a change; of one by the org itself (`touch` is false) only SystemModstamp moves."""

@@ -181,8 +181,9 @@ class EmulatedOrg:
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)
-                for silent in unit_of_work.silent_changes(self.last_commit_number):
-                    self._silent_changes.add(silent)
+                if unit_of_work.cleared_values:
+                    entity, values = unit_of_work.cleared_values
+                    self._silent_changes.add(SilentChange(entity, self.last_commit_number, replaced=values))
                 if changes:
                     if is_stale:
                         self.faults.take(Fault.STALE_MODSTAMP)
