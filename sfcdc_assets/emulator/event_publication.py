@@ -12,11 +12,11 @@ from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
 from sfcdc_assets.emulator.rpc_refusal import (
-    no_events_to_publish,
-    publish_refresh_refused,
-    publish_request_too_large,
-    publish_stream_idle,
-    publish_topic_mismatch,
+    NO_EVENTS_TO_PUBLISH,
+    PUBLISH_REFRESH_REFUSED,
+    PUBLISH_REQUEST_TOO_LARGE,
+    PUBLISH_STREAM_IDLE,
+    PUBLISH_TOPIC_MISMATCH,
 )
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 
@@ -39,9 +39,9 @@ class Publication:
     def results(self, request: pb.PublishRequest) -> list[pb.PublishResult]:
         """In the order of the request's events. Raises RpcRefusal for a request that ends the call."""
         if request.ByteSize() > MAX_REQUEST_BYTES:
-            raise publish_request_too_large()
+            raise PUBLISH_REQUEST_TOO_LARGE()
         if not request.events:
-            raise no_events_to_publish()
+            raise NO_EVENTS_TO_PUBLISH()
         found: list[EventToPublish | RecordError] = []
         accepted: list[EventToPublish] = []
         for event in request.events:
@@ -80,7 +80,7 @@ class PublishStream:
     ) -> None:
         """Raises RpcRefusal for a first request that cannot be one."""
         if first.auth_refresh:
-            raise publish_refresh_refused()
+            raise PUBLISH_REFRESH_REFUSED()
         self._bus = bus
         self._publication = publication
         self._topic = first.topic_name
@@ -117,14 +117,14 @@ class PublishStream:
                 while not (self._requests or self._is_over or self._is_closing):
                     left = heard + round(self._idle_seconds * 1000) - self._clock()
                     if left <= 0:
-                        raise publish_stream_idle(self._idle_seconds)
+                        raise PUBLISH_STREAM_IDLE(seconds=self._idle_seconds)
                     # A clock that is moved wakes everybody who waits on the bus.
                     self._bus.changed.wait(left / 1000)
                 if self._is_over or not self._requests:
                     return
                 request = self._requests.popleft()
             if request.topic_name and request.topic_name != self._topic:
-                raise publish_topic_mismatch(self._topic, request.topic_name)
+                raise PUBLISH_TOPIC_MISMATCH(first=self._topic, later=request.topic_name)
             results = self._publication.results(request)
             heard = self._clock()
             yield results

@@ -21,19 +21,19 @@ from sfcdc_assets.emulator.event_bus_errors import (
 )
 from sfcdc_assets.emulator.event_store import StoredEvent
 from sfcdc_assets.emulator.faults import Fault, Faults
-from sfcdc_assets.emulator.refusal_codes import refusal_of
+from sfcdc_assets.emulator.refusal_codes import CODES
 from sfcdc_assets.emulator.rpc_refusal import (
+    BAD_CREDENTIALS,
+    BAD_NUM_REQUESTED,
+    DELIVERY_LIMIT_EXCEEDED,
+    IDLE_TOO_LONG,
+    REPLAY_ID_CORRUPTED,
+    REPLAY_ID_MISSING,
+    REPLAY_PRESET_UNKNOWN,
+    STREAM_RESET,
+    TOPIC_MISMATCH,
+    UNAVAILABLE,
     RpcRefusal,
-    bad_credentials,
-    bad_num_requested,
-    delivery_limit_exceeded,
-    idle_too_long,
-    replay_id_corrupted,
-    replay_id_missing,
-    replay_preset_unknown,
-    stream_reset,
-    topic_mismatch,
-    unavailable,
 )
 from sfcdc_assets.emulator.topic import Topic
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
@@ -193,7 +193,7 @@ class Subscription:
                     return
                 if not in_time and not requests:
                     if self._timing.idle_is_error:
-                        raise idle_too_long(self._timing.idle_close)
+                        raise IDLE_TOO_LONG(seconds=self._timing.idle_close)
                     return
                 continue
             if self._is_paused():
@@ -252,22 +252,22 @@ class Subscription:
         if self._topic is None:
             topic = self._open_topic(request.topic_name)
         elif request.topic_name and request.topic_name != self._topic.name:
-            raise topic_mismatch(self._topic.name, request.topic_name)
+            raise TOPIC_MISMATCH(first=self._topic.name, later=request.topic_name)
         else:
             topic = self._topic
         if request.num_requested <= 0:
-            raise bad_num_requested(request.num_requested)
+            raise BAD_NUM_REQUESTED(num_requested=request.num_requested)
         if self._topic is None:
             if self._allowance() <= 0:
-                raise delivery_limit_exceeded()
+                raise DELIVERY_LIMIT_EXCEEDED()
             try:
                 self._read_through = self._bus.start(request.replay_preset, request.replay_id, topic.retention_ms)
             except UnknownReplayPresetError:
-                raise replay_preset_unknown(request.replay_preset) from None
+                raise REPLAY_PRESET_UNKNOWN(preset=request.replay_preset) from None
             except ReplayIdMissingError:
-                raise replay_id_missing() from None
+                raise REPLAY_ID_MISSING() from None
             except ReplayIdCorruptedError as error:
-                raise replay_id_corrupted(error.replay) from None
+                raise REPLAY_ID_CORRUPTED(replay=error.replay.hex()) from None
             self._topic = topic
             if self._faults.take(Fault.LATE_ANSWER):
                 self._pause(Fault.LATE_ANSWER)
@@ -278,13 +278,13 @@ class Subscription:
     def _commit_faults(self) -> bool:
         """Commit an armed fault. False if the stream was silent until its client gave up."""
         if self._faults.take(Fault.STREAM_RESET):
-            raise stream_reset()
+            raise STREAM_RESET()
         if self._faults.take(Fault.STREAM_AUTH_ERROR):
-            raise bad_credentials()
+            raise BAD_CREDENTIALS()
         if self._faults.take(Fault.STREAM_UNAVAILABLE):
-            raise unavailable()
+            raise UNAVAILABLE()
         if self._faults.take(Fault.STREAM_REFUSED):
-            raise refusal_of(str(self._faults.option(Fault.STREAM_REFUSED, "code", "subscription.internal.error")))
+            raise CODES[str(self._faults.option(Fault.STREAM_REFUSED, "code", "subscription.internal.error"))]()
         if self._faults.take(Fault.SILENT_STREAM):
             self._is_silent = True
             with self._bus.changed:
@@ -312,7 +312,7 @@ class Subscription:
             channels=self._topic.channels,
         )
         if batch.events and most == 0:
-            raise delivery_limit_exceeded()
+            raise DELIVERY_LIMIT_EXCEEDED()
         if cut and batch.through < self._bus.last_number and self._faults.take(Fault.STREAM_PAUSE):
             self._pause(Fault.STREAM_PAUSE)
         return batch, _with_events(batch.events)

@@ -280,7 +280,7 @@ def test_a_request_or_a_condition_brings_the_code_about(org: Wire, code: str) ->
 def test_a_fault_brings_the_code_about_at_the_start_of_a_call_and_on_an_open_stream(org: Wire, code: str) -> None:
     org.faults.arm(Fault.CALL_REFUSED, code=code)
     refusal = get_topic(org)
-    assert (error_code(refusal), refusal.code()) == (code, CODES_OF_FAULTS[code][0])
+    assert (error_code(refusal), refusal.code()) == (code, CODES_OF_FAULTS[code].status)
     org.create()
     stream = org.stub.Subscribe(
         open_requests(fetch(100, replay_preset=EARLIEST)), metadata=org.metadata, timeout=SECONDS
