@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 from sfcdc_assets.emulator.clock import Clock
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
+from sfcdc_assets.emulator.request_stream import RequestStream
 from sfcdc_assets.emulator.rpc_refusal import (
     NO_EVENTS_TO_PUBLISH,
     PUBLISH_REFRESH_REFUSED,
@@ -72,8 +73,8 @@ class Publication:
             return error
 
 
-class PublishStream:
-    """The state of one PublishStream call. Requests arrive from another thread; both meet at the bus's condition."""
+class PublishStream(RequestStream[pb.PublishRequest]):
+    """The state of one PublishStream call."""
 
     def __init__(
         self, bus: EventBus, publication: Publication, first: pb.PublishRequest, clock: Clock, idle_seconds: float
@@ -81,46 +82,21 @@ class PublishStream:
         """Raises RpcRefusal for a first request that cannot be one."""
         if first.auth_refresh:
             raise PUBLISH_REFRESH_REFUSED()
-        self._bus = bus
+        super().__init__(bus.changed, clock)
+        self._requests.append(first)
         self._publication = publication
         self._topic = first.topic_name
-        self._clock = clock
         self._idle_seconds = idle_seconds
-        self._requests: deque[pb.PublishRequest] = deque([first])
-        self._is_over = False
-        self._is_closing = False
-
-    def put(self, request: pb.PublishRequest) -> None:
-        """A request has arrived."""
-        with self._bus.changed:
-            self._requests.append(request)
-            self._bus.changed.notify_all()
-
-    def close(self) -> None:
-        """The client sends no more: what it sent is answered."""
-        with self._bus.changed:
-            self._is_closing = True
-            self._bus.changed.notify_all()
-
-    def end(self) -> None:
-        """The client cancelled, or the server stops."""
-        with self._bus.changed:
-            self._is_over = True
-            self._bus.changed.notify_all()
 
     def results(self) -> Iterator[list[pb.PublishResult]]:
         """The results of each request, until the call is over. Raises RpcRefusal for a wrong request, and when none
         came for too long."""
         heard = self._clock()
         while True:
-            with self._bus.changed:
-                while not (self._requests or self._is_over or self._is_closing):
-                    left = heard + round(self._idle_seconds * 1000) - self._clock()
-                    if left <= 0:
-                        raise PUBLISH_STREAM_IDLE(seconds=self._idle_seconds)
-                    # A clock that is moved wakes everybody who waits on the bus.
-                    self._bus.changed.wait(left / 1000)
-                if self._is_over or not self._requests:
+            with self._changed:
+                if not self._wait(self._is_due, partial(self._idle_since, heard)):
+                    raise PUBLISH_STREAM_IDLE(seconds=self._idle_seconds)
+                if self._ended or not self._requests:
                     return
                 request = self._requests.popleft()
             if request.topic_name and request.topic_name != self._topic:
@@ -128,3 +104,10 @@ class PublishStream:
             results = self._publication.results(request)
             heard = self._clock()
             yield results
+
+    def _idle_since(self, heard: int) -> int:
+        """When a stream that was last heard of then has been idle for too long (epoch ms)."""
+        return heard + round(self._idle_seconds * 1000)
+
+    def _is_due(self) -> bool:
+        return bool(self._requests) or self._ended or self._is_closing

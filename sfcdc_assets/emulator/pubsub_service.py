@@ -34,7 +34,8 @@ from sfcdc_assets.emulator.rpc_refusal import (
     UNAVAILABLE,
     RpcRefusal,
 )
-from sfcdc_assets.emulator.subscription import StreamTiming, Subscription
+from sfcdc_assets.emulator.stream_timing import StreamTiming
+from sfcdc_assets.emulator.subscription import Subscription
 from sfcdc_assets.emulator.topic import Topic, find_topic, readable
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc

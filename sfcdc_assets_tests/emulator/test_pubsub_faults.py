@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.stream_timing import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.test_pubsub_service import ALL, EARLIEST, Emulated, wait_for
 

@@ -21,7 +21,8 @@ from sfcdc_assets.emulator.ids import to_15
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub_server import PubSubServer
 from sfcdc_assets.emulator.pubsub_service import PubSubService
-from sfcdc_assets.emulator.subscription import MAX_PAYLOAD_BYTES, StreamTiming
+from sfcdc_assets.emulator.stream_timing import StreamTiming
+from sfcdc_assets.emulator.topic_reader import MAX_PAYLOAD_BYTES
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 

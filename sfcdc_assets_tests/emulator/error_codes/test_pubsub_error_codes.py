@@ -16,7 +16,7 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.refusal_codes import CODES as CODES_OF_FAULTS
 from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.stream_timing import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.wire import ALL, PREFIX, SECONDS, Wire, error_code, refused, wire
 
