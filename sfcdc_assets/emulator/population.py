@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.clock import whole_second
 from sfcdc_assets.emulator.new_record import auto_number
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.object_definition import DeleteConstraint, FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
 from sfcdc_assets.emulator.profiles import profiles
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _PRIMES = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631, 641)
 _YEARS_BACK = 730 * DAY
 _BLOCK = 5_000
+_HELD = 10
+"""Percent of the records that may not be deleted because of references to them."""
 _OF_THE_RECORD = frozenset({"Id", "CreatedDate", "LastModifiedDate", "SystemModstamp"})
 _FIRST = {"UserRole": 0, "User": 1}
 
@@ -124,6 +126,10 @@ def _reference_pool(org: EmulatedOrg, field: FieldDefinition, dice: random.Rando
             ids.extend(org.store.sample_ids(org.definitions[name], size, dice.randrange(2**31)))
     if not ids:
         return [None]
+    if field.delete_constraint is DeleteConstraint.RESTRICT:
+        # Few records hold the others, so that most can be deleted: the newest, whatever the size of the org.
+        newest = ids[-max(1, len(ids) * _HELD // 100) :]
+        ids = [newest[place % len(newest)] for place in range(len(ids))]
     if field.name in {"OwnerId", "ProfileId"} or not field.nillable:
         return [dice.choice(ids) for _ in range(size)]
     return [dice.choice(ids) if dice.random() < 0.8 else None for _ in range(size)]
