@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _PRIMES = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631, 641)
 _YEARS_BACK = 730 * DAY
 _BLOCK = 5_000
-_HELD = 10
-"""Percent of the records that may not be deleted because of references to them."""
 _OF_THE_RECORD = frozenset({"Id", "CreatedDate", "LastModifiedDate", "SystemModstamp"})
 _FIRST = {"UserRole": 0, "User": 1}
 
@@ -123,13 +121,18 @@ def _reference_pool(org: EmulatedOrg, field: FieldDefinition, dice: random.Rando
         if name == "Profile":
             ids.extend(each.id for each in profiles(org.store.instance)[1:])
         elif name in org.definitions and field.createable | (name == "User"):
-            ids.extend(org.store.sample_ids(org.definitions[name], size, dice.randrange(2**31)))
+            found = org.store.sample_ids(org.definitions[name], size, dice.randrange(2**31))
+            ids.extend(found if name == "User" else _with_children(field, found))
     if not ids:
         return [None]
-    if field.delete_constraint is DeleteConstraint.RESTRICT:
-        # Few records hold the others, so that most can be deleted: the newest, whatever the size of the org.
-        newest = ids[-max(1, len(ids) * _HELD // 100) :]
-        ids = [newest[place % len(newest)] for place in range(len(ids))]
     if field.name in {"OwnerId", "ProfileId"} or not field.nillable:
         return [dice.choice(ids) for _ in range(size)]
     return [dice.choice(ids) if dice.random() < 0.8 else None for _ in range(size)]
+
+
+def _with_children(field: FieldDefinition, ids: Sequence[str]) -> Sequence[str]:
+    """As many ids, the oldest first, of those records that others refer to: the oldest fifth of all have no children,
+    and few hold others, the newest tenth, so that most can be deleted."""
+    count = len(ids)
+    some = ids[-max(1, count // 10) :] if field.delete_constraint is DeleteConstraint.RESTRICT else ids[count // 5 :]
+    return [some[place % len(some)] for place in range(count)]
