@@ -131,8 +131,8 @@ def _reference_pool(org: EmulatedOrg, field: FieldDefinition, dice: random.Rando
 
 
 def _with_children(field: FieldDefinition, ids: Sequence[str]) -> Sequence[str]:
-    """As many ids, the oldest first, of those records that others refer to: the oldest fifth of all have no children,
+    """As many ids, the oldest first, of those records that others refer to: the oldest third of all have no children,
     and few hold others, the newest tenth, so that most can be deleted."""
     count = len(ids)
-    some = ids[-max(1, count // 10) :] if field.delete_constraint is DeleteConstraint.RESTRICT else ids[count // 5 :]
+    some = ids[-max(1, count // 10) :] if field.delete_constraint is DeleteConstraint.RESTRICT else ids[count // 3 :]
     return [some[place % len(some)] for place in range(count)]
