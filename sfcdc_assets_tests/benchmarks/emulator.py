@@ -217,6 +217,6 @@ STAGE = Stage(
     "once, in order, and naming the records that were changed.",
     "Filling: SQLite's own insertion of 45 columns a row (two thirds), the rest Python's lists of values. Making: "
     "Python, for each record reading, comparing and writing its row, its log and its event; a transaction of its own "
-    "traffic has 16 statements and a commit of SQLite. Serving: 100 events may be outstanding, so each hundred takes "
+    "traffic has 13 statements and a commit of SQLite. Serving: 100 events may be outstanding, so each hundred takes "
     "one turn between the two processes, and gRPC's threads in Python hand it on five times.",
 )
