@@ -35,6 +35,10 @@ def _comma_separated(value: object) -> object:
     return value
 
 
+def _lower_once(value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.lower() for name in value))
+
+
 def _channel_names(value: tuple[str, ...]) -> tuple[str, ...]:
     if not value:
         raise ValueError("is empty; name at least one channel, such as /data/ChangeEvents")
@@ -106,6 +110,7 @@ def _readable(value: Path) -> Path:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
 """Comma-separated."""
+OrgNames = Annotated[Names, AfterValidator(_lower_once)]
 Columns = Annotated[Names, AfterValidator(_field_patterns)]
 Owners = Annotated[Names, AfterValidator(_teams_and_addresses)]
 Channels = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_channels_apart), AfterValidator(_channel_names)]

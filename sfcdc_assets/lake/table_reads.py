@@ -16,8 +16,9 @@ from pyarrow import fs
 
 from sfcdc_assets.lake.data_files import DataFile
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
-from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, reason_of, unreadable
+from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, reason_of
 from sfcdc_assets.lake.table_snapshot import TableSnapshot
+from sfcdc_assets.lake.unreadable_file import unreadable
 
 HAS_FILES = "has files"
 """The question whether a version has any."""
@@ -125,9 +126,9 @@ class TableReads(TableSnapshot):
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raises what cannot be read as `TableDamaged`, with the file."""
+        """Raises what cannot be read as `TableDamaged`, with the file, but for what the store refuses."""
         try:
-            with self._spoiled_by_failure():
+            with self._asking():
                 yield
         except FROM_STORE as error:
             self._raise_damaged(error)
@@ -142,7 +143,7 @@ class TableReads(TableSnapshot):
         """Raise `TableDamaged` if the error, or else a look at the files, says which one is."""
         file, reason = file_in(error, self.name), reason_of(error)
         if file is None:
-            found = unreadable(self._store, (each.path for each in self.files()))
+            found = unreadable(self._root, self._store, (each.path for each in self.files()))
             if found is None:
                 return
             file, reason = found
