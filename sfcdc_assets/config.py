@@ -6,18 +6,16 @@ Secrets are `SecretStr`: they have no readable form until the one place that sen
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
     InitSettingsSource,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -30,10 +28,23 @@ from sfcdc_assets.channel_kinds import (
     kind_of,
     managed_name,
     protocol_of,
-    split_channels,
 )
 from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.setting_names import PREFIX, check_names
+from sfcdc_assets.setting_types import (
+    Channels,
+    Columns,
+    Endpoint,
+    HashKey,
+    HttpsUrl,
+    Names,
+    OrgName,
+    OrgNames,
+    Owners,
+    ReadableFile,
+    ReplayPreset,
+    WebAddress,
+)
 from sfcdc_assets.setting_values import (
     DOTENV,
     ORG,
@@ -48,13 +59,9 @@ from sfcdc_assets.setting_values import (
     values_of,
 )
 
-_FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
-_OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 SPARK_CONF = "SFCDC_SPARK_CONF_"
 """Settings that begin so are options of Spark."""
 VISIBILITY_SECONDS = 5.0
-KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
-"""Fields that the copy itself is kept with: the key of every table, and what became of a record."""
 
 
 class _Variables(PydanticBaseSettingsSource):
@@ -82,15 +89,15 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=DOTENV, extra="ignore", env_ignore_empty=True)
 
-    orgs: Annotated[tuple[str, ...], NoDecode] = ()
+    orgs: OrgNames = ()
     """Names of several orgs that this machine copies, comma-separated: `emea,apac`. Their settings begin with the name:
     `SFCDC_EMEA_WAREHOUSE`."""
-    org: str | None = None
+    org: OrgName = None
     """Which of `SFCDC_ORGS` a process serves. `sfcdc --org` and the workspace set it."""
 
     warehouse: str = "./warehouse"
     """Root of one org's tables: a folder, or a URI such as `s3://bucket/prefix`."""
-    channels: Annotated[tuple[str, ...], NoDecode] = ("/data/ChangeEvents",)
+    channels: Channels = ("/data/ChangeEvents",)
     """Channels, comma-separated: of change events, such as `/data/ChangeEvents`, `/data/Name__chn` or
     `/data/AccountChangeEvent`, PushTopics (`/topic/Name`), generic channels (`/u/Name`) and platform events
     (`/event/Name__e`). `managed:Name` and `managed:/event/Name` read change events and platform events through a
@@ -100,18 +107,18 @@ class Settings(BaseSettings):
     """By channel, where its name has the protocol before it."""
     channel_schemas: Path | None = None
     """Folder of TOML files that describe the JSON pushed to generic channels, a file a channel."""
-    entities: Annotated[tuple[str, ...], NoDecode] = ()
+    entities: Names = ()
     """Only these entities, comma-separated. A name that no channel carries is refused, unless it was copied before."""
 
     push_topics: Path = Path("push_topics")
     """Folder with the definitions of PushTopics, one TOML file a topic; `sfcdc topics apply` brings the org to them."""
 
-    exclude: Annotated[tuple[str, ...], NoDecode] = ()
+    exclude: Columns = ()
     """Columns that are kept out of every table except `raw_events`: `Contact.Email,*.Phone,Lead.*`. Takes precedence
     over `SFCDC_HASH`."""
-    hash: Annotated[tuple[str, ...], NoDecode] = ()
+    hash: Columns = ()
     """Columns stored as a keyed hash (HMAC-SHA-256, hex), in the notation of `SFCDC_EXCLUDE`."""
-    hash_key: SecretStr | None = Field(default=None, validate_default=True)
+    hash_key: HashKey = Field(default=None, validate_default=True)
     """The key of the hashes, a long random text. Required with `SFCDC_HASH`."""
     payload_retention_days: int | None = Field(default=None, ge=3)
     """Payloads in `raw_events` expire after this many days, as soon as a newer snapshot stands for them. At least 3:
@@ -121,9 +128,9 @@ class Settings(BaseSettings):
     """How many days a consistent cut can be opened, 1 to 28. The files that it needs are kept as long, and the logs of
     the tables are kept for 30 days."""
 
-    instance_url: str | None = None
+    instance_url: HttpsUrl | None = None
     """`https://<My Domain>.my.salesforce.com`, without a path."""
-    login_url: str = "https://login.salesforce.com"
+    login_url: HttpsUrl = "https://login.salesforce.com"
     """Where tokens are requested. For client credentials, the My Domain; for a sandbox, its My Domain or
     `https://test.salesforce.com`."""
     org_id: str | None = None
@@ -140,18 +147,18 @@ class Settings(BaseSettings):
     """Login 4: the integration user's password."""
     security_token: SecretStr | None = None
     """Login 4: the token that Salesforce e-mails, for networks that the org does not trust."""
-    private_key_file: Path | None = None
+    private_key_file: ReadableFile | None = None
     """Login 3: PEM file of the key that signs JWT bearer assertions."""
     transport: Literal["pubsub", "cometd"] = "pubsub"
     """How events are read: `pubsub`, or `cometd` where only HTTPS to the org gets out. When it is changed, every entity
     is snapshotted once more."""
-    pubsub_endpoint: str = "api.pubsub.salesforce.com:7443"
+    pubsub_endpoint: Endpoint = "api.pubsub.salesforce.com:7443"
     """`host:port` of the Pub/Sub API, always TLS. Also `api.deu.pubsub.salesforce.com` for processing in the EU, and
     port 443."""
-    ca_file: Path | None = None
+    ca_file: ReadableFile | None = None
     """PEM file of an additional root certificate, for an emulated org or a proxy that inspects TLS."""
 
-    replay_preset: Literal["EARLIEST", "LATEST"] = "EARLIEST"
+    replay_preset: ReplayPreset = "EARLIEST"
     """Where a channel without a checkpoint begins: `EARLIEST`, with the events of the last 72 hours, or `LATEST`, which
     saves their deliveries. Snapshots read what was before either way."""
     settle_seconds: float = Field(default=10.0, gt=0)
@@ -176,11 +183,11 @@ class Settings(BaseSettings):
     snapshot_reserve_percent: float = Field(default=20.0, ge=0, le=100)
     """The share of the org's daily API requests and Bulk query jobs that snapshots leave to others, 0 to 100. With no
     more than that left, whoever used the rest, they pause."""
-    alert_webhook: SecretStr | None = None
+    alert_webhook: WebAddress = None
     """A webhook to which failed runs and late entities are posted, as JSON that Slack takes."""
     run_retention_days: int = Field(default=14, ge=1)
     """How many days Dagster keeps runs and events. The latest of each partition and check are kept for ever."""
-    owners: Annotated[tuple[str, ...], NoDecode] = ("team:data-platform",)
+    owners: Owners = ("team:data-platform",)
     """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
 
     spark_master: str = "local[*]"
@@ -206,108 +213,6 @@ class Settings(BaseSettings):
         given = environment(dotenv_settings.env_file)
         org = init_settings.init_kwargs.get("org") or given.get(ORG)
         return init_settings, _Variables(settings_cls, org.lower() if org else None, given)
-
-    @field_validator("org", mode="before")
-    @classmethod
-    def _lower(cls, value: object) -> object:
-        return value.lower() if isinstance(value, str) else value
-
-    @field_validator("channels", mode="before")
-    @classmethod
-    def _channels_apart(cls, value: object) -> object:
-        return split_channels(value) if isinstance(value, str) else value
-
-    @field_validator("orgs", "entities", "exclude", "hash", "owners", mode="before")
-    @classmethod
-    def _comma_separated(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
-
-    @field_validator("orgs")
-    @classmethod
-    def _lower_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name.lower() for name in value))
-
-    @field_validator("channels")
-    @classmethod
-    def _channel_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not value:
-            raise ValueError("is empty; name at least one channel, such as /data/ChangeEvents")
-        written = tuple(dict.fromkeys(value))
-        names = [protocol_of(each)[0] for each in written]
-        for name in names:
-            kind_of(name)
-            if names.count(name) > 1:
-                raise ValueError(f"names {name} twice, with another protocol; choose one")
-        return written
-
-    @field_validator("alert_webhook")
-    @classmethod
-    def _web_address(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("https://", "http://")):
-            raise ValueError("is no web address; it begins with https://")
-        return value
-
-    @field_validator("owners")
-    @classmethod
-    def _teams_and_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for owner in value:
-            if not _OWNER.fullmatch(owner):
-                raise ValueError(f"{owner!r} is neither an e-mail address nor written as team:name")
-        return value
-
-    @field_validator("exclude", "hash")
-    @classmethod
-    def _field_patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in value:
-            match = _FIELD_PATTERN.fullmatch(pattern)
-            if match is None:
-                raise ValueError(f"{pattern!r} does not name columns; write it as Contact.Email, *.Phone or Lead.*")
-            if match[1] in KEPT_FIELDS:
-                raise ValueError(
-                    f"{pattern!r}: {match[1]} is what the copy is kept with and can be neither left out nor hashed"
-                )
-        return value
-
-    @field_validator("hash_key")
-    @classmethod
-    def _key_of_the_hashes(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        if info.data.get("hash") and value is None:
-            raise ValueError("is not set, and SFCDC_HASH needs a key; a long random text, and keep it")
-        return value
-
-    @field_validator("replay_preset", mode="before")
-    @classmethod
-    def _as_salesforce_writes_it(cls, value: object) -> object:
-        preset = value.strip().upper() if isinstance(value, str) else value
-        if preset not in ("EARLIEST", "LATEST"):
-            raise ValueError(f"{value!r} is neither EARLIEST nor LATEST")
-        return preset
-
-    @field_validator("pubsub_endpoint")
-    @classmethod
-    def _host_and_port(cls, value: str) -> str:
-        host, _, port = value.rpartition(":")
-        if not host or not port.isdigit() or "/" in host:
-            raise ValueError(f"{value!r} is not host:port; Salesforce's own is api.pubsub.salesforce.com:7443")
-        return value
-
-    @field_validator("instance_url", "login_url")
-    @classmethod
-    def _https(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        if not value.startswith("https://"):
-            raise ValueError(f"{value!r} does not start with https://")
-        return value.rstrip("/")
-
-    @field_validator("ca_file", "private_key_file")
-    @classmethod
-    def _readable(cls, value: Path | None) -> Path | None:
-        if value is not None and not os.access(value, os.R_OK):
-            raise ValueError(f"the file {value} cannot be read")
-        return value
 
     @model_validator(mode="after")
     def _protocols_apart(self) -> Settings:

@@ -35,6 +35,7 @@ ROOT = {
     "errors",
     "config",
     "setting_names",
+    "setting_types",
     "setting_values",
     "outcome",
     "observation",

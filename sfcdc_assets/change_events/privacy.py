@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.hash_key import HashKey
-from sfcdc_assets.config import KEPT_FIELDS
+from sfcdc_assets.setting_types import KEPT_FIELDS
 
 if TYPE_CHECKING:
     from sfcdc_assets.config import Settings

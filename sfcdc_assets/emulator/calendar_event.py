@@ -23,6 +23,8 @@ from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.transaction import StoredValue
 
 if TYPE_CHECKING:
+    from sfcdc_assets.emulator.identity_map import IdentityMap
+    from sfcdc_assets.emulator.recycle_bin import RecycleBin
     from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 MOST_OCCURRENCES = 400
@@ -148,7 +150,7 @@ def after_update(work: UnitOfWork, event_id: str, names: set[str]) -> None:
             work.set_read_only("Event", other, changed)
 
 
-def after_delete(work: UnitOfWork, event: Mapping[str, StoredValue]) -> None:
+def after_delete(work: RecycleBin, event: Mapping[str, StoredValue]) -> None:
     """Delete what goes with an event: its series if it is a master, the child events and the invitations."""
     event_id = str(event["Id"])
     gone = [str(each["Id"]) for each in _members(work, event)] if event["GroupEventType"] == _MASTER else []
@@ -159,7 +161,7 @@ def after_delete(work: UnitOfWork, event: Mapping[str, StoredValue]) -> None:
         work.delete_with(event_id, "EventRelation", relation)
 
 
-def after_uninvite(work: UnitOfWork, relation: Mapping[str, StoredValue]) -> None:
+def after_uninvite(work: RecycleBin, relation: Mapping[str, StoredValue]) -> None:
     """Delete what an invitation has brought: the child event, or the invitations to the occurrences of a series."""
     event_id, invitee = str(relation["EventId"]), relation["RelationId"]
     if not work.is_live("Event", event_id):
@@ -174,11 +176,11 @@ def after_uninvite(work: UnitOfWork, relation: Mapping[str, StoredValue]) -> Non
                 work.delete("EventRelation", other)
 
 
-def _relations(work: UnitOfWork, event_id: str) -> list[str]:
+def _relations(work: IdentityMap, event_id: str) -> list[str]:
     return work.referring_ids("EventRelation", "EventId", event_id) if work.knows("EventRelation") else []
 
 
-def _members(work: UnitOfWork, event: Mapping[str, StoredValue]) -> list[Mapping[str, StoredValue]]:
+def _members(work: IdentityMap, event: Mapping[str, StoredValue]) -> list[Mapping[str, StoredValue]]:
     """All live events of the series, the master too."""
     ids = work.referring_ids("Event", _SERIES, str(event[_SERIES])) if event[_SERIES] else []
     return [work.live_record("Event", each) for each in ids]

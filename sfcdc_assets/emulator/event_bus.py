@@ -20,7 +20,7 @@ from sfcdc_assets.emulator.event_bus_errors import (
     ReplayIdMissingError,
     UnknownReplayPresetError,
 )
-from sfcdc_assets.emulator.event_store import EVERYWHERE, EventStore, StoredEvent
+from sfcdc_assets.emulator.event_store import EVERYWHERE, BusState, EventStore, StoredEvent
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_events import org_events
 from sfcdc_assets.emulator.platform_events.event_codec import PlatformEventCodec
@@ -84,7 +84,7 @@ class EventBus:
         number = state.last_number
         if transaction.commit_number > state.commit_number:
             events = self._builder.events(transaction, self._org.channels.published_entities)
-            _, number = self._append(events, transaction.commit_number)
+            _, number = self._append(events, state, transaction.commit_number)
         # Whatever was noted before may have been rolled back, so what the database says replaces it unconditionally.
         self.last_number = number
         self.wake()
@@ -94,17 +94,18 @@ class EventBus:
         it is stored. Their second copies, if any, come when they are due."""
         with self._org.database.transaction():
             state = self._store.state()
-            published, self.last_number = self._append(events, state.commit_number)
+            published, self.last_number = self._append(events, state, state.commit_number)
         self.wake()
         return published
 
-    def _append(self, events: Sequence[BusEvent], commit_number: int) -> tuple[list[StoredEvent], int]:
+    def _append(self, events: Sequence[BusEvent], state: BusState, commit_number: int) -> tuple[list[StoredEvent], int]:
         for schema_id, schema_json in {event.schema_id: event.schema_json for event in events}.items():
             self._store.keep_schema(schema_id, schema_json)
         now = self._org.clock()
         published = list(self._copies.among(events))
         stored, last_number = self._store.append(
             published,
+            state,
             commit_number=commit_number,
             stored_at=now,
             shared_counters=self._org.settings.channels_share_replay_ids,

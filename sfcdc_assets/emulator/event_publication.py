@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 from sfcdc_assets.emulator.clock import Clock
 from sfcdc_assets.emulator.errors import OrgUnavailableError, RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
+from sfcdc_assets.emulator.request_stream import RequestStream
 from sfcdc_assets.emulator.rpc_refusal import (
-    no_events_to_publish,
-    publish_refresh_refused,
-    publish_request_too_large,
-    publish_stream_idle,
-    publish_topic_mismatch,
-    unavailable,
+    NO_EVENTS_TO_PUBLISH,
+    PUBLISH_REFRESH_REFUSED,
+    PUBLISH_REQUEST_TOO_LARGE,
+    PUBLISH_STREAM_IDLE,
+    PUBLISH_TOPIC_MISMATCH,
+    UNAVAILABLE,
 )
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 
@@ -40,9 +41,9 @@ class Publication:
     def results(self, request: pb.PublishRequest) -> list[pb.PublishResult]:
         """In the order of the request's events. Raises RpcRefusal for a request that ends the call."""
         if request.ByteSize() > MAX_REQUEST_BYTES:
-            raise publish_request_too_large()
+            raise PUBLISH_REQUEST_TOO_LARGE()
         if not request.events:
-            raise no_events_to_publish()
+            raise NO_EVENTS_TO_PUBLISH()
         found: list[EventToPublish | RecordError] = []
         accepted: list[EventToPublish] = []
         for event in request.events:
@@ -51,7 +52,7 @@ class Publication:
         try:
             replay_ids = iter(self._publisher.store(accepted))
         except OrgUnavailableError:
-            raise unavailable() from None
+            raise UNAVAILABLE() from None
         return [
             pb.PublishResult(replay_id=next(replay_ids), correlation_key=each.event_id)
             if isinstance(each, EventToPublish)
@@ -76,59 +77,41 @@ class Publication:
             return error
 
 
-class PublishStream:
-    """The state of one PublishStream call. Requests arrive from another thread; both meet at the bus's condition."""
+class PublishStream(RequestStream[pb.PublishRequest]):
+    """The state of one PublishStream call."""
 
     def __init__(
         self, bus: EventBus, publication: Publication, first: pb.PublishRequest, clock: Clock, idle_seconds: float
     ) -> None:
         """Raises RpcRefusal for a first request that cannot be one."""
         if first.auth_refresh:
-            raise publish_refresh_refused()
-        self._bus = bus
+            raise PUBLISH_REFRESH_REFUSED()
+        super().__init__(bus.changed, clock)
+        self._requests.append(first)
         self._publication = publication
         self._topic = first.topic_name
-        self._clock = clock
         self._idle_seconds = idle_seconds
-        self._requests: deque[pb.PublishRequest] = deque([first])
-        self._is_over = False
-        self._is_closing = False
-
-    def put(self, request: pb.PublishRequest) -> None:
-        """A request has arrived."""
-        with self._bus.changed:
-            self._requests.append(request)
-            self._bus.changed.notify_all()
-
-    def close(self) -> None:
-        """The client sends no more: what it sent is answered."""
-        with self._bus.changed:
-            self._is_closing = True
-            self._bus.changed.notify_all()
-
-    def end(self) -> None:
-        """The client cancelled, or the server stops."""
-        with self._bus.changed:
-            self._is_over = True
-            self._bus.changed.notify_all()
 
     def results(self) -> Iterator[list[pb.PublishResult]]:
         """The results of each request, until the call is over. Raises RpcRefusal for a wrong request, and when none
         came for too long."""
         heard = self._clock()
         while True:
-            with self._bus.changed:
-                while not (self._requests or self._is_over or self._is_closing):
-                    left = heard + round(self._idle_seconds * 1000) - self._clock()
-                    if left <= 0:
-                        raise publish_stream_idle(self._idle_seconds)
-                    # A clock that is moved wakes everybody who waits on the bus.
-                    self._bus.changed.wait(left / 1000)
-                if self._is_over or not self._requests:
+            with self._changed:
+                if not self._wait(self._is_due, partial(self._idle_since, heard)):
+                    raise PUBLISH_STREAM_IDLE(seconds=self._idle_seconds)
+                if self._ended or not self._requests:
                     return
                 request = self._requests.popleft()
             if request.topic_name and request.topic_name != self._topic:
-                raise publish_topic_mismatch(self._topic, request.topic_name)
+                raise PUBLISH_TOPIC_MISMATCH(first=self._topic, later=request.topic_name)
             results = self._publication.results(request)
             heard = self._clock()
             yield results
+
+    def _idle_since(self, heard: int) -> int:
+        """When a stream that was last heard of then has been idle for too long (epoch ms)."""
+        return heard + round(self._idle_seconds * 1000)
+
+    def _is_due(self) -> bool:
+        return bool(self._requests) or self._ended or self._is_closing

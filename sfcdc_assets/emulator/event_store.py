@@ -97,20 +97,21 @@ class EventStore:
     def append(
         self,
         events: Sequence[BusEvent],
+        state: BusState,
         *,
         commit_number: int,
         stored_at: int,
         shared_counters: bool = True,
         shared_ids: bool = True,
     ) -> tuple[list[StoredEvent], int]:
-        """Store a transaction's events, each with a uuid and the next replay counter; returns them as they are on their
-        own topics, without those of custom channels, and the number of the last event that is stored now.
+        """Store a transaction's events after `state`, each with a uuid and the next replay counter; returns them as
+        they are on their own topics, without those of custom channels, and the number of the last event that is stored
+        now.
 
         An event that comes beside the previous one shares its counter. On custom channels an event has the same uuid
         and, with `shared_counters`, the same counter; without `shared_ids`, all but the first of those into which it is
         taken apart there have uuids of their own.
         """
-        state = self.state()
         number, counter = state.last_number, state.counter
         left = self._left()
         rows = []
@@ -233,7 +234,9 @@ class EventStore:
 
     def keep_schema(self, schema_id: str, schema_json: str) -> None:
         """Remember a schema for as long as the org exists."""
-        self._database.execute("INSERT OR IGNORE INTO _bus_schema VALUES (?, ?)", (schema_id, schema_json))
+        # Asked first: to hand the text over costs more than the question, and each commit has its schemas kept.
+        if self._database.row("SELECT 1 FROM _bus_schema WHERE schema_id = ?", (schema_id,)) is None:
+            self._database.execute("INSERT INTO _bus_schema VALUES (?, ?)", (schema_id, schema_json))
 
     def schema_json(self, schema_id: str) -> str | None:
         """A remembered schema, or None."""

@@ -18,6 +18,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _OFFSET = re.compile(r"([+-]\d\d)(\d\d)$")
 _BLANKS = "".join(map(chr, range(0x21)))
 """What Java's String.trim takes off both ends of a text: a no-break space or U+2028 stays."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _INT_RANGE = 2**31
 _FIRST_MOMENT = -8_520_336_000_000
 """1700-01-01T00:00:00Z, the first moment Salesforce can store."""
@@ -41,7 +42,7 @@ def stored_value(field: FieldDefinition, value: object) -> StoredValue:
 
 def is_text(value: object) -> bool:
     """Whether it is a text that can be stored: JSON can spell half of a surrogate pair, UTF-8 cannot."""
-    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+    return isinstance(value, str) and (value.isascii() or _SURROGATE.search(value) is None)
 
 
 def parse_datetime(text: str) -> int:

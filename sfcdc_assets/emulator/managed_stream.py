@@ -8,7 +8,7 @@ from sfcdc_assets.emulator.errors import OrgUnavailableError
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
 from sfcdc_assets.emulator.managed_subscriptions import ManagedSubscription, ManagedSubscriptions
-from sfcdc_assets.emulator.rpc_refusal import managed_refusal
+from sfcdc_assets.emulator.rpc_refusal import MANAGED
 from sfcdc_assets.emulator.subscription import Subscription
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 
@@ -18,20 +18,20 @@ _ID_LENGTHS = (15, 18)
 def chosen_subscription(subscriptions: ManagedSubscriptions, first: pb.ManagedFetchRequest) -> ManagedSubscription:
     """The one that a first request names. Raises RpcRefusal."""
     if bool(first.subscription_id) == bool(first.developer_name):
-        raise managed_refusal("id.or.developer.name.empty")
+        raise MANAGED["id.or.developer.name.empty"]()
     if first.auth_refresh:
-        raise managed_refusal("fetch.request.auth.request.restricted")
+        raise MANAGED["fetch.request.auth.request.restricted"]()
     if first.HasField("commit_replay_id_request"):
-        raise managed_refusal("fetch.request.commit.request.restricted")
+        raise MANAGED["fetch.request.commit.request.restricted"]()
     if first.num_requested <= 0:
-        raise managed_refusal("fetch.request.events.invalid")
+        raise MANAGED["fetch.request.events.invalid"]()
     if first.subscription_id and len(first.subscription_id) not in _ID_LENGTHS:
-        raise managed_refusal("subscription.id.invalid")
+        raise MANAGED["subscription.id.invalid"]()
     found = subscriptions.find(subscription_id=first.subscription_id, name=first.developer_name)
     if found is None:
-        raise managed_refusal("subscription.id.not.found" if first.subscription_id else "developer.name.not.found")
+        raise MANAGED["subscription.id.not.found" if first.subscription_id else "developer.name.not.found"]()
     if found.state == "STOP":
-        raise managed_refusal("config.stopped")
+        raise MANAGED["config.stopped"]()
     return found
 
 
@@ -71,9 +71,9 @@ class ManagedStream:
         """A request has arrived: events, a commit, or both. A wrong one ends the call."""
         names = (request.subscription_id or self._chosen.id, request.developer_name or self._chosen.name)
         if names[0][:15] != self._chosen.id[:15] or names[1] != self._chosen.name:
-            self._subscription.say(managed_refusal("fetch.request.invalid"))
+            self._subscription.say(MANAGED["fetch.request.invalid"]())
         if request.num_requested < 0:
-            self._subscription.say(managed_refusal("fetch.request.events.invalid"))
+            self._subscription.say(MANAGED["fetch.request.events.invalid"]())
         if request.HasField("commit_replay_id_request"):
             self._subscription.say(self._committed(request.commit_replay_id_request))
         if request.num_requested > 0:
@@ -85,9 +85,9 @@ class ManagedStream:
         for response in self._subscription.responses():
             now = self._subscriptions.find(subscription_id=self._chosen.id)
             if now is None:
-                raise managed_refusal("config.deleted")
+                raise MANAGED["config.deleted"]()
             if now.state == "STOP":
-                raise managed_refusal("config.stopped")
+                raise MANAGED["config.stopped"]()
             if isinstance(response, pb.CommitReplayResponse):
                 yield pb.ManagedFetchResponse(
                     commit_response=response,

@@ -9,8 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
+
+
+class DeleteConstraint(StrEnum):
+    """What a delete does to the records that refer to the deleted one (Metadata API, CustomField.deleteConstraint)."""
+
+    SET_NULL = "SetNull"
+    """The reference is cleared."""
+    RESTRICT = "Restrict"
+    """The delete is refused."""
+    CASCADE = "Cascade"
+    """They are deleted too."""
+
 
 NEVER_IN_EVENTS = frozenset({"Id", "IsDeleted", "SystemModstamp"})
 """Fields of the record that no change event carries (docs/salesforce-streams.md, "Change event schema")."""
@@ -69,8 +82,10 @@ class FieldDefinition:
     bit_group: str | None = None
     """Of a preference: its group of at most 32, named by the field of the events that lists the true ones, and a number
     if that field has several groups (`UserPreferences`, `UserPreferences2`)."""
-    cascade_delete: bool = False
-    """Of a reference: the record goes into the recycle bin with the one it refers to, where deletes cascade."""
+    delete_constraint: DeleteConstraint = DeleteConstraint.SET_NULL
+    """Of a reference."""
+    is_master_detail: bool = False
+    """Of a reference: it is to the master of the record."""
     encrypted: bool = False
     """Kept encrypted by Shield Platform Encryption: values are as ever, but no query can compare them."""
 
@@ -130,6 +145,15 @@ class ObjectDefinition:
         return tuple(field for field in self.fields if field.is_stored)
 
     @cached_property
+    def foreign_keys(self) -> tuple[FieldDefinition, ...]:
+        """The references that deletes concern: not those to users, whom nobody can delete, nor what the org derives."""
+        return tuple(
+            field
+            for field in self.stored_fields
+            if field.type == "reference" and field.reference_to != ("User",) and not field.derived
+        )
+
+    @cached_property
     def event_field_names(self) -> tuple[str, ...]:
         """The stored fields that change events carry."""
         return tuple(field.name for field in self.stored_fields if field.in_change_events)
@@ -170,9 +194,13 @@ class ObjectDefinition:
 
 def _field_from_json(document: Mapping[str, Any]) -> FieldDefinition:
     roll_up = document["roll_up"]
+    constraint = document.get("delete_constraint", DeleteConstraint.SET_NULL)
+    if document.get("cascade_delete"):  # of an org that was made by an earlier version
+        constraint = DeleteConstraint.CASCADE
     return FieldDefinition(
         **{
-            **document,
+            **{name: value for name, value in document.items() if name != "cascade_delete"},
+            "delete_constraint": DeleteConstraint(constraint),
             "picklist_values": tuple(document["picklist_values"]),
             "reference_to": tuple(document["reference_to"]),
             "roll_up": RollUp(**roll_up) if roll_up else None,

@@ -12,25 +12,26 @@ from sfcdc_assets.emulator.channels import Channels
 from sfcdc_assets.emulator.clock import Clock, system_clock, whole_second
 from sfcdc_assets.emulator.data_storage import DataStorage
 from sfcdc_assets.emulator.database import Database
-from sfcdc_assets.emulator.definition_versions import BEFORE_ALL, DefinitionVersions
+from sfcdc_assets.emulator.definition_versions import DefinitionVersions
 from sfcdc_assets.emulator.directory_lock import DirectoryLock
 from sfcdc_assets.emulator.errors import NestedTransactionError
 from sfcdc_assets.emulator.faults import Fault, Faults
 from sfcdc_assets.emulator.field_security import FieldSecurity
-from sfcdc_assets.emulator.ids import id_suffix, instance_characters, to_18
+from sfcdc_assets.emulator.ids import instance_characters
 from sfcdc_assets.emulator.managed_subscriptions import ManagedSubscriptions
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.object_file import built_in_definitions
+from sfcdc_assets.emulator.oracle import Oracle
+from sfcdc_assets.emulator.org_identity import OrgIdentity
 from sfcdc_assets.emulator.org_setup import Setup
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.platform_events.event_definitions import PlatformEventDefinitions
 from sfcdc_assets.emulator.population import populate
-from sfcdc_assets.emulator.record_history import undo_since
 from sfcdc_assets.emulator.record_visibility import ViewAll
 from sfcdc_assets.emulator.rest_view import RestView
 from sfcdc_assets.emulator.roll_up import RollUps
 from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.emulator.silent_changes import Records, SilentChange, SilentChanges
+from sfcdc_assets.emulator.silent_changes import SilentChange, SilentChanges
 from sfcdc_assets.emulator.standard_users import StandardUsers, create_standard_users
 from sfcdc_assets.emulator.store import RecordStore
 from sfcdc_assets.emulator.transaction import StoredValue, Transaction
@@ -40,7 +41,7 @@ from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 CommitListener = Callable[[Transaction], None]
 
 
-class EmulatedOrg:
+class EmulatedOrg(OrgIdentity, Oracle):
     """One org in one SQLite database. Thread-safe: every method takes the lock it needs; a transaction holds it
     throughout."""
 
@@ -113,35 +114,6 @@ class EmulatedOrg:
         return self.faults.lasting_ms(Fault.CLOCK_SKEW, "ahead", 300)
 
     @property
-    def organization_id(self) -> str:
-        """18 characters."""
-        changed = self.database.setting("organization_id")
-        if changed:
-            return changed
-        id15 = "00D" + instance_characters(self.seed) + "0000" + f"{self.seed % 100_000:05d}"
-        return id15 + id_suffix(id15)
-
-    def change_organization_id(self) -> str:
-        """Give the org another id, as a refreshed sandbox has; returns it. Tokens of the old one are no longer good."""
-        with self.database.transaction():
-            number = int(self.database.setting("organization_ids") or 0) + 1
-            id15 = "00D" + instance_characters(self.seed + number) + f"{number:04d}" + f"{self.seed % 100_000:05d}"
-            self.database.set_setting("organization_ids", str(number))
-            self.database.set_setting("organization_id", id15 + id_suffix(id15))
-        return self.organization_id
-
-    @property
-    def instance_name(self) -> str:
-        """Of the instance that the org is on."""
-        return f"EMU{self.database.setting('instance_number') or 1}"
-
-    def change_instance(self) -> str:
-        """Put the org on another instance, under the same id; returns its name."""
-        with self.database.transaction():
-            self.database.set_setting("instance_number", str(int(self.database.setting("instance_number") or 1) + 1))
-        return self.instance_name
-
-    @property
     def definitions_modified(self) -> datetime:
         """When an object definition last changed, in whole seconds, UTC; two changes are never in the same second."""
         return datetime.fromtimestamp(int(self.database.setting("definitions_modified") or 0), UTC)
@@ -177,13 +149,13 @@ class EmulatedOrg:
                     timestamp=whole_second(now),
                     modstamp=whole_second(now - behind),
                     hidden_fields=self.field_security.hidden if as_client else None,
-                    cascades=self.settings.cascade_deletes,
                     before_create=self.data_storage.gate() if as_client else None,
                 )
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)
-                for silent in unit_of_work.silent_changes(self.last_commit_number):
-                    self._silent_changes.add(silent)
+                if unit_of_work.cleared_values:
+                    entity, values = unit_of_work.cleared_values
+                    self._silent_changes.add(SilentChange(entity, self.last_commit_number, replaced=values))
                 if changes:
                     if is_stale:
                         self.faults.take(Fault.STALE_MODSTAMP)
@@ -205,72 +177,6 @@ class EmulatedOrg:
         """Call `listener` for each transaction from now on, in commit order, inside the lock."""
         with self.database.lock:
             self._listeners.append(listener)
-
-    def transactions(self, after: int = 0) -> Iterator[Transaction]:
-        """The oracle: committed transactions with a commit number greater than `after`, in commit order."""
-        return self._log.transactions(self._versions.at, after)
-
-    @property
-    def last_commit_number(self) -> int:
-        """Of the last committed transaction; `transactions(after=...)` of it gives what comes later."""
-        return self._log.last_commit_number
-
-    def record(self, entity: str, record_id: str) -> dict[str, StoredValue] | None:
-        """The truth of one record: all stored and computed fields by API name, deleted or not; None if there is
-        none."""
-        with self.database.lock:
-            return self._store.record(self.definitions[entity], to_18(record_id))
-
-    def records(self, entity: str, include_deleted: bool = False) -> Iterator[dict[str, StoredValue]]:
-        """The truth of all records in order of Id; for one consistent state hold `database.lock` meanwhile."""
-        return self._store.records(self.definitions[entity], include_deleted=include_deleted)
-
-    def silent_changes(self) -> list[SilentChange]:
-        """What no transaction tells: all of it, the oldest first."""
-        with self.database.lock:
-            return self._silent_changes.since(BEFORE_ALL)
-
-    def field_generation(self, entity: str, name: str) -> int:
-        """How many versions of an object have had a field of that name: greater than 0 if one was dropped."""
-        return self._versions.had_field(entity, name)
-
-    def definitions_at(self, commit_number: int) -> Mapping[str, ObjectDefinition]:
-        """The objects, with their fields, as they were when that transaction was committed; 0: as the org began."""
-        with self.database.lock:
-            return self._versions.at(commit_number)
-
-    def state_at(self, commit_number: int) -> dict[str, Records]:
-        """The oracle's past: object -> id -> stored values of all live records right after that transaction.
-
-        0 is the state before the first transaction: the day-0 data. Fields are those of that time; fields added,
-        dropped or retyped before the next transaction are not yet. Costs what has happened since, and the memory of
-        all records.
-        """
-        with self.database.lock:
-            return self._past(commit_number, list(self.definitions))
-
-    def records_at(self, entity: str, commit_number: int) -> Records:
-        """`state_at` of one object; nothing if the object did not exist."""
-        with self.database.lock:
-            return self._past(commit_number, [entity]).get(entity, {})
-
-    def _past(self, commit_number: int, entities: Sequence[str]) -> dict[str, Records]:
-        present = {
-            entity: {
-                str(record["Id"]): record
-                for record in self._store.records(
-                    self.definitions[entity], include_deleted=False, fields=self.definitions[entity].stored_fields
-                )
-            }
-            for entity in entities
-        }
-        transactions = self.transactions(after=commit_number)
-        silent = self._silent_changes.since(commit_number)
-        return undo_since(present, transactions, silent, self._versions.at(commit_number))
-
-    def count(self, entity: str, include_deleted: bool = False) -> int:
-        """Number of records."""
-        return self._store.count(self.definitions[entity], include_deleted=include_deleted)
 
     def populate(self, records_per_object: int | Mapping[str, int], seed: int | None = None) -> dict[str, int]:
         """Day-0 data: records that were there before the first event; nothing is logged and listeners hear nothing.

@@ -13,8 +13,9 @@ from typing import Any
 
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.event_bus import EventBus
+from sfcdc_assets.emulator.field_notation import field_definition
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.object_file import field_definition, object_definition
+from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.sample_values import sample_value
 from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator, TrafficMix

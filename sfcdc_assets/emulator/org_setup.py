@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.field_conversion import Notice, field_conversion, is_number
+from sfcdc_assets.emulator.field_notation import custom_field_id, field_definitions
 from sfcdc_assets.emulator.field_value import stored_value
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.object_file import custom_field_id, field_definitions
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts, with_person_accounts
 from sfcdc_assets.emulator.record_types import developer_name, with_record_types
 from sfcdc_assets.emulator.transaction import StoredValue

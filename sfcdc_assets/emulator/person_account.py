@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.field_notation import field_definition
 from sfcdc_assets.emulator.ids import to_18
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.object_file import field_definition
 from sfcdc_assets.emulator.transaction import StoredValue
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.clock import whole_second
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.new_record import auto_number
+from sfcdc_assets.emulator.object_definition import DeleteConstraint, FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.person_account import contact_fields, has_person_accounts
 from sfcdc_assets.emulator.profiles import profiles
@@ -21,7 +22,6 @@ from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.sample_values import sample_value
 from sfcdc_assets.emulator.settings import DAY
 from sfcdc_assets.emulator.transaction import StoredValue
-from sfcdc_assets.emulator.unit_of_work import auto_number
 
 if TYPE_CHECKING:
     from sfcdc_assets.emulator.org import EmulatedOrg
@@ -121,9 +121,18 @@ def _reference_pool(org: EmulatedOrg, field: FieldDefinition, dice: random.Rando
         if name == "Profile":
             ids.extend(each.id for each in profiles(org.store.instance)[1:])
         elif name in org.definitions and field.createable | (name == "User"):
-            ids.extend(org.store.sample_ids(org.definitions[name], size, dice.randrange(2**31)))
+            found = org.store.sample_ids(org.definitions[name], size, dice.randrange(2**31))
+            ids.extend(found if name == "User" else _with_children(field, found))
     if not ids:
         return [None]
     if field.name in {"OwnerId", "ProfileId"} or not field.nillable:
         return [dice.choice(ids) for _ in range(size)]
     return [dice.choice(ids) if dice.random() < 0.8 else None for _ in range(size)]
+
+
+def _with_children(field: FieldDefinition, ids: Sequence[str]) -> Sequence[str]:
+    """As many ids, the oldest first, of those records that others refer to: the oldest third of all have no children,
+    and few hold others, the newest tenth, so that most can be deleted."""
+    count = len(ids)
+    some = ids[-max(1, count // 10) :] if field.delete_constraint is DeleteConstraint.RESTRICT else ids[count // 3 :]
+    return [some[place % len(some)] for place in range(count)]

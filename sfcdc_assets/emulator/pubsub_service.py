@@ -19,23 +19,24 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.managed_stream import ManagedStream, chosen_subscription, first_request
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
-from sfcdc_assets.emulator.refusal_codes import refusal_of
+from sfcdc_assets.emulator.refusal_codes import CODES
 from sfcdc_assets.emulator.rpc_call import RpcCall, Sessions
 from sfcdc_assets.emulator.rpc_refusal import (
+    CANNOT_PUBLISH,
+    CANNOT_SUBSCRIBE,
+    MANAGED,
+    PUBLISH_TOPIC_EMPTY,
+    SCHEMA_ID_BLANK,
+    SCHEMA_NOT_FOUND,
+    SCHEMA_NOT_PERMITTED,
+    SCHEMA_UNAVAILABLE,
+    TOPIC_EMPTY,
+    TOPIC_NOT_FOUND,
+    UNAVAILABLE,
     RpcRefusal,
-    cannot_publish,
-    cannot_subscribe,
-    managed_refusal,
-    publish_topic_empty,
-    schema_id_blank,
-    schema_not_found,
-    schema_not_permitted,
-    schema_unavailable,
-    topic_empty,
-    topic_not_found,
-    unavailable,
 )
-from sfcdc_assets.emulator.subscription import StreamTiming, Subscription
+from sfcdc_assets.emulator.stream_timing import StreamTiming
+from sfcdc_assets.emulator.subscription import Subscription
 from sfcdc_assets.emulator.topic import Topic, find_topic, readable
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
@@ -172,7 +173,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         except RpcRefusal as refusal:
             call.end(refusal)
         except OrgUnavailableError:
-            call.end(unavailable())
+            call.end(UNAVAILABLE())
         finally:
             self._forget(subscription)
 
@@ -198,14 +199,14 @@ class PubSubService(pb_grpc.PubSubServicer):
         try:
             self._begin(call)
             if not request.schema_id.strip():
-                raise schema_id_blank()
+                raise SCHEMA_ID_BLANK()
             if self.faults.take(Fault.SCHEMA_REFUSED):
-                raise schema_unavailable()
+                raise SCHEMA_UNAVAILABLE()
             if self.faults.take(Fault.SCHEMA_NOT_PERMITTED):
-                raise schema_not_permitted(request.schema_id, self._tenant_guid)
+                raise SCHEMA_NOT_PERMITTED(schema_id=request.schema_id, tenant_guid=self._tenant_guid)
             schema_json = self._bus.schema_json(request.schema_id)
             if schema_json is None:
-                raise schema_not_found(request.schema_id, self._tenant_guid)
+                raise SCHEMA_NOT_FOUND(schema_id=request.schema_id, tenant_guid=self._tenant_guid)
         except RpcRefusal as refusal:
             call.end(refusal)
         self._hold_back(context)
@@ -268,7 +269,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             self._open.add(subscription)
         try:
             if is_active:
-                raise managed_refusal("already.active")
+                raise MANAGED["already.active"]()
             if not context.add_callback(subscription.end):
                 return
             subscription.put(first_request(self._bus, chosen, first.num_requested))
@@ -280,7 +281,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         except RpcRefusal as refusal:
             call.end(refusal)
         except OrgUnavailableError:
-            call.end(unavailable())
+            call.end(UNAVAILABLE())
         finally:
             self._forget(subscription)
             if not is_active:
@@ -310,19 +311,19 @@ class PubSubService(pb_grpc.PubSubServicer):
     def _begin(self, call: RpcCall) -> str:
         """The user who calls. Raises RpcRefusal if the call may not be made, or the fault that is armed for it."""
         if self.faults.take(Fault.UNAVAILABLE):
-            raise unavailable()
+            raise UNAVAILABLE()
         if self.faults.take(Fault.CALL_REFUSED):
-            raise refusal_of(str(self.faults.option(Fault.CALL_REFUSED, "code", "service.protection.triggered")))
+            raise CODES[str(self.faults.option(Fault.CALL_REFUSED, "code", "service.protection.triggered"))]()
         return call.authenticate(self._sessions, self._org.organization_id, self._hosts)
 
     def _publication(self, call: RpcCall, first: pb.PublishRequest) -> tuple[Topic, Publication]:
         """Where a call publishes to. Raises RpcRefusal."""
         user_id = self._begin(call)
         if not first.topic_name.strip():
-            raise publish_topic_empty()
+            raise PUBLISH_TOPIC_EMPTY()
         topic = self._topic(first.topic_name)
         if not topic.can_publish or topic.entity is None:
-            raise cannot_publish(topic.name)
+            raise CANNOT_PUBLISH(topic=topic.name)
         return topic, Publication(self.publisher, self._org.platform_events.all[topic.entity], user_id)
 
     def _hold_back(self, context: grpc.ServicerContext) -> None:
@@ -338,17 +339,17 @@ class PubSubService(pb_grpc.PubSubServicer):
 
     def _topic(self, name: str) -> Topic:
         if not name.strip():
-            raise topic_empty()
+            raise TOPIC_EMPTY()
         topic = find_topic(self._org, name)
         if topic is None or not topic.is_high_volume:
-            raise topic_not_found(name, self._tenant_guid)
+            raise TOPIC_NOT_FOUND(topic=name, tenant_guid=self._tenant_guid)
         return topic
 
     def _subscribable(self, name: str) -> Topic:
         """A topic the user may subscribe to: one entity's is checked here, the channel of all filters at delivery."""
         topic = self._topic(name)
         if not self._may_subscribe(topic):
-            raise cannot_subscribe(name, self._tenant_guid)
+            raise CANNOT_SUBSCRIBE(topic=name, tenant_guid=self._tenant_guid)
         return topic
 
     def _may_subscribe(self, topic: Topic) -> bool:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sfcdc_assets.emulator.field_notation import field_definition
 from sfcdc_assets.emulator.ids import BASE62, new_id
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.object_file import field_definition
 from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE, has_person_accounts
 
 FIELD = "RecordTypeId"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from sfcdc_assets.emulator.database import Database, quoted
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition, RollUp
-from sfcdc_assets.emulator.transaction import RecordChange, StoredValue
+from sfcdc_assets.emulator.transaction import UPDATE, RecordChange, StoredValue
 
 Summary = tuple[str, FieldDefinition, RollUp]
 """Parent object name, its summary field, the roll-up."""
@@ -29,7 +29,7 @@ class RollUps:
         parents: dict[tuple[int, str], None] = {}
         for change in changes:
             for number, (_, _, roll_up) in enumerate(self.summaries):
-                if change.entity == roll_up.child:
+                if change.entity == roll_up.child and _counts(change, roll_up):
                     for values in (change.before, change.after):
                         parent_id = values.get(roll_up.parent_field) if values else None
                         if isinstance(parent_id, str):
@@ -48,6 +48,14 @@ class RollUps:
             self._database.execute(
                 f"UPDATE {quoted(parent)} SET {quoted(field.name)} = {summary_sql(field, roll_up, outer_id)}"
             )
+
+
+def _counts(change: RecordChange, roll_up: RollUp) -> bool:
+    """Whether a change of a child record can change a summary: an update of other fields cannot."""
+    before, after = change.before, change.after
+    if change.change_type != UPDATE or before is None or after is None:
+        return True
+    return any(before.get(name) != after.get(name) for name in (roll_up.parent_field, roll_up.field) if name)
 
 
 def summary_sql(field: FieldDefinition, roll_up: RollUp, parent_id: str) -> str:

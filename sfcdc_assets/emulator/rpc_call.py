@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import grpc
 
 from sfcdc_assets.emulator.ids import to_18
-from sfcdc_assets.emulator.rpc_refusal import RpcRefusal, bad_credentials, bad_header
+from sfcdc_assets.emulator.rpc_refusal import BAD_CREDENTIALS, BAD_HEADER, RpcRefusal
 
 
 class Sessions(Protocol):
@@ -49,7 +49,7 @@ class RpcCall:
         user = sessions.user_of(credentials.access_token)
         host = (urlsplit(credentials.instance_url).hostname or "").lower()
         if user is None or credentials.organization_id != organization_id or host not in hosts:
-            raise bad_credentials()
+            raise BAD_CREDENTIALS()
         return user
 
     def end(self, refusal: RpcRefusal) -> NoReturn:
@@ -67,13 +67,13 @@ class RpcCall:
         headers = {key: value for key, value in self._context.invocation_metadata() if isinstance(value, str)}
         for name in ("accesstoken", "instanceurl", "tenantid"):
             if not headers.get(name, "").strip():
-                raise bad_header(name)
+                raise BAD_HEADER(name=name)
         try:
             instance = urlsplit(headers["instanceurl"])
         except ValueError:
-            raise bad_header("instanceurl") from None
+            raise BAD_HEADER(name="instanceurl") from None
         if instance.scheme not in ("http", "https") or not instance.netloc or instance.path.strip("/"):
-            raise bad_header("instanceurl")
+            raise BAD_HEADER(name="instanceurl")
         return Credentials(headers["accesstoken"], headers["instanceurl"], _organization_id(headers["tenantid"]))
 
 
@@ -82,4 +82,4 @@ def _organization_id(tenant: str) -> str:
     try:
         return to_18(tenant.rsplit("/", 1)[-1])
     except ValueError:
-        raise bad_header("tenantid") from None
+        raise BAD_HEADER(name="tenantid") from None

@@ -32,7 +32,7 @@ from sfcdc_assets.emulator.running_org import RunningOrg
 from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
 from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.sessions import Sessions
-from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.stream_timing import StreamTiming
 from sfcdc_assets.emulator.sudden_faults import commit_sudden_faults
 from sfcdc_assets.emulator.topic import ALL_CHANGE_EVENTS
 from sfcdc_assets.emulator.traffic_switch import TrafficSwitch

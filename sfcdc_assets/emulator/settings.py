@@ -99,8 +99,6 @@ class OrgSettings:
     """Whether an event on several channels has one replay id on all of them; its uuid is the same anyway."""
     hidden_fields_in_bitmaps: bool = False
     """Whether changedFields names fields that field-level security hides; they have no value in events anyway."""
-    cascade_deletes: bool = False
-    """Whether deleting a record deletes its children too, as Salesforce does; else only where it is asked for."""
     rest_delay: int = 0
     """How long ago was what REST shows of the records (not of the events), from the next commit on; 0: it shows now,
     unless the fault `rest_lag` holds."""

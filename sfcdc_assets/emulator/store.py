@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from sfcdc_assets.emulator.cleared_lookups import ClearedLookups
 from sfcdc_assets.emulator.database import Database, quoted
 from sfcdc_assets.emulator.ids import new_id, new_ids
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
@@ -42,6 +43,8 @@ class RecordStore:
         """`instance` is the three characters of the org instance in record ids."""
         self._database = database
         self.instance = instance
+        self.cleared_lookups = ClearedLookups(database)
+        self._indexed: dict[tuple[str, str], ObjectDefinition] = {}
         self._queries: dict[tuple[str, int], tuple[ObjectDefinition, str]] = {}
         database.execute(
             "CREATE TABLE IF NOT EXISTS _id_counter (key_prefix TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID"
@@ -207,9 +210,13 @@ class RecordStore:
         return [row[0] for row in rows]
 
     def referring_ids(self, definition: ObjectDefinition, field: FieldDefinition, record_id: str) -> list[str]:
-        """Ids of live rows whose reference names a record."""
+        """Ids of live rows whose reference names a record, in their order. The first question about a field indexes
+        it."""
+        if self._indexed.get((definition.name, field.name)) is not definition:
+            self.index_references(definition.name, field.name)
+            self._indexed[definition.name, field.name] = definition
         sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? AND "IsDeleted" = 0'
-        return [row[0] for row in self._database.rows(sql, (record_id,))]
+        return [row[0] for row in self._database.rows(f"{sql} ORDER BY rowid", (record_id,))]
 
     def exists(self, definition: ObjectDefinition, record_id: str) -> bool:
         """Whether a live record has this id."""

@@ -1,15 +1,13 @@
 """One Subscribe call: what was requested, what is due, when to speak and when to stop (docs/salesforce-streams.md,
 "Flow control").
 
-The caller's thread runs `responses`; requests arrive from another thread. Both meet at the bus's condition, which also
-tells of new events, so nothing here polls.
+The caller's thread runs `responses`; requests arrive from another thread (request_stream.py).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from sfcdc_assets.emulator.clock import Clock
 from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
@@ -19,29 +17,29 @@ from sfcdc_assets.emulator.event_bus_errors import (
     ReplayIdMissingError,
     UnknownReplayPresetError,
 )
-from sfcdc_assets.emulator.event_store import StoredEvent
 from sfcdc_assets.emulator.faults import Fault, Faults
-from sfcdc_assets.emulator.refusal_codes import refusal_of
+from sfcdc_assets.emulator.refusal_codes import CODES
+from sfcdc_assets.emulator.request_stream import RequestStream
 from sfcdc_assets.emulator.rpc_refusal import (
+    BAD_CREDENTIALS,
+    BAD_NUM_REQUESTED,
+    DELIVERY_LIMIT_EXCEEDED,
+    IDLE_TOO_LONG,
+    REPLAY_ID_CORRUPTED,
+    REPLAY_ID_MISSING,
+    REPLAY_PRESET_UNKNOWN,
+    STREAM_RESET,
+    TOPIC_MISMATCH,
+    UNAVAILABLE,
     RpcRefusal,
-    bad_credentials,
-    bad_num_requested,
-    delivery_limit_exceeded,
-    idle_too_long,
-    replay_id_corrupted,
-    replay_id_missing,
-    replay_preset_unknown,
-    stream_reset,
-    topic_mismatch,
-    unavailable,
 )
+from sfcdc_assets.emulator.stream_timing import StreamTiming
 from sfcdc_assets.emulator.topic import Topic
+from sfcdc_assets.emulator.topic_reader import TopicReader
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 
 MAX_OUTSTANDING = 100
 """Events a client can have outstanding over all requests of the call; asking for more is not an error."""
-MAX_PAYLOAD_BYTES = 3_000_000
-"""Payload bytes of one response, unless a single event is larger."""
 _STREAM_FAULTS = (
     Fault.STREAM_RESET,
     Fault.SILENT_STREAM,
@@ -55,36 +53,7 @@ Word = pb.CommitReplayResponse | RpcRefusal
 """What a managed stream says beside events."""
 
 
-@dataclass(frozen=True)
-class _Ahead:
-    """A response made before it was requested, while the client makes something of the last one.
-
-    Its events are those that follow as long as the client may read the same `entities`, and the bus has removed none.
-    """
-
-    events: tuple[StoredEvent, ...]
-    response: pb.FetchResponse
-    after: int
-    entities: frozenset[str]
-    removals: int
-
-
-@dataclass(frozen=True)
-class StreamTiming:
-    """Seconds by the org's clock.
-
-    A stream with requests outstanding hears from the org at least every `keepalive`: Salesforce promises 270, and 60 to
-    270 were seen. One with none is closed after `idle_close`, as a normal end or, if `idle_is_error`, with an error
-    status. A stream of publish requests ends when none with an event came for `publish_idle`.
-    """
-
-    keepalive: float = 270.0
-    idle_close: float = 60.0
-    publish_idle: float = 70.0
-    idle_is_error: bool = False
-
-
-class Subscription:
+class Subscription(RequestStream[pb.FetchRequest]):
     """The state of one call. `open_topic` finds the topic of the first request or raises RpcRefusal."""
 
     def __init__(
@@ -101,17 +70,16 @@ class Subscription:
         allowance: Callable[[], int],
     ) -> None:
         """`allowance`: how many events may still be delivered now, over all subscribers of the org."""
+        super().__init__(bus.changed, clock)
         self._allowance = allowance
         self._bus = bus
         self.rpc_id = rpc_id
         self._timing = timing
-        self._clock = clock
         self._faults = faults
         self._meter = meter
         self._open_topic = open_topic
         self._readable = readable
-        self._topic: Topic | None = None
-        self._read_through = 0
+        self._reader: TopicReader | None = None
         self.pending = 0
         """Events requested and not yet delivered."""
         self.responses_sent = 0
@@ -119,64 +87,42 @@ class Subscription:
         self.opened_at = clock()
         self.ended_at: int | None = None
         """Epoch ms by the org's clock; None while the call is open."""
-        self._requests: deque[pb.FetchRequest] = deque()
         self._words: deque[Word] = deque()
-        self._ended = False
-        self._is_closing = False
         self._quiet_since = clock()
         self._paused_until = 0
         self._held_until = 0
         self._is_silent = False
         self._is_at_work = True
-        self._ahead: _Ahead | None = None
 
     @property
     def is_started(self) -> bool:
         """Whether the first request has been accepted, so that the place in the stream is fixed."""
-        return self._topic is not None
+        return self._reader is not None
 
     @property
     def place(self) -> tuple[Topic, int] | None:
         """The topic and the number read through; None before the first request."""
-        return None if self._topic is None else (self._topic, self._read_through)
+        return None if self._reader is None else (self._reader.topic, self._reader.read_through)
 
     def next_due(self) -> int:
         """When this stream speaks next, or ends, if nothing happens (epoch ms by the org's clock)."""
-        with self._bus.changed:
+        with self._changed:
             if self._is_silent:
                 return self._clock() + 86_400_000
             if self._held_until:
                 return self._held_until
             return 0 if self._is_at_work or self._is_due() else self._due_at()
 
-    def put(self, request: pb.FetchRequest) -> None:
-        """A request has arrived."""
-        with self._bus.changed:
-            self._requests.append(request)
-            self._bus.changed.notify_all()
-
     def say(self, word: Word) -> None:
         """Answer with this between the events, or end with it."""
-        with self._bus.changed:
+        with self._changed:
             self._words.append(word)
-            self._bus.changed.notify_all()
-
-    def close(self) -> None:
-        """The client will request no more: `responses` returns once it has given what is there and was requested."""
-        with self._bus.changed:
-            self._is_closing = True
-            self._bus.changed.notify_all()
-
-    def end(self) -> None:
-        """The client cancelled, or the server stops: `responses` returns."""
-        with self._bus.changed:
-            self._ended = True
-            self._bus.changed.notify_all()
+            self._changed.notify_all()
 
     def responses(self) -> Iterator[pb.FetchResponse | pb.CommitReplayResponse]:
         """Responses until the call is over. Raises RpcRefusal for a wrong request or a fault that ends the stream."""
         while True:
-            requests, ended, in_time = self._wait()
+            requests, ended, in_time = self._arrived()
             for request in requests:
                 self._accept(request)
             for word in self._take_words():
@@ -186,42 +132,42 @@ class Subscription:
                 yield word
             if ended:
                 return
-            if self._topic is not None and not self._commit_faults():
+            if self._reader is not None and not self._commit_faults():
                 return
             if self.pending == 0:
                 if self._is_closing:
                     return
                 if not in_time and not requests:
                     if self._timing.idle_is_error:
-                        raise idle_too_long(self._timing.idle_close)
+                        raise IDLE_TOO_LONG(seconds=self._timing.idle_close)
                     return
                 continue
             if self._is_paused():
                 continue
-            batch, response = self._read()
-            self._read_through = batch.through
+            assert self._reader is not None  # events are requested
+            batch, response = self._read(self._reader)
+            self._reader.passed(batch)
             if batch.events or not in_time:
                 if self._faults.take(Fault.SLOW_NETWORK):
                     self._hold_back()
                 yield self._completed(batch, response)
-                self._read_ahead(len(batch.events))
+                if batch.events and not self._requests and not self.pending:
+                    self._reader.read_ahead(len(batch.events))
             elif self._is_closing and not self._is_paused():
                 return
 
-    def _wait(self) -> tuple[list[pb.FetchRequest], bool, bool]:
+    def _arrived(self) -> tuple[list[pb.FetchRequest], bool, bool]:
         """Wait for something to do: the requests arrived, whether the call is over, and False if the time is up."""
-        with self._bus.changed:
+        with self._changed:
             self._is_at_work = False
-            while not (in_time := self._is_due()) and (left := self._due_at() - self._clock()) > 0:
-                # A clock that is moved wakes everybody who waits on the bus.
-                self._bus.changed.wait(left / 1000)
+            in_time = self._wait(self._is_due, self._due_at)
             requests = list(self._requests)
             self._requests.clear()
             self._is_at_work = True
             return requests, self._ended, in_time
 
     def _take_words(self) -> list[Word]:
-        with self._bus.changed:
+        with self._changed:
             words = list(self._words)
             self._words.clear()
             return words
@@ -236,8 +182,8 @@ class Subscription:
             or bool(self._words)
             or self._ended
             or (self._is_closing and not self._is_paused())
-            or (self.pending > 0 and self._bus.last_number > self._read_through and not self._is_paused())
-            or (self._topic is not None and any(self._faults.armed(fault) for fault in _STREAM_FAULTS))
+            or (self.pending > 0 and self._reader is not None and self._reader.has_more and not self._is_paused())
+            or (self._reader is not None and any(self._faults.armed(fault) for fault in _STREAM_FAULTS))
         )
 
     def _is_paused(self) -> bool:
@@ -249,102 +195,68 @@ class Subscription:
 
     def _accept(self, request: pb.FetchRequest) -> None:
         """Add to what is outstanding. Only the first request's replay fields count; later ones are ignored silently."""
-        if self._topic is None:
-            topic = self._open_topic(request.topic_name)
-        elif request.topic_name and request.topic_name != self._topic.name:
-            raise topic_mismatch(self._topic.name, request.topic_name)
-        else:
-            topic = self._topic
+        topic = self._open_topic(request.topic_name) if self._reader is None else self._reader.topic
+        if self._reader is not None and request.topic_name not in ("", topic.name):
+            raise TOPIC_MISMATCH(first=topic.name, later=request.topic_name)
         if request.num_requested <= 0:
-            raise bad_num_requested(request.num_requested)
-        if self._topic is None:
+            raise BAD_NUM_REQUESTED(num_requested=request.num_requested)
+        if self._reader is None:
             if self._allowance() <= 0:
-                raise delivery_limit_exceeded()
-            try:
-                self._read_through = self._bus.start(request.replay_preset, request.replay_id, topic.retention_ms)
-            except UnknownReplayPresetError:
-                raise replay_preset_unknown(request.replay_preset) from None
-            except ReplayIdMissingError:
-                raise replay_id_missing() from None
-            except ReplayIdCorruptedError as error:
-                raise replay_id_corrupted(error.replay) from None
-            self._topic = topic
+                raise DELIVERY_LIMIT_EXCEEDED()
+            self._reader = TopicReader(self._bus, topic, self._readable, self._start(request, topic))
             if self._faults.take(Fault.LATE_ANSWER):
                 self._pause(Fault.LATE_ANSWER)
         if self.pending == 0:
             self._quiet_since = self._clock()
         self.pending = min(MAX_OUTSTANDING, self.pending + request.num_requested)
 
+    def _start(self, request: pb.FetchRequest, topic: Topic) -> int:
+        try:
+            return self._bus.start(request.replay_preset, request.replay_id, topic.retention_ms)
+        except UnknownReplayPresetError:
+            raise REPLAY_PRESET_UNKNOWN(preset=request.replay_preset) from None
+        except ReplayIdMissingError:
+            raise REPLAY_ID_MISSING() from None
+        except ReplayIdCorruptedError as error:
+            raise REPLAY_ID_CORRUPTED(replay=error.replay.hex()) from None
+
     def _commit_faults(self) -> bool:
         """Commit an armed fault. False if the stream was silent until its client gave up."""
         if self._faults.take(Fault.STREAM_RESET):
-            raise stream_reset()
+            raise STREAM_RESET()
         if self._faults.take(Fault.STREAM_AUTH_ERROR):
-            raise bad_credentials()
+            raise BAD_CREDENTIALS()
         if self._faults.take(Fault.STREAM_UNAVAILABLE):
-            raise unavailable()
+            raise UNAVAILABLE()
         if self._faults.take(Fault.STREAM_REFUSED):
-            raise refusal_of(str(self._faults.option(Fault.STREAM_REFUSED, "code", "subscription.internal.error")))
+            raise CODES[str(self._faults.option(Fault.STREAM_REFUSED, "code", "subscription.internal.error"))]()
         if self._faults.take(Fault.SILENT_STREAM):
             self._is_silent = True
-            with self._bus.changed:
-                self._bus.changed.wait_for(lambda: self._ended)
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended)
             return False
         return True
 
-    def _read(self) -> tuple[Batch, pb.FetchResponse]:
+    def _read(self, reader: TopicReader) -> tuple[Batch, pb.FetchResponse]:
         """What follows, and a response with these events."""
-        assert self._topic is not None
-        entities = self._readable(self._topic)
         most = max(0, min(self.pending, self._allowance()))
         after = int(self._faults.option(Fault.STREAM_PAUSE, "after", 1))
         cut = most > after and self._faults.armed(Fault.STREAM_PAUSE) > 0
-        ahead, self._ahead = self._ahead, None
-        if ahead and 0 < most <= len(ahead.events) and not cut and self._follows(ahead, entities):
-            events = ahead.events[:most]
-            del ahead.response.events[most:]
-            return Batch(events, events[-1].number, events[-1].replay_id), ahead.response
-        batch = self._bus.read(
-            entities,
-            after=self._read_through,
-            max_events=max(1, after if cut else most),
-            max_bytes=MAX_PAYLOAD_BYTES,
-            channels=self._topic.channels,
-        )
+        batch, response = reader.read(max(1, after if cut else most))
         if batch.events and most == 0:
-            raise delivery_limit_exceeded()
+            raise DELIVERY_LIMIT_EXCEEDED()
         if cut and batch.through < self._bus.last_number and self._faults.take(Fault.STREAM_PAUSE):
             self._pause(Fault.STREAM_PAUSE)
-        return batch, _with_events(batch.events)
+        return batch, response
 
     def _hold_back(self) -> None:
         """The network is slow: what is read is on its way. gRPC gives a message to its client whole, so a client sees
         no more of it than that."""
         seconds = float(self._faults.option(Fault.SLOW_NETWORK, "seconds", 5))
-        with self._bus.changed:
+        with self._changed:
             self._held_until = self._clock() + round(seconds * 1000)
-            while not self._ended and (left := self._held_until - self._clock()) > 0:
-                # A clock that is moved wakes everybody who waits on the bus.
-                self._bus.changed.wait(left / 1000)
+            self._wait(lambda: self._ended, lambda: self._held_until)
             self._held_until = 0
-
-    def _read_ahead(self, count: int) -> None:
-        """Read as many events as the last response had, if there are more than that."""
-        if not count or self._requests or self.pending or self._topic is None:
-            return
-        removals, entities = self._bus.removals, self._readable(self._topic)
-        batch = self._bus.read(
-            entities,
-            after=self._read_through,
-            max_events=count,
-            max_bytes=MAX_PAYLOAD_BYTES,
-            channels=self._topic.channels,
-        )
-        if batch.events and batch.through == batch.events[-1].number < self._bus.last_number:
-            self._ahead = _Ahead(batch.events, _with_events(batch.events), self._read_through, entities, removals)
-
-    def _follows(self, ahead: _Ahead, entities: frozenset[str]) -> bool:
-        return (ahead.after, ahead.entities, ahead.removals) == (self._read_through, entities, self._bus.removals)
 
     def _completed(self, batch: Batch, response: pb.FetchResponse) -> pb.FetchResponse:
         self.responses_sent += 1
@@ -358,14 +270,3 @@ class Subscription:
         response.rpc_id = self.rpc_id
         response.pending_num_requested = self.pending
         return response
-
-
-def _with_events(events: Sequence[StoredEvent]) -> pb.FetchResponse:
-    """In place: messages that are made apart are copied into the one around them."""
-    response = pb.FetchResponse()
-    for event in events:
-        consumed = response.events.add()
-        consumed.replay_id = event.replay_id
-        produced = consumed.event
-        produced.id, produced.schema_id, produced.payload = event.event_id, event.schema_id, event.payload
-    return response

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Literal, get_args
 
@@ -34,6 +35,8 @@ def text_difference(before: str, after: str, convention: Convention = "java-diff
     if len(after) < LEAST_LENGTH:
         return None
     old, new = _lines(before), _lines(after)
+    if _shares_too_little(old, new, len(after)):
+        return None
     changes = replacements(old, new)
     if not changes or _too_much(changes, old, new, len(after)):
         return None
@@ -56,6 +59,15 @@ def _lines(text: str) -> list[str]:
     if not lines[-1]:
         lines.pop()
     return lines
+
+
+def _shares_too_little(old: list[str], new: list[str], length: int) -> bool:
+    """Whether any diff is `_too_much`: what only one of the values has is in all of them. It spares the matching of
+    values that have nothing in common, which takes longest."""
+    before, after = Counter(old), Counter(new)
+    removed = sum(len(line) * count for line, count in (before - after).items())
+    added = sum(len(line) * count for line, count in (after - before).items())
+    return max(removed, added) > MOST_CHANGED_LENGTH * length
 
 
 def _too_much(changes: list[Replacement], old: list[str], new: list[str], length: int) -> bool:

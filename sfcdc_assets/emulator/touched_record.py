@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue
@@ -15,6 +15,8 @@ class TouchedRecord:
     definition: ObjectDefinition
     before: dict[str, StoredValue] | None
     now: dict[str, StoredValue] | None
+    written: set[str] = field(default_factory=set)
+    """Names of the fields that were set, to whatever value."""
     modified: bool = False
     """A client updated it: LastModifiedDate is in the event even if its whole second is the same as before."""
     master_record_id: str | None = None
@@ -50,7 +52,8 @@ def collapsed(record_id: str, record: TouchedRecord) -> RecordChange | None:
     changed = tuple(
         name
         for name in record.definition.event_field_names
-        if before.get(name) != now.get(name) or (record.modified and name == "LastModifiedDate")
+        if name in record.written
+        and (before.get(name) != now.get(name) or (record.modified and name == "LastModifiedDate"))
     )
     if record.is_database_change:
         return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed, is_database_change=True)

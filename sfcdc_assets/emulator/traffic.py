@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from random import Random
 
 from sfcdc_assets.emulator.avro.event_schema import is_large_text
@@ -36,6 +37,8 @@ _OWN_USER_SHARE = 0.8
 _REFUSALS_IN_A_ROW = 100
 _PAUSE_SECONDS = 1.0
 """Before traffic tries again whether the disk has space."""
+_BATCH = 200
+"""Records that one call of the APIs may change."""
 _CANDIDATES = 6
 """Records among which traffic looks for one with a large text."""
 
@@ -48,7 +51,8 @@ class TrafficMix:
     `several_objects` does two to four operations at once. `text_edit` changes some lines of a large text, `merge` makes
     one record of two or three, `hard_delete` removes live records for good, `empty_bin` deleted ones, which raises no
     event: these four are 0 by default, see FULL_MIX. `convert_lead` converts a lead, with an opportunity or without,
-    and is 0 in FULL_MIX too.
+    and is 0 in FULL_MIX too, as is `load`, a batch of an integration: the same fields of up to 200 records of one
+    object, each with values of its own, see LOAD_MIX.
     """
 
     create: float = 20
@@ -63,10 +67,13 @@ class TrafficMix:
     hard_delete: float = 0
     empty_bin: float = 0
     convert_lead: float = 0
+    load: float = 0
 
 
 FULL_MIX = TrafficMix(text_edit=25, merge=3, hard_delete=2, empty_bin=1)
 """Everything that happens to records in an org."""
+LOAD_MIX = TrafficMix(**{**{kind.name: 0 for kind in fields(TrafficMix)}, "load": 1})
+"""An integration that writes as much as it can, as those do that bring an org to thousands of events a second."""
 
 
 class TrafficGenerator:
@@ -94,8 +101,8 @@ class TrafficGenerator:
         self.holes = TrafficHoles(org, org.faults, holes, seed, hole_mix)
         mix = mix or TrafficMix()
         self._kinds = [kind.name for kind in fields(mix)]
-        self._weights = [getattr(mix, kind) for kind in self._kinds]
-        self._records = TrafficRecords(org)
+        self._weights = list(accumulate(getattr(mix, kind) for kind in self._kinds))
+        self.records = TrafficRecords(org)
         self._operations: dict[str, Callable[[UnitOfWork, set[str]], None]] = {
             "create": self._create,
             "update": self._update,
@@ -108,6 +115,7 @@ class TrafficGenerator:
             "merge": self._merge,
             "hard_delete": self._hard_delete,
             "convert_lead": self._convert_lead,
+            "load": self._load,
         }
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -172,7 +180,7 @@ class TrafficGenerator:
             self._stopping.wait(max(0.0, due - time.monotonic()))
 
     def _attempt(self) -> Transaction | None:
-        kind = self._dice.choices(self._kinds, self._weights)[0]
+        kind = self._dice.choices(self._kinds, cum_weights=self._weights)[0]
         with self._org.database.lock:
             if kind == "empty_bin":
                 self._empty_bin()
@@ -185,7 +193,7 @@ class TrafficGenerator:
     def _user(self, kind: str) -> str:
         if kind == "geocode":
             return self._org.users.automated_process
-        others = self._records.choose("User", self._dice) if "User" in self._org.definitions else []
+        others = self.records.choose("User", self._dice) if "User" in self._org.definitions else []
         return others[0] if others and self._dice.random() > _OWN_USER_SHARE else self._org.users.integration
 
     def _definition(self, *, deletable: bool = False) -> ObjectDefinition:
@@ -222,9 +230,16 @@ class TrafficGenerator:
     def _bulk_update(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
         self._set_same(unit_of_work, touched, self._dice.randint(2, 12))
 
+    def _load(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
+        definition = self._definition()
+        chosen = self._some_fields(definition)
+        for record_id in self.records.choose(definition.name, self._dice, count=_BATCH):
+            touched.add(record_id)
+            unit_of_work.update(definition.name, record_id, {field.name: self._value(field) for field in chosen})
+
     def _set_same(self, unit_of_work: UnitOfWork, touched: set[str], count: int) -> None:
         definition = self._definition()
-        ids = [each for each in self._records.choose(definition.name, self._dice, count=count) if each not in touched]
+        ids = [each for each in self.records.choose(definition.name, self._dice, count=count) if each not in touched]
         if not ids:
             return
         values = self._new_values(definition)
@@ -234,7 +249,7 @@ class TrafficGenerator:
 
     def _delete(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
         definition = self._definition(deletable=True)
-        ids = self._records.choose(definition.name, self._dice, count=self._dice.choice((1, 1, 1, 3)))
+        ids = self.records.choose(definition.name, self._dice, count=self._dice.choice((1, 1, 1, 3)))
         ids = [each for each in ids if each not in touched]
         for record_id in ids:
             touched.add(record_id)
@@ -247,7 +262,7 @@ class TrafficGenerator:
             return
         definition = self._dice.choice(definitions)
         field = self._dice.choice(_large_texts(definition))
-        ids = self._records.choose(definition.name, self._dice, count=_CANDIDATES)
+        ids = self.records.choose(definition.name, self._dice, count=_CANDIDATES)
         texts = {record_id: self._text(definition, record_id, field) for record_id in ids}
         large = [record_id for record_id, text in texts.items() if len(text) >= LEAST_LENGTH]
         for record_id in (large or ids)[:1]:
@@ -265,14 +280,14 @@ class TrafficGenerator:
         if not mergeable:
             return
         definition = self._dice.choice(mergeable)
-        ids = self._records.choose(definition.name, self._dice, count=self._dice.choice((2, 2, 3)))
+        ids = self.records.choose(definition.name, self._dice, count=self._dice.choice((2, 2, 3)))
         if len(ids) > 1:
             touched.update(ids)
             unit_of_work.merge(definition.name, ids[0], tuple(ids[1:]), reparent=self._dice.random() < 0.7)
 
     def _hard_delete(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
         definition = self._definition(deletable=True)
-        for record_id in self._records.choose(definition.name, self._dice):
+        for record_id in self.records.choose(definition.name, self._dice):
             touched.add(record_id)
             unit_of_work.hard_delete(definition.name, record_id)
 
@@ -280,8 +295,8 @@ class TrafficGenerator:
         """Now and then into an account that is there already."""
         if not {"Lead", "Account", "Contact", "Opportunity"} <= self._org.definitions.keys():
             return
-        leads = self._records.choose("Lead", self._dice)
-        accounts = self._records.choose("Account", self._dice) if self._dice.random() < 0.2 else []
+        leads = self.records.choose("Lead", self._dice)
+        accounts = self.records.choose("Account", self._dice) if self._dice.random() < 0.2 else []
         for lead_id in leads:
             touched.add(lead_id)
             unit_of_work.convert_lead(
@@ -292,13 +307,13 @@ class TrafficGenerator:
         """Some deleted records are gone for good; no change is committed, so it is no transaction."""
         definition = self._definition(deletable=True)
         with self._org.transaction() as unit_of_work:
-            for record_id in self._records.choose(definition.name, self._dice, count=3, deleted=True):
+            for record_id in self.records.choose(definition.name, self._dice, count=3, deleted=True):
                 if self._org.record(definition.name, record_id) is not None:
                     unit_of_work.hard_delete(definition.name, record_id)
 
     def _undelete(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
         definition = self._definition(deletable=True)
-        for record_id in self._records.choose(definition.name, self._dice, deleted=True):
+        for record_id in self.records.choose(definition.name, self._dice, deleted=True):
             if record_id not in touched and self._org.record(definition.name, record_id) is not None:
                 touched.add(record_id)
                 unit_of_work.undelete(definition.name, record_id)
@@ -312,7 +327,7 @@ class TrafficGenerator:
             for compound, parts in definition.components.items()
             if definition.fields_by_name[compound].type == "address"
         ]
-        ids = [each for each in self._records.choose(definition.name, self._dice) if each not in touched]
+        ids = [each for each in self.records.choose(definition.name, self._dice) if each not in touched]
         if not ids or not any(coordinates):
             return
         chosen = self._dice.choice([each for each in coordinates if each])
@@ -331,7 +346,10 @@ class TrafficGenerator:
             operation(unit_of_work, touched)
 
     def _new_values(self, definition: ObjectDefinition) -> dict[str, object]:
-        """New values of one to four fields; of a compound some components, of a geolocation both."""
+        return {field.name: self._value(field) for field in self._some_fields(definition)}
+
+    def _some_fields(self, definition: ObjectDefinition) -> list[FieldDefinition]:
+        """One to four fields; of a compound some components, of a geolocation both."""
         chosen: dict[str, FieldDefinition] = {}
         candidates = [field for field in definition.stored_fields if field.updateable and not field.unique]
         for field in self._dice.sample(candidates, min(len(candidates), self._dice.randint(1, 4))):
@@ -341,14 +359,14 @@ class TrafficGenerator:
             for part in parts:
                 if part.updateable and (whole or self._dice.random() < 0.3):
                     chosen[part.name] = part
-        return {name: self._value(field) for name, field in chosen.items()}
+        return list(chosen.values())
 
     def _value(self, field: FieldDefinition) -> object:
         if field.type != "reference":
             return sample_value(field, self._dice, now=self._org.clock())
         targets = [name for name in field.reference_to if name in self._org.definitions]
         nulled = field.nillable and self._dice.random() < 0.2
-        ids = [] if nulled or not targets else self._records.choose(self._dice.choice(targets), self._dice)
+        ids = [] if nulled or not targets else self.records.choose(self._dice.choice(targets), self._dice)
         return ids[0] if ids else None if field.nillable else self._org.users.integration
 
 

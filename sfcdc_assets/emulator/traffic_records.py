@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 from sfcdc_assets.emulator.org import EmulatedOrg
@@ -18,6 +19,8 @@ class TrafficRecords:
         self._org = org
         self._live: dict[str, list[str]] = {}
         self._deleted: dict[str, list[str]] = {}
+        self.changes: Counter[str] = Counter()
+        """Changes of records since then by change type, whoever made them."""
         with org.database.lock:
             for entity in org.definitions:
                 self._load(entity)
@@ -44,6 +47,7 @@ class TrafficRecords:
         self._deleted[entity] = deleted
 
     def _follow(self, transaction: Transaction) -> None:
+        self.changes.update(change.change_type for change in transaction.changes)
         for change in transaction.changes:
             if change.change_type == UPDATE or change.entity not in self._live:
                 continue

@@ -96,7 +96,8 @@ def _to_json(change: RecordChange) -> dict[str, Any]:
     if change.after is not None:
         item["a"] = {name: value for name, value in change.after.items() if value is not None}
         if change.before is not None:
-            item["o"] = {name: value for name, value in change.before.items() if value != change.after.get(name)}
+            differing = change.before.items() - change.after.items()
+            item["o"] = {name: value for name, value in change.before.items() if (name, value) in differing}
     elif change.before is not None:
         item["b"] = {name: value for name, value in change.before.items() if value is not None}
     if change.changed_fields:

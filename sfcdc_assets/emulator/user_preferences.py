@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from sfcdc_assets.emulator.field_notation import field_definitions
 from sfcdc_assets.emulator.object_definition import FieldDefinition
-from sfcdc_assets.emulator.object_file import field_definitions
 
 _IN_A_GROUP = 32
 _EMAIL = ("AutoBcc", "AutoBccStayInTouch", "StayInTouchReminder")

@@ -1,5 +1,4 @@
-"""What changes many records at once: cascading deletes, renamed picklist values, archiving; and encryption, which
-changes none."""
+"""What changes many records at once: renamed picklist values, archiving; and encryption, which changes none."""
 
 from __future__ import annotations
 
@@ -10,30 +9,6 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
-
-
-def test_a_delete_takes_children_along_where_deletes_cascade() -> None:
-    watched = WatchedOrg()
-    account = watched.create()
-    contact = watched.create("Contact", LastName="x", AccountId=account)
-    watched.create("Task", Subject="Call", WhoId=contact)
-    watched.create("Opportunity", Name="o", StageName="Prospecting", CloseDate="2025-02-01", AccountId=account)
-    other = watched.create()
-    watched.events()
-    watched.commit(lambda work: work.delete("Account", other))
-    assert [event.header["entityName"] for event in watched.events()] == ["Account"]
-    watched.settings(cascade_deletes=True)
-    watched.commit(lambda work: work.delete("Account", account))
-    events = watched.events()
-    assert [event.header["entityName"] for event in events] == ["Account", "Contact", "Opportunity", "Task"]
-    assert {event.header["changeType"] for event in events} == {"DELETE"}
-    assert len({event.header["transactionKey"] for event in events}) == 1
-    with watched.org.transaction() as work:
-        work.hard_delete("Opportunity", str(events[2].header["recordIds"][0]))
-    watched.commit(lambda work: work.undelete("Account", account))
-    restored = watched.events()
-    assert [event.header["entityName"] for event in restored] == ["Account", "Contact", "Task"], "what is still there"
-    assert {event.header["changeType"] for event in restored} == {"UNDELETE"}
 
 
 def test_a_renamed_picklist_value_is_merged_events_of_all_its_records() -> None:

@@ -57,7 +57,7 @@ def test_the_file_of_the_docs_is_one(tmp_path: Path) -> None:
 def test_the_docs_have_every_code_that_a_fault_can_be_given() -> None:
     tables = PAGE.read_text().split("## Error codes")[1]
     rows = [
-        *(f"| `{code}` | {status.name} |" for code, (status, _) in CODES.items()),
+        *(f"| `{code}` | {refusal.status.name} |" for code, refusal in CODES.items()),
         *(f"| `{code}` | {error.status} |" for code, error in REFUSALS.items()),
     ]
     assert [line for line in tables.splitlines() if line.startswith("| `")] == rows

@@ -9,7 +9,8 @@ import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import NestedTransactionError, RecordError
-from sfcdc_assets.emulator.object_file import built_in_definitions, field_definition
+from sfcdc_assets.emulator.field_notation import field_definition
+from sfcdc_assets.emulator.object_file import built_in_definitions
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.transaction import RecordChange, Transaction
 from sfcdc_assets.emulator.unit_of_work import UnitOfWork

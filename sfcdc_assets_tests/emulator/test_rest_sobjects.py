@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.object_file import field_definition
+from sfcdc_assets.emulator.field_notation import field_definition
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client

@@ -261,7 +261,7 @@ def write(folder: Path, steps: str, more: str = "") -> Path:
     [
         ("{make: Account}", "step 1: 'make' is no verb; there are create,"),
         ("{create: Account}", "create has the options as, values, times, not"),
-        ("{delete: x, values: {}}", "delete has the options cascade, not values"),
+        ("{delete: x, values: {}}", "delete has the options none, not values"),
         ("{delete: x, faults: {nothing: {}}}", "faults are stream_reset,"),
         ("{delete: x, faults: {overflow: {size: 3}}}", "overflow has the options threshold"),
         ("{enable: flying}", "enable is one of person accounts, user preferences"),

@@ -11,7 +11,7 @@ from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.object_file import built_in_definitions, object_definition
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.traffic import TrafficGenerator, TrafficMix
+from sfcdc_assets.emulator.traffic import LOAD_MIX, TrafficGenerator, TrafficMix
 from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
 from sfcdc_assets.emulator.traffic_records import TrafficRecords
 from sfcdc_assets.emulator.transaction import Transaction
@@ -65,6 +65,19 @@ def test_a_bulk_update_gives_events_of_several_records() -> None:
     transactions = made(org, 30, bulk_update=1)
     assert max(len(transaction.changes) for transaction in transactions) > 3
     assert bus.last_number < sum(len(transaction.changes) for transaction in transactions)
+
+
+def test_a_load_changes_the_same_fields_of_many_records_each_to_a_value_of_its_own() -> None:
+    org = new_org(80)
+    bus = EventBus(org)
+    generator = TrafficGenerator(org, 7, LOAD_MIX, bus=bus)
+    loads = [generator.step() for _ in range(6)]
+    for load in loads:
+        assert len({change.entity for change in load.changes}) == 1
+        assert {change.change_type for change in load.changes} == {"UPDATE"}
+    assert max(len(load.changes) for load in loads) > 30
+    assert bus.last_number > sum(len(load.changes) for load in loads) / 2, "most are events of their own"
+    assert generator.records.changes == Counter({"UPDATE": sum(len(load.changes) for load in loads)})
 
 
 def test_the_org_itself_geocodes_without_touching_the_modification_date() -> None:

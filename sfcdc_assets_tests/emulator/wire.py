@@ -15,7 +15,7 @@ from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.server import EmulatorServer
 from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.stream_timing import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets_tests.eventually import BOUND_SECONDS

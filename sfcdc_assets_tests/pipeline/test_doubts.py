@@ -62,9 +62,9 @@ class Holes:
 
     def make_record_holes(self) -> None:
         org, faults = self.pipeline.org, self.pipeline.server.faults
-        gap_update, gap_delete, gap_undelete, unproven, baseless, garbled, unknown_type, *self.plain = ids(
-            org, "Account"
-        )
+        gap_update, unproven, baseless, garbled, unknown_type, *self.plain = ids(org, "Account")
+        with org.transaction() as one:  # nothing refers to them, so that each is deleted by one event
+            gap_delete, gap_undelete = (one.create("Account", {"Name": f"alone {number}"}) for number in range(2))
         self.update(unproven, Description=long_text(self.dice, 40))
         self.update(baseless, Description=None)
         with org.transaction() as one:

@@ -57,8 +57,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipelin
 
 
 def some(pipeline: EmulatedPipeline, count: int) -> Sequence[str]:
-    """Live accounts, others for each number of transactions made so far."""
-    return Random(pipeline.org.last_commit_number).sample(ids(pipeline.org, "Account"), count)
+    """Live accounts, others for each number of transactions made so far; none that a case holds, and none that is the
+    parent of another one, whose lookup a delete would clear."""
+    named = {record["ParentId"] for record in pipeline.org.records("Account")}
+    named |= {record["AccountId"] for record in pipeline.org.records("Case")}
+    free = [each for each in ids(pipeline.org, "Account") if each not in named]
+    return Random(pipeline.org.last_commit_number).sample(free, count)
 
 
 def gap(pipeline: EmulatedPipeline, record_id: str, **values: object) -> None:

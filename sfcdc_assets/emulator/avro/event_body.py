@@ -137,8 +137,8 @@ class EventCodec:
 
     def bitmap(self, fields: Iterable[str]) -> list[str]:
         """The bitmap of flat API names; names that the schema does not have are left out."""
-        paths = (self.paths[name] for name in fields if name in self.paths)
-        return encode_field_bitmap(paths, self.positions)
+        paths = [self.paths[name] for name in fields if name in self.paths]
+        return encode_field_bitmap(paths, self.positions) if paths else []
 
     def payload(self, header: Mapping[str, object], body: Mapping[str, object]) -> bytes:
         """Bare Avro binary: no file header, no single-object prefix."""

@@ -17,8 +17,9 @@ from sfcdc_assets.emulator.control.control_route import (
     whole_number,
 )
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
+from sfcdc_assets.emulator.field_notation import field_definition
 from sfcdc_assets.emulator.object_definition import FieldDefinition
-from sfcdc_assets.emulator.object_file import field_definition, object_definition
+from sfcdc_assets.emulator.object_file import object_definition
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.org_setup import Values
 from sfcdc_assets.emulator.sample_values import sample_value

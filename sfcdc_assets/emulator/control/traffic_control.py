@@ -11,16 +11,16 @@ from starlette.routing import Route
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, whole_number
 from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator, TrafficMix
+from sfcdc_assets.emulator.traffic import FULL_MIX, LOAD_MIX, TrafficGenerator, TrafficMix
 from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
 from sfcdc_assets.emulator.traffic_switch import TrafficSwitch
 
-_MIXES = {"plain": TrafficMix(), "full": FULL_MIX}
+_MIXES = {"plain": TrafficMix(), "full": FULL_MIX, "load": LOAD_MIX}
 
 
 def traffic_routes(org: EmulatedOrg, bus: EventBus, switch: TrafficSwitch) -> list[Route]:
-    """`POST /emulator/traffic {"events": N}` or `{"transactions": N}`, with `seed`, `holes` (0 to 1) and `mix` (`full`
-    or `plain`) as one likes: makes them as fast as possible and answers counts.
+    """`POST /emulator/traffic {"events": N}` or `{"transactions": N}`, with `seed`, `holes` (0 to 1) and `mix` (`full`,
+    `plain` or `load`) as one likes: makes them as fast as possible and answers counts.
 
     Requests with the same seed, holes and mix go on where the last one stopped.
     `POST /emulator/traffic/rate {"rate": R}` has the org make R transactions a second by itself, 0 none; `GET` answers
@@ -37,16 +37,15 @@ def traffic_routes(org: EmulatedOrg, bus: EventBus, switch: TrafficSwitch) -> li
         with turn:
             generator = _generator(parameters)
             holes = Counter(generator.holes.made)
-            published, first = bus.last_number, org.last_commit_number
+            published, changes = bus.last_number, Counter(generator.records.changes)
             try:
                 made = generator.run(events=events, transactions=transactions)
             except TrafficRefusedError as error:
                 raise ControlError(str(error)) from None
-            changes = Counter(change.change_type for each in org.transactions(first) for change in each.changes)
             return {
                 "transactions": made,
                 "events": bus.last_number - published,
-                "changes": changes,
+                "changes": generator.records.changes - changes,
                 "holes": generator.holes.made - holes,
             }
 

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
+from sfcdc_assets.emulator.field_notation import field_definition
 from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.object_file import BUILT_IN_OBJECTS, field_definition, yaml_mapping
+from sfcdc_assets.emulator.object_file import BUILT_IN_OBJECTS, yaml_mapping
 from sfcdc_assets.emulator.settings import HOUR
 
 _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*__e")

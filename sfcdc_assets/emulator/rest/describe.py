@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.object_definition import DeleteConstraint, FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.record_types import record_types
 from sfcdc_assets.emulator.relationships import ChildRelationship, child_relationships
@@ -72,14 +72,14 @@ def _setup_definition(name: str) -> ObjectDefinition | None:
 
 def _child_json(each: ChildRelationship) -> dict[str, Any]:
     return {
-        "cascadeDelete": False,
+        "cascadeDelete": each.field.delete_constraint is DeleteConstraint.CASCADE,
         "childSObject": each.child.name,
         "deprecatedAndHidden": False,
         "field": each.field.name,
         "junctionIdListNames": [],
         "junctionReferenceTo": [],
         "relationshipName": each.name,
-        "restrictedDelete": False,
+        "restrictedDelete": each.field.delete_constraint is DeleteConstraint.RESTRICT,
     }
 
 
@@ -162,6 +162,10 @@ def field_json(field: FieldDefinition) -> dict[str, Any]:
         "permissionable": field.nillable and field.name not in {"Id", "Name"},
         "referenceTo": list(field.reference_to),
         "relationshipName": field.relationship_name,
+        "relationshipOrder": 0 if field.is_master_detail else None,
+        "writeRequiresMasterRead": False,
+        "cascadeDelete": field.delete_constraint is DeleteConstraint.CASCADE,
+        "restrictedDelete": field.delete_constraint is DeleteConstraint.RESTRICT,
         "polymorphicForeignKey": len(field.reference_to) > 1,
         "compoundFieldName": field.compound_field_name,
         "externalId": field.external_id,

@@ -59,7 +59,7 @@ def _reschedule(play: Play, work: UnitOfWork, step: Options) -> None:
 
 def _delete(play: Play, work: UnitOfWork, step: Options) -> None:
     for record in play.records(step["delete"]):
-        work.delete(record.entity, record.id, cascade=step.get("cascade"))
+        work.delete(record.entity, record.id)
 
 
 def _hard_delete(play: Play, work: UnitOfWork, step: Options) -> None:
@@ -106,11 +106,7 @@ RECORD_VERBS: Mapping[str, Verb] = {
     "create": Verb(_create_said, _create, ("as",), ("values", "times")),
     "update": Verb(_with_values("update"), _update, ("values",)),
     "reschedule": Verb(_with_values("reschedule"), _reschedule, ("values",)),
-    "delete": Verb(
-        lambda step: f"delete {_listed(step['delete'])}" + (" and its children" if step.get("cascade") else ""),
-        _delete,
-        takes=("cascade",),
-    ),
+    "delete": Verb(_plain("delete"), _delete),
     "hard_delete": Verb(_plain("hard_delete"), _hard_delete),
     "undelete": Verb(_plain("undelete"), _undelete),
     "merge": Verb(lambda step: f"merge {_listed(step['losers'])} into {step['merge']}", _merge, ("losers",)),

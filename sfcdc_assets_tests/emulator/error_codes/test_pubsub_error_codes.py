@@ -16,7 +16,7 @@ import pytest
 from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.emulator.refusal_codes import CODES as CODES_OF_FAULTS
 from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.stream_timing import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.wire import ALL, PREFIX, Wire, error_code, refused, wire
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
@@ -283,7 +283,7 @@ def test_a_request_or_a_condition_brings_the_code_about(org: Wire, code: str) ->
 def test_a_fault_brings_the_code_about_at_the_start_of_a_call_and_on_an_open_stream(org: Wire, code: str) -> None:
     org.faults.arm(Fault.CALL_REFUSED, code=code)
     refusal = get_topic(org)
-    assert (error_code(refusal), refusal.code()) == (code, CODES_OF_FAULTS[code][0])
+    assert (error_code(refusal), refusal.code()) == (code, CODES_OF_FAULTS[code].status)
     org.create()
     stream = org.stub.Subscribe(
         open_requests(fetch(100, replay_preset=EARLIEST)), metadata=org.metadata, timeout=BOUND_SECONDS

@@ -16,7 +16,7 @@ from sfcdc_assets.emulator.event_bus import EventBus
 from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub_server import PubSubServer
 from sfcdc_assets.emulator.pubsub_service import PubSubService
-from sfcdc_assets.emulator.subscription import StreamTiming
+from sfcdc_assets.emulator.stream_timing import StreamTiming
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
