@@ -160,10 +160,10 @@ class Placement:
         touched = [(number, key_range) for number, batch in shuffled for key_range in sorted(batch.touched)]
         sizes = [batches[number].task.key_ranges[key_range].size + RANGE_BYTES for number, key_range in touched]
         dealt = shares(sizes, tasks)
-        keys = partition_keys(len(dealt))
-        placed = {touched[piece]: key for key, share in zip(keys, dealt, strict=True) for piece in share}
+        keys = partition_keys(max(1, len(dealt)))  # events may touch nothing: all were published twice
+        placed = {touched[piece]: keys[task] for task, share in enumerate(dealt) for piece in share}
         return cls(
-            len(dealt),
+            len(keys),
             {
                 number: pa.array(
                     [placed.get((number, each.number), keys[0]) for each in batch.task.key_ranges], pa.int32()

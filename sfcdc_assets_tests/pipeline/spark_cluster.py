@@ -91,6 +91,12 @@ class SparkCluster:
         """End a worker and its executors at once, as when its machine is gone."""
         _kill(self.workers[number])
 
+    def kill_executors(self, number: int) -> None:
+        """End the processes of a worker's executors at once, as when they run out of memory; it starts others."""
+        for each in self.executors()[number]:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
     def executors(self) -> dict[int, list[int]]:
         """Worker (by number) -> processes of its executors."""
         return {number: _children(worker.pid) for number, worker in enumerate(self.workers)}
