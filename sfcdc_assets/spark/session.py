@@ -57,7 +57,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
         quiet = Path(__file__).with_name("log4j2.properties").as_uri()
         options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet} {_QUICK_JVM}"
     else:
-        # Those that a cluster's own defaults or a user set are kept, and come after these.
+        # extraJavaOptions, of a user or of the cluster's own defaults, are kept, and come after these.
         options["spark.driver.defaultJavaOptions"] = options["spark.executor.defaultJavaOptions"] = _QUICK_CODE
     return {**options, **settings.spark_conf}
 
