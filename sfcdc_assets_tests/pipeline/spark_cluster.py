@@ -163,11 +163,13 @@ def _said(log: Path, pattern: str) -> str:
 
 
 def _children(process: int) -> list[int]:
-    try:
-        direct = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except OSError:
-        return []
-    return [each for child in map(int, direct) for each in (child, *_children(child))]
+    """Those of all of its threads: a worker's executors are not children of its first one."""
+    direct: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                direct += map(int, (thread / "children").read_text().split())
+    return [each for child in direct for each in (child, *_children(child))]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
