@@ -192,8 +192,9 @@ class Settings(BaseSettings):
 
     spark_master: str = "local[*]"
     """The Spark master."""
-    spark_remote: str | None = None
-    """A Spark Connect URL, `sc://host:15002`. Replaces the master and needs no local Java."""
+    spark_remote: SecretStr | None = None
+    """A Spark Connect URL, `sc://host:15002`, or `sc://host:443/;token=...`. Replaces the master and needs no local
+    Java."""
     spark_standing: Path = Path(".sfcdc/spark.json")
     """The file in which `sfcdc spark` notes how its Spark is reached. Commands and runs use that Spark while it is
     there."""

@@ -24,7 +24,7 @@ from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.salesforce.login_choice import chosen_grant
 from sfcdc_assets.setting_values import DOTENV, dotenv_settings
-from sfcdc_assets.spark.cluster import is_cluster
+from sfcdc_assets.spark.cluster import is_cluster, spark_address
 
 RIGHTS = "rights on objects"
 
@@ -52,7 +52,7 @@ def examine(here: Machine) -> Iterator[Finding]:
         raise settings
     else:
         yield machine.java(settings)
-        remote = [machine.spark_server(settings.spark_remote)] if settings.spark_remote else []
+        remote = [machine.spark_server(spark_address(settings))] if settings.spark_remote else []
         yield from remote
         yield setting_sources.sources(here.environment, dotenv, file)
         yield from setting_sources.secret_files(settings, dotenv, file)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok
 from sfcdc_assets.errors import PortInUseError
+from sfcdc_assets.spark.cluster import spark_address
 from sfcdc_assets.spark.java import JavaMissing, check_java
 
 JAVA, SPARK, HOME, PORT = "Java", "Spark Connect", "Dagster's home", "port of the Dagster UI"
@@ -24,7 +25,7 @@ _ANSWER_SECONDS = 2.0
 def java(settings: Settings | None) -> Finding:
     """The Java that Spark would start; with Spark Connect none is needed here."""
     if settings is not None and settings.spark_remote:
-        return ok(JAVA, f"not needed: Spark runs at {settings.spark_remote}")
+        return ok(JAVA, f"not needed: Spark runs at {spark_address(settings)}")
     try:
         return ok(JAVA, f"version {check_java()}")
     except JavaMissing as error:

@@ -11,6 +11,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.outcome import outcome_of
+from sfcdc_assets.spark.cluster import spark_address
 
 WORKERS = "Spark's workers"
 ANSWER_SECONDS = 2.0
@@ -20,7 +21,7 @@ PATIENCE_SECONDS = 120.0
 
 def workers(settings: Settings, ask: Callable[[Settings], object], seconds: float = PATIENCE_SECONDS) -> Finding:
     """`ask` starts a session and asks its workers; it raises what a run would fail with."""
-    where = settings.spark_remote or settings.spark_master
+    where = spark_address(settings)
     if (silent := silent_master(settings.spark_master)) is not None and not settings.spark_remote:
         fix = "Start the master, or correct SFCDC_SPARK_MASTER."
         return failed(WORKERS, f"No master of {where} takes a connection ({silent}).", fix)

@@ -156,4 +156,4 @@ class CurrentState:
 
 def id_ranges(files: Sequence[DataFile]) -> list[IdRange]:
     """The Id range of each file, from its statistics."""
-    return [IdRange(file.path, file.statistics["min.Id"], file.statistics["max.Id"]) for file in files]
+    return [IdRange(file.path, file.statistics["min.Id"], file.statistics["max.Id"], file.size) for file in files]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -15,11 +16,14 @@ from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.class_archive import Recording, with_archive
 from sfcdc_assets.spark.java import check_java
 from sfcdc_assets.spark.jvm import launch
+from sfcdc_assets.spark.lost_session import forget_ended, has_ended
 from sfcdc_assets.spark.remote_session import remote_session
 
-_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_QUICK_CODE = "-XX:TieredStopAtLevel=1"
 """Data is in the Python workers and most JVMs live for seconds, so their start counts (docs/storage-layout.md, "Spark
 settings")."""
+_QUICK_JVM = f"{_QUICK_CODE} -XX:+UseSerialGC"
+"""For a JVM whose options nobody else sets: two that choose a collector keep it from starting."""
 
 _starting = threading.Lock()
 """One thread starts the JVM; others that ask meanwhile get its session."""
@@ -30,13 +34,13 @@ def spark_options(settings: Settings) -> dict[str, str]:
     SFCDC_SPARK_CONF_*."""
     options = {
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(3 * (os.cpu_count() or 2)),
+        "spark.sql.shuffle.partitions": str(3 * _cores(settings.spark_conf)),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     }
     if settings.spark_remote:
-        return {**options, **settings.spark_conf, "spark.remote": settings.spark_remote}
+        return {**options, **settings.spark_conf, "spark.remote": settings.spark_remote.get_secret_value()}
     options |= {
         "spark.app.name": "sfcdc_assets",
         "spark.ui.enabled": "false",
@@ -52,7 +56,22 @@ def spark_options(settings: Settings) -> dict[str, str]:
         options["spark.driver.bindAddress"] = "127.0.0.1"
         quiet = Path(__file__).with_name("log4j2.properties").as_uri()
         options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet} {_QUICK_JVM}"
+    else:
+        # extraJavaOptions, of a user or of the cluster's own defaults, are kept, and come after these.
+        options["spark.driver.defaultJavaOptions"] = options["spark.executor.defaultJavaOptions"] = _QUICK_CODE
     return {**options, **settings.spark_conf}
+
+
+def _cores(options: Mapping[str, str]) -> int:
+    """Those that a session of a cluster asks for, if it says how many; otherwise this machine's."""
+    try:
+        if "spark.cores.max" in options:
+            return int(options["spark.cores.max"])
+        if "spark.executor.instances" in options:
+            return int(options["spark.executor.instances"]) * int(options.get("spark.executor.cores", "1"))
+    except ValueError:  # Spark itself says which one is no number
+        pass
+    return os.cpu_count() or 2
 
 
 def spark_session(settings: Settings) -> SparkSession:
@@ -74,8 +93,9 @@ def is_shared(session: SparkSession) -> bool:
 
 
 def is_lost(session: SparkSession) -> bool:
-    """Whether it was one of a standing Spark that is gone."""
-    return bool(getattr(session, "is_lost", False))
+    """Whether its Spark is gone: the standing one, the server of Spark Connect, or the application of its own, which a
+    cluster ends when its master is started again, or when somebody kills it. `spark_session` gives another one then."""
+    return bool(session.is_lost) if is_shared(session) else has_ended(session)
 
 
 def release(session: SparkSession) -> None:
@@ -101,6 +121,7 @@ def own_session(options: dict[str, str], recording: Recording | None = None) -> 
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
     options = with_archive(options) if recording is None else recording.options(options)
     with _starting:
+        forget_ended()
         return _built(options) if SparkContext._gateway is not None else _started(options)
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.spark.cluster import spark_address
 from sfcdc_assets.spark.identity import code
 
 TASKS = 16
@@ -29,6 +30,10 @@ _FOUND = pa.schema([("host", pa.string()), ("code", pa.string()), ("error", pa.s
 INSTALL = (
     "Install this release of sfcdc_assets for the Python of every worker, or ship it with the session "
     "(docs/scaling.md, Workers)."
+)
+PYTHON = (
+    "Name the workers' Python of this release in PYSPARK_PYTHON (for Spark Connect, in the workers' environment; "
+    "docs/scaling.md, Workers)."
 )
 SHARE = "SFCDC_WAREHOUSE must be a folder that all machines share under the same path, or an object store."
 
@@ -45,7 +50,7 @@ class WorkersNotReady(SfcdcError):
 def check_workers(session: SparkSession, settings: Settings, files: fs.FileSystem) -> None:
     """Have workers import the package, and read and write below `files`, the warehouse's root. Raises
     `WorkersNotReady`, and what the store raises here."""
-    where = settings.spark_remote or settings.spark_master
+    where = spark_address(settings)
     name = f".{uuid.uuid4().hex}.probe"
     with files.open_output_stream(name) as sink:
         sink.write(name.encode())
@@ -59,10 +64,10 @@ def check_workers(session: SparkSession, settings: Settings, files: fs.FileSyste
         numbers = session.range(0, TASKS, numPartitions=TASKS)
         found = numbers.mapInArrow(look, "host string, code string, error string").toArrow().to_pylist()
     except PySparkException as error:
-        missing = re.search(r"No module named '([^']+)'", str(error))
-        if missing is None:
+        lack = what_they_lack(str(error))
+        if lack is None:
             raise
-        raise WorkersNotReady(where, f"a worker's Python has no module {missing[1]}", INSTALL) from error
+        raise WorkersNotReady(where, *lack) from error
     finally:
         with suppress(OSError):
             files.delete_file(name)
@@ -75,6 +80,21 @@ def check_workers(session: SparkSession, settings: Settings, files: fs.FileSyste
                 f"{row['host']} does not reach the warehouse {settings.warehouse} ({row['error']})",
                 SHARE,
             )
+
+
+def what_they_lack(trace: str) -> tuple[str, str] | None:
+    """From the traceback of a worker that could not run what it was sent: what it lacks, and the remedy."""
+    if missing := re.search(r"No module named '([^']+)'", trace):
+        return f"a worker's Python has no module {missing[1]}", INSTALL
+    if "PYTHON_VERSION_MISMATCH" in trace:
+        found = re.search(r"different version: (\S+) than that in driver: ([\d.]+)", trace)
+        versions = f"{found[1]} where this one is {found[2]}" if found else "another release than this one"
+        return f"the workers' Python is {versions}", PYTHON
+    if no_python := re.search(r'Cannot run program "([^"]+)"', trace):
+        return f"a worker has no {no_python[1]}", PYTHON
+    if re.search(r"cannot import name '\w+' from 'sfcdc_assets|Can't get attribute .* on <module 'sfcdc_assets", trace):
+        return "a worker has another release of sfcdc_assets", INSTALL
+    return None
 
 
 def _reach(files: fs.FileSystem, name: str) -> str | None:

@@ -3,7 +3,8 @@
 Tasks read and decode the files of `raw_events`, the sparse changes (not the wide rows) are shuffled to their entity and
 key range, and each range's task follows its records, writes its new files and reports what it wrote. Of a small batch
 each task decodes all events and keeps those of its key ranges: that is sooner done than a shuffle. The driver commits.
-No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks").
+No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks"). Which task
+does what is decided here, by size (`shares`).
 
 A job takes half a second whatever it does, so entities share one. What fails for one of them comes back as its result.
 """
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -25,13 +27,20 @@ from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.state.applied import APPLIED, Applied
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.entity_batch import EntityBatch
+from sfcdc_assets.state.lost_job import lost_workers
+from sfcdc_assets.state.shares import partition_keys, shares
 
 _ENTITY = pa.field("entity", pa.int32())
 _INPUT = pa.schema([_ENTITY, ("path", pa.string()), ("key_range", pa.int32())])
 """A file of events to read, or a key range to visit whether or not an event names it. Entities go by their number in
 the job."""
-CHANGES_OF_ENTITIES = pa.schema([_ENTITY, *CHANGES])
+CHANGES_OF_ENTITIES = pa.schema([("partition_key", pa.int32()), _ENTITY, *CHANGES])
+"""`partition_key` says which task of a shuffle a change goes to (`Placement`)."""
 RESULTS = pa.schema([_ENTITY, *APPLIED, ("failure", pa.string())])
+READ_BYTES = 1_000_000
+"""Bytes of events that are worth a task that reads them: some 30 ms of decoding."""
+RANGE_BYTES = 1_500_000
+"""What a key range without files costs a task all the same, in bytes of a file that is rewritten: some 50 ms."""
 _FAILED = -1
 """The key range of a change that is none: `error` says why a file of events could not be read."""
 
@@ -58,80 +67,126 @@ def apply_events(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Ou
     if not isinstance(found, Exception):
         return found
     if len(batches) == 1:
-        return [found]
+        return [lost_workers(batches[0].entity, found) or found]
     return [outcome for batch in batches for outcome in apply_events(spark, [batch])]
 
 
 def _job(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
     packed = PackedBatches.of(batches)
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     results = [RESULTS.empty_table()]
-    whole, shuffled = ranges_of(batches), inputs_of(batches)
-    if whole.num_rows:
-        results.append(_without_shuffle(spark, packed, whole))
-    if shuffled.num_rows:
-        ranges = sum(len(batch.task.key_ranges) for batch in batches if batch.ranges is None)
-        results.append(_with_shuffle(spark, packed, shuffled, ranges))
+    whole, files = ranges_of(batches, tasks), inputs_of(batches, tasks)
+    if whole:
+        results.append(in_tasks(spark, whole, lambda rows: apply_ranges(packed, rows), RESULTS).toArrow())
+    if files:
+        results.append(_with_shuffle(spark, packed, files, Placement.of(batches, tasks)))
     return outcomes(batches, pa.concat_tables(results))
 
 
-def _without_shuffle(spark: SparkSession, packed: PackedBatches, ranges: pa.RecordBatch) -> pa.Table:
-    def apply(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return apply_ranges(packed, rows)
-
-    inputs = spark.createDataFrame(pa.Table.from_batches([ranges]), from_arrow_schema(_INPUT))
-    return inputs.mapInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
-
-
-def _with_shuffle(spark: SparkSession, packed: PackedBatches, files: pa.RecordBatch, ranges: int) -> pa.Table:
-    inputs = spark.createDataFrame(pa.Table.from_batches([files]), from_arrow_schema(_INPUT))
-
-    def read(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return read_changes(packed, rows)
-
+def _with_shuffle(
+    spark: SparkSession, packed: PackedBatches, files: Sequence[pa.RecordBatch], placement: Placement
+) -> pa.Table:
     def apply(changes: pa.Table) -> pa.Table:
         return apply_range(packed, changes)
 
-    changes = inputs.mapInArrow(read, from_arrow_schema(CHANGES_OF_ENTITIES))
-    return spread(spark, changes, ranges).applyInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
+    changes = in_tasks(spark, files, lambda rows: read_changes(packed, placement, rows), CHANGES_OF_ENTITIES)
+    return spread(changes, placement.tasks).applyInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
 
 
-def ranges_of(batches: Sequence[EntityBatch]) -> pa.RecordBatch:
-    """The key ranges of the small batches: what a job without a shuffle begins with."""
-    rows = [
-        {"entity": number, "key_range": key_range}
-        for number, batch in enumerate(batches)
-        for key_range in sorted(batch.ranges or ())
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=_INPUT)
+def in_tasks(
+    spark: SparkSession,
+    work: Sequence[pa.RecordBatch],
+    do: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """What a task makes of each piece of work, one task for each, started in their order."""
+    pieces = tuple(work)
+
+    def of_task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return do(pieces[number] for rows in numbers for number in rows.column(0).to_pylist())
+
+    return spark.range(0, len(pieces), numPartitions=len(pieces)).mapInArrow(of_task, from_arrow_schema(schema))
 
 
-def inputs_of(batches: Sequence[EntityBatch]) -> pa.RecordBatch:
-    """What the first half of a job with a shuffle begins with: of the batches that are not small."""
-    # Names of files are random, and so is their order then: Spark gives each task as many that follow one another.
-    found: list[tuple[str, int, str | None, int | None]] = sorted(
-        (path.rpartition("/")[2], number, path, None)
-        for number, batch in enumerate(batches)
-        if batch.ranges is None
-        for path in batch.events.files
+def ranges_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch]:
+    """The key ranges of the small batches, of each task of a job without a shuffle."""
+    return _shared_out(
+        [
+            ({"entity": number, "key_range": key_range}, batch.task.key_ranges[key_range].size + RANGE_BYTES)
+            for number, batch in enumerate(batches)
+            if not batch.is_shuffled
+            for key_range in sorted(batch.touched)
+        ],
+        tasks,
     )
-    found += [
-        ("", number, None, key_range)
-        for number, batch in enumerate(batches)
-        if batch.ranges is None
+
+
+def inputs_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch]:
+    """What each task reads in the first half of a job with a shuffle: of the batches that are not small."""
+    shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
+    found = [
+        ({"entity": number, "path": path}, size)
+        for number, batch in shuffled
+        for path, size in batch.events.files.items()
+    ]
+    visits = [
+        ({"entity": number, "key_range": key_range}, 1)
+        for number, batch in shuffled
         for key_range in sorted(batch.visit)
     ]
-    rows = [{"entity": number, "path": path, "key_range": key_range} for _, number, path, key_range in found]
-    return pa.RecordBatch.from_pylist(rows, schema=_INPUT)
+    wanted = max(1, -(-sum(size for _, size in found) // READ_BYTES))
+    return _shared_out([*found, *visits], min(tasks, wanted))
 
 
-def spread(spark: SparkSession, changes: DataFrame, ranges: int) -> GroupedData:
-    """The changes grouped by their entity and key range, in as many tasks as there are ranges and shuffle partitions.
+def _shared_out(pieces: Sequence[tuple[Mapping[str, object], int]], tasks: int) -> list[pa.RecordBatch]:
+    return [
+        pa.RecordBatch.from_pylist([pieces[piece][0] for piece in share], schema=_INPUT)
+        for share in shares([size for _, size in pieces], tasks)
+    ]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a shuffle brings the changes of each key range: by entity and key range, both by their numbers, the key of
+    a partition (`partition_keys`)."""
+
+    tasks: int
+    keys: Mapping[int, pa.Array]
+
+    @classmethod
+    def of(cls, batches: Sequence[EntityBatch], tasks: int) -> Placement:
+        """Of the batches that are not small, in at most so many tasks: key ranges that nothing touches do not count."""
+        shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
+        touched = [(number, key_range) for number, batch in shuffled for key_range in sorted(batch.touched)]
+        sizes = [batches[number].task.key_ranges[key_range].size + RANGE_BYTES for number, key_range in touched]
+        dealt = shares(sizes, tasks)
+        keys = partition_keys(max(1, len(dealt)))  # events may touch nothing: all were published twice
+        placed = {touched[piece]: keys[task] for task, share in enumerate(dealt) for piece in share}
+        return cls(
+            len(keys),
+            {
+                number: pa.array(
+                    [placed.get((number, each.number), keys[0]) for each in batch.task.key_ranges], pa.int32()
+                )
+                for number, batch in shuffled
+            },
+        )
+
+    def of_changes(self, number: int, changes: pa.RecordBatch) -> pa.RecordBatch:
+        """The entity's changes (`CHANGES`), each with the entity and the key."""
+        ranges = changes.column("key_range")
+        # What could not be read is of no range: it may go to the first one's task.
+        keys = self.keys[number].take(pc.max_element_wise(ranges, pa.scalar(0, pa.int32())))
+        return _of(number, keys, changes)
+
+
+def spread(changes: DataFrame, tasks: int) -> GroupedData:
+    """The changes grouped by their entity and key range, in so many tasks.
 
     Without that number adaptive execution merges partitions, by the few bytes of the changes, into one task, while what
     takes time is each range's files (docs/storage-layout.md, "Spark settings").
     """
-    tasks = max(1, min(ranges, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
-    return changes.repartition(tasks, "entity", "key_range").groupBy("entity", "key_range")
+    return changes.repartition(tasks, "partition_key").groupBy("partition_key", "entity", "key_range")
 
 
 class PackedBatches:
@@ -161,19 +216,25 @@ class PackedBatches:
         return f"<{len(self._packed)} batches>"
 
 
-def read_changes(batches: PackedBatches, inputs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def read_changes(
+    batches: PackedBatches, placement: Placement, inputs: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """What a task of the first half does: the changes in the files it is given, each with its entity and range."""
     for rows in inputs:
         for row in rows.to_pylist():
             number = row["entity"]
-            try:
-                if row["path"] is None:
-                    yield _of(number, _change_without_record(row["key_range"], None))
-                else:
-                    for changes in batches[number].changes(row["path"]):
-                        yield _of(number, changes)
-            except Exception:  # noqa: BLE001 - it is the entity's outcome
-                yield _of(number, _change_without_record(_FAILED, traceback.format_exc()))
+            if row["path"] is None:
+                yield placement.of_changes(number, _change_without_record(row["key_range"], None))
+            else:
+                for changes in _changes_in(batches, number, row["path"]):
+                    yield placement.of_changes(number, changes)
+
+
+def _changes_in(batches: PackedBatches, number: int, path: str) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches[number].changes(path)
+    except Exception:  # noqa: BLE001 - it is the entity's outcome
+        yield _change_without_record(_FAILED, traceback.format_exc())
 
 
 def apply_ranges(batches: PackedBatches, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -183,12 +244,14 @@ def apply_ranges(batches: PackedBatches, ranges: Iterator[pa.RecordBatch]) -> It
         for row in rows.to_pylist():
             number, key_range = row["entity"], row["key_range"]
             if number != present:
-                paths = [{"entity": number, "path": path} for path in batches[number].events.files]
-                inputs = pa.RecordBatch.from_pylist(paths, schema=_INPUT)
-                events = pa.Table.from_batches(read_changes(batches, iter([inputs])), CHANGES_OF_ENTITIES)
-                present = number
+                read = (
+                    _in_place(number, each)
+                    for path in batches[number].events.files
+                    for each in _changes_in(batches, number, path)
+                )
+                events, present = pa.Table.from_batches(read, CHANGES_OF_ENTITIES), number
             failed = events.filter(pc.field("key_range") == _FAILED)
-            visited = pa.Table.from_batches([_of(number, _change_without_record(key_range, None))])
+            visited = pa.Table.from_batches([_in_place(number, _change_without_record(key_range, None))])
             of_range = pa.concat_tables([visited, events.filter(pc.field("key_range") == key_range)])
             yield from apply_range(batches, failed if failed.num_rows else of_range).to_batches()
 
@@ -224,6 +287,11 @@ def _change_without_record(key_range: int, error: str | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"key_range": key_range, "error": error}], schema=CHANGES)
 
 
-def _of(entity: int, changes: pa.RecordBatch) -> pa.RecordBatch:
+def _in_place(entity: int, changes: pa.RecordBatch) -> pa.RecordBatch:
+    """Changes that no shuffle moves."""
+    return _of(entity, pa.nulls(changes.num_rows, pa.int32()), changes)
+
+
+def _of(entity: int, keys: pa.Array, changes: pa.RecordBatch) -> pa.RecordBatch:
     numbers = pa.repeat(pa.scalar(entity, pa.int32()), changes.num_rows)
-    return pa.RecordBatch.from_arrays([numbers, *changes.columns], schema=CHANGES_OF_ENTITIES)
+    return pa.RecordBatch.from_arrays([keys, numbers, *changes.columns], schema=CHANGES_OF_ENTITIES)

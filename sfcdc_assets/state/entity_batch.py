@@ -22,19 +22,20 @@ are shared out more evenly by a shuffle."""
 
 
 def is_small(events: int, size: int, ranges: int) -> bool:
-    """Whether each task may read all of a batch's events, in files of `size` bytes, to find those of its key ranges."""
-    return events <= FEW_EVENTS and size <= FEW_BYTES and ranges <= FEW_RANGES
+    """Whether each task may read all of a batch's events, in files of `size` bytes, to find those of its key ranges. A
+    snapshot without events has nothing to shuffle, however large it is."""
+    return events == 0 or (events <= FEW_EVENTS and size <= FEW_BYTES and ranges <= FEW_RANGES)
 
 
 @dataclass(frozen=True)
 class EventRange:
-    """Events of one channel with after < position <= up_to, the files of `raw_events` that may hold them, and the
-    positions to leave out because their event was published twice."""
+    """Events of one channel with after < position <= up_to, the files of `raw_events` that may hold them (path and
+    bytes), and the positions to leave out because their event was published twice."""
 
     channel: str
     after: int
     up_to: int
-    files: tuple[str, ...]
+    files: Mapping[str, int]
     filesystem: fs.FileSystem = field(repr=False)
     schemas: Mapping[str, str] = field(repr=False)
     """Schema id -> Avro JSON."""
@@ -44,14 +45,15 @@ class EventRange:
 @dataclass(frozen=True)
 class EntityBatch:
     """The entity's events and what is done with them. Key ranges that events name are visited, and those in `visit`
-    besides; `ranges` are all of them, where the batch is small. File systems bring what opens them: a worker's
-    environment has no part in it."""
+    besides; `touched` are all of them. A batch that is not small is shuffled. File systems bring what opens them: a
+    worker's environment has no part in it."""
 
     entity: str
     events: EventRange
     task: KeyRangeTask = field(repr=False)
     visit: frozenset[int] = frozenset()
-    ranges: frozenset[int] | None = None
+    touched: frozenset[int] = frozenset()
+    is_shuffled: bool = False
 
     @cached_property
     def _reader(self) -> ChangeReader:

@@ -26,7 +26,7 @@ class KeyRange:
     """A range of Ids, lower <= Id < upper (upper None: no end), and the files that hold its rows now.
 
     `files` are the table's own, relative to its root; `pages` those of a snapshot, and `versions` those of `history`
-    that a way back needs: both may hold other Ids too.
+    that a way back needs: both may hold other Ids too. `size`: bytes of `files`.
     """
 
     number: int
@@ -35,6 +35,7 @@ class KeyRange:
     files: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
+    size: int = 0
 
     @property
     def filters(self) -> list[tuple[str, str, str]]:
@@ -45,11 +46,12 @@ class KeyRange:
 
 @dataclass(frozen=True)
 class IdRange:
-    """A Parquet file and the Ids in it, both ends included."""
+    """A Parquet file of so many bytes and the Ids in it, both ends included."""
 
     path: str
     first: str
     last: str
+    size: int = 0
 
 
 def key_ranges_of_table(
@@ -77,7 +79,7 @@ def key_ranges_of_table(
     groups += [[] for _ in lowers[len(groups) :]]
     uppers = [*lowers[1:], None]
     return tuple(
-        KeyRange(number, lower, upper, files=tuple(file.path for file in group))
+        KeyRange(number, lower, upper, tuple(file.path for file in group), size=sum(file.size for file in group))
         for number, (lower, upper, group) in enumerate(zip(lowers, uppers, groups, strict=True))
     )
 

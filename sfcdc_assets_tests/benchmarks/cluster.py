@@ -107,5 +107,6 @@ STAGE = Stage(
     measure,
     "Every field of every current row with what the events and the snapshot say.",
     "Two cores for the workers, the driver and the master together; there were no more machines. The driver plans and "
-    "commits alone.",
+    "commits alone, Spark plans the second half of a batch when the first one is done, and each worker's JVM has to "
+    "load and compile the same code.",
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -53,7 +54,7 @@ def session_of_tests() -> SparkSession:
 
 
 def _no_session(settings: Settings) -> SparkSession:
-    return cast(SparkSession, object())
+    return cast(SparkSession, SimpleNamespace(is_stopped=False))
 
 
 @contextmanager

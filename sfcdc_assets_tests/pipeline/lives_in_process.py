@@ -29,6 +29,7 @@ from sfcdc_assets.state.apply import (
     RESULTS,
     Outcome,
     PackedBatches,
+    Placement,
     apply_range,
     apply_ranges,
     inputs_of,
@@ -68,14 +69,14 @@ def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Table, "scan", once)
 
 
-def job_of(batches: Sequence[EntityBatch]) -> tuple[PackedBatches, Any, Any]:
+def job_of(batches: Sequence[EntityBatch]) -> tuple[PackedBatches, Placement, Any, Any]:
     """What tasks are given of these batches."""
-    return PackedBatches.of(batches), inputs_of(batches), ranges_of(batches)
+    return PackedBatches.of(batches), Placement.of(batches, 2), inputs_of(batches, 2), ranges_of(batches, 2)
 
 
-def worked_off(packed: PackedBatches, inputs: Any, ranges: Any, dice: Random) -> pa.Table:
+def worked_off(packed: PackedBatches, placement: Placement, inputs: Any, ranges: Any, dice: Random) -> pa.Table:
     """What all tasks of a job give back. From a shuffle rows reach them in any order."""
-    changes = pa.Table.from_batches(read_changes(packed, iter([inputs])), CHANGES_OF_ENTITIES)
+    changes = pa.Table.from_batches(read_changes(packed, placement, iter(inputs)), CHANGES_OF_ENTITIES)
     changes = changes.take(pa.array(dice.sample(range(len(changes)), len(changes)), pa.int64()))
     results = [
         apply_range(
@@ -83,14 +84,14 @@ def worked_off(packed: PackedBatches, inputs: Any, ranges: Any, dice: Random) ->
         )
         for of in changes.select(["entity", "key_range"]).group_by(["entity", "key_range"]).aggregate([]).to_pylist()
     ]
-    return pa.concat_tables([pa.Table.from_batches(apply_ranges(packed, iter([ranges])), RESULTS), *results])
+    return pa.concat_tables([pa.Table.from_batches(apply_ranges(packed, iter(ranges)), RESULTS), *results])
 
 
 def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
     """Let batches be applied in this process: small ones with a shuffle or without."""
 
     def apply_events(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
-        batches = [replace(batch, ranges=None) if dice.random() < 0.5 else batch for batch in batches]
+        batches = [replace(batch, is_shuffled=batch.is_shuffled or dice.random() < 0.5) for batch in batches]
         return outcomes(batches, worked_off(*job_of(batches), dice))
 
     def sample_ids(_: object, pages: Sequence[str], filesystem: fs.FileSystem) -> list[str]:

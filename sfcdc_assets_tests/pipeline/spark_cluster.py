@@ -91,6 +91,12 @@ class SparkCluster:
         """End a worker and its executors at once, as when its machine is gone."""
         _kill(self.workers[number])
 
+    def kill_executors(self, number: int) -> None:
+        """End the processes of a worker's executors at once, as when they run out of memory; it starts others."""
+        for each in self.executors()[number]:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
     def executors(self) -> dict[int, list[int]]:
         """Worker (by number) -> processes of its executors."""
         return {number: _children(worker.pid) for number, worker in enumerate(self.workers)}
@@ -157,11 +163,13 @@ def _said(log: Path, pattern: str) -> str:
 
 
 def _children(process: int) -> list[int]:
-    try:
-        direct = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except OSError:
-        return []
-    return [each for child in map(int, direct) for each in (child, *_children(child))]
+    """Those of all of its threads: a worker's executors are not children of its first one."""
+    direct: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                direct += map(int, (thread / "children").read_text().split())
+    return [each for child in direct for each in (child, *_children(child))]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -22,6 +22,7 @@ from sfcdc_assets.emulator.faults import Fault
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying.apply_changes import ToApply, apply_entities
 from sfcdc_assets.pipeline.ready_spark import ready_spark
+from sfcdc_assets.spark.session import is_lost
 from sfcdc_assets.spark.warm_up import warm_up
 from sfcdc_assets.spark.workers import WorkersNotReady
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
@@ -100,6 +101,19 @@ def test_a_warehouse_that_workers_see_elsewhere_is_refused_before_anything_is_ap
     assert list((tmp_path / "warehouse").iterdir()) == []
 
 
+def test_a_session_that_the_cluster_has_ended_is_followed_by_another(
+    cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "warehouse"))
+    first = ready_spark(load_settings())
+    assert not is_lost(first)
+    first.sparkContext._jsc.sc().stop()  # what Spark does itself when its master gives the application up
+    assert is_lost(first)
+    second = ready_spark(load_settings())
+    assert (second is first, is_lost(second)) == (False, False)
+    warm_up(second)
+
+
 def test_workers_without_credentials_apply_to_tables_in_an_object_store(
     cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,10 +161,17 @@ def test_two_workers_share_the_work_and_the_loss_of_one_in_mid_apply_loses_nothi
     assert set(shared(cluster)) - of_snapshot, cluster.tasks_by_executor()
 
     change_all(pipeline, "second")
-    with lost_while_at_work(cluster, spark):
+    with lost_while_at_work(spark, lambda: cluster.kill(0)):
         pipeline.sync()
     pipeline.assert_equal_to_the_org()
     assert cluster.workers[0].poll() is not None
+
+    before = set(cluster.executors()[1])
+    with lost_while_at_work(spark, lambda: cluster.kill_executors(1)):
+        assert pipeline.launch("snapshot", *ENTITIES).success
+        pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+    assert before - set(cluster.executors()[1])
     versions = {entity: len(pipeline.all_versions(entity)) for entity in ENTITIES}
     assert all(count > 2 * 150 for count in versions.values()), versions
 
@@ -161,10 +182,10 @@ def shared(cluster: SparkCluster) -> list[tuple[str, int]]:
 
 
 class lost_while_at_work:  # noqa: N801 - read as a phrase
-    """The first worker is killed as soon as a stage has tasks at work."""
+    """Something is killed as soon as a stage has tasks at work."""
 
-    def __init__(self, cluster: SparkCluster, spark: SparkSession) -> None:
-        self._cluster = cluster
+    def __init__(self, spark: SparkSession, kill: Callable[[], None]) -> None:
+        self._kill = kill
         self._tracker = spark.sparkContext.statusTracker()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._is_over = threading.Event()
@@ -181,6 +202,6 @@ class lost_while_at_work:  # noqa: N801 - read as a phrase
         while not self._is_over.is_set() and time.monotonic() < deadline:
             stages = [self._tracker.getStageInfo(each) for each in self._tracker.getActiveStageIds()]
             if any(stage is not None and stage.numActiveTasks for stage in stages):
-                self._cluster.kill(0)
+                self._kill()
                 return
             time.sleep(0.01)

@@ -56,7 +56,7 @@ def applied(entities: Entities, spark: SparkSession | None) -> None:
 
 def in_another_process(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
     """What tasks do, in a process that has nothing of this one's environment, and credentials that open nothing."""
-    batches = [replace(batches[0], ranges=None), *batches[1:]]  # the first one with a shuffle, others without
+    batches = [replace(batches[0], is_shuffled=True), *batches[1:]]  # the first one with a shuffle, others without
     job = pickle.dumps(job_of(batches))
     root = Path(apply.__file__).parents[2]
     done = subprocess.run(
@@ -92,7 +92,7 @@ def test_nothing_shows_the_credentials_that_tasks_bring(entities: Entities, monk
         packed = PackedBatches.of(batches)
         assert SECRET.encode() in pickle.dumps(packed)
         shown.extend([repr(packed), str(packed), repr(packed[0]), repr(batches), repr(batches[0].task)])
-        shown.append(str(inputs_of(batches).to_pylist()))
+        shown.append(str([share.to_pylist() for share in inputs_of(batches, 2)]))
         return [ValueError("nothing is applied") for _ in batches]
 
     monkeypatch.setattr(attempt, "apply_events", looked_at)

@@ -1,4 +1,4 @@
-"""A batch's key ranges are worked on by as many tasks as there are shuffle partitions."""
+"""A batch's key ranges are worked on by as many tasks as there are shuffle partitions, each by the one it was given."""
 
 from __future__ import annotations
 
@@ -8,33 +8,27 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sfcdc_assets.state.apply import spread
+from sfcdc_assets.state.apply import in_tasks, spread
+from sfcdc_assets.state.shares import partition_keys
 
-_RANGES = pa.schema([("entity", pa.int32()), ("key_range", pa.int32())])
+_RANGES = pa.schema([("partition_key", pa.int32()), ("entity", pa.int32()), ("key_range", pa.int32())])
 _TASKS = pa.schema([*_RANGES, ("task", pa.int32())])
 
 
-@pytest.mark.parametrize(("entities", "key_ranges", "fewest"), [(1, 40, 8), (1, 400, 8), (1, 1, 1), (40, 1, 8)])
-def test_tiny_changes_to_many_key_ranges_are_not_merged_into_one_task(
-    spark: SparkSession, entities: int, key_ranges: int, fewest: int
+@pytest.mark.parametrize("tasks", [1, 8, 24])
+def test_tiny_changes_to_many_key_ranges_reach_the_tasks_that_they_were_dealt_out_to(
+    spark: SparkSession, tasks: int
 ) -> None:
-    partitions = 8
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
-    try:
-        ranges = [
-            {"entity": entity, "key_range": key_range} for entity in range(entities) for key_range in range(key_ranges)
-        ]
-        changes = spark.createDataFrame(pa.Table.from_pylist(ranges, _RANGES), from_arrow_schema(_RANGES))
+    keys = partition_keys(tasks)
+    ranges = [{"partition_key": keys[each % tasks], "entity": each % 3, "key_range": each} for each in range(60)]
+    work = [pa.RecordBatch.from_pylist(ranges[at::2], _RANGES) for at in (0, 1)]
 
-        def task_of(key_range: pa.Table) -> pa.Table:
-            context = TaskContext.get()
-            assert context is not None
-            (of,) = key_range.to_pylist()
-            return pa.Table.from_pylist([{**of, "task": context.partitionId()}], _TASKS)
+    def task_of(key_range: pa.Table) -> pa.Table:
+        context = TaskContext.get()
+        assert context is not None
+        (of,) = key_range.to_pylist()
+        return pa.Table.from_pylist([{**of, "task": context.partitionId()}], _TASKS)
 
-        found = spread(spark, changes, len(ranges)).applyInArrow(task_of, from_arrow_schema(_TASKS)).toArrow()
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before)
-    assert found.num_rows == len(ranges)
-    assert len(set(found["task"].to_pylist())) >= fewest
+    changes = in_tasks(spark, work, lambda rows: rows, _RANGES)
+    found = spread(changes, tasks).applyInArrow(task_of, from_arrow_schema(_TASKS)).toArrow().to_pylist()
+    assert {each["key_range"]: each["task"] for each in found} == {each: each % tasks for each in range(60)}

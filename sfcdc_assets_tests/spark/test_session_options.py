@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from pyspark import SparkConf
 
 from sfcdc_assets.config import load_settings
+from sfcdc_assets.doctor.machine import java
 from sfcdc_assets.spark.class_archive import with_archive
+from sfcdc_assets.spark.cluster import spark_address
 from sfcdc_assets.spark.session import spark_options
+from sfcdc_assets.spark.workers import WorkersNotReady
 from sfcdc_assets_tests.environment import without_settings
 
 YARN = {
@@ -65,6 +69,36 @@ def test_addresses_of_this_machine_alone_are_for_a_local_spark(monkeypatch: pyte
     assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.driver.extraJavaOptions"} & set(found)
 
 
+def test_jvms_of_a_cluster_start_quickly_and_keep_the_options_that_its_users_and_administrators_give_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SFCDC_SPARK_MASTER", "yarn")
+    monkeypatch.setenv("SFCDC_SPARK_CONF_spark.executor.extraJavaOptions", "-XX:+UseG1GC")
+    found = spark_options(load_settings())
+    assert found["spark.executor.extraJavaOptions"] == "-XX:+UseG1GC"
+    for process in ("driver", "executor"):
+        assert found[f"spark.{process}.defaultJavaOptions"] == "-XX:TieredStopAtLevel=1"  # no collector beside theirs
+
+
+@pytest.mark.parametrize(
+    ("options", "cores"),
+    [
+        ({"spark.cores.max": "8"}, 8),
+        ({"spark.executor.instances": "4", "spark.executor.cores": "2"}, 8),
+        ({"spark.executor.instances": "4"}, 4),
+        ({}, os.cpu_count() or 2),
+        ({"spark.cores.max": "many"}, os.cpu_count() or 2),
+    ],
+)
+def test_a_session_that_says_how_many_cores_it_takes_has_three_tasks_for_each(
+    options: dict[str, str], cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_SPARK_MASTER", "spark://master:7077")
+    for name, value in options.items():
+        monkeypatch.setenv(f"SFCDC_SPARK_CONF_{name}", value)
+    assert spark_options(load_settings())["spark.sql.shuffle.partitions"] == str(3 * cores)
+
+
 def test_a_client_of_spark_connect_sets_what_a_client_may_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SFCDC_SPARK_REMOTE", "sc://server:15002")
     monkeypatch.setenv("SFCDC_SPARK_CONF_SPARK__SQL__SHUFFLE__PARTITIONS", "48")
@@ -72,3 +106,17 @@ def test_a_client_of_spark_connect_sets_what_a_client_may_set(monkeypatch: pytes
     assert found.pop("spark.remote") == "sc://server:15002"
     assert found["spark.sql.shuffle.partitions"] == "48"
     assert [name for name in found if not name.startswith("spark.sql.")] == []
+
+
+def test_the_token_in_a_url_of_spark_connect_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "sc://user@host.example.com:443/;token=dapi-secret;x-databricks-cluster-id=0301-1"
+    monkeypatch.setenv("SFCDC_SPARK_REMOTE", url)
+    settings = load_settings()
+    assert spark_address(settings) == "sc://host.example.com:443"
+    assert spark_options(settings)["spark.remote"] == url
+    shown = [
+        repr(settings),
+        java(settings).found,
+        str(WorkersNotReady(spark_address(settings), "a reason", "a remedy")),
+    ]
+    assert not [each for each in shown if "dapi-secret" in each]

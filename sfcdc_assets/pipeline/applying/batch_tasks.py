@@ -12,14 +12,15 @@ from sfcdc_assets.state.key_range_task import KeyRangeTask
 def batch_tasks(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | None, int]:
     """What tasks are to do, if anything, and how many bytes they read at most."""
     batch, warehouse = planned.batch, tables.warehouse
-    event_files = tables.raw_events.files(tables.entity, tables.channel, batch.after, batch.read_to)
-    if not planned.visit and not (batch.events and event_files):
+    between = (batch.after, batch.read_to)
+    event_files = tables.raw_events.files(tables.entity, tables.channel, *between) if batch.events else ()
+    if not planned.visit and not event_files:
         return None, 0
     events = EventRange(
         tables.channel,
         batch.after,
         batch.read_to,
-        tuple(file.path for file in event_files),
+        {file.path: file.size for file in event_files},
         warehouse.filesystem(raw_events.NAME),
         {schema.schema_id: schema.schema_json for schema in tables.schemas.of_entity(tables.entity)},
         batch.duplicates,
@@ -41,7 +42,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch |
     of_events = sum(file.size for file in event_files)
     of_pages = sum(file.size for snapshot in planned.snapshots for file in snapshot.files)
     small = is_small(batch.events, of_events, len(planned.touched))
-    whole = EntityBatch(tables.entity, events, task, planned.visit, planned.touched if small else None)
+    whole = EntityBatch(tables.entity, events, task, planned.visit, planned.touched, is_shuffled=not small)
     return whole, of_events + of_pages + _bytes_of_rows(tables, planned)
 
 
