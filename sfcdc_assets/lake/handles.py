@@ -16,7 +16,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from deltalake import DeltaTable
@@ -93,12 +93,14 @@ class Answers:
 
 @dataclass(frozen=True)
 class Handle:
-    """A handle on a table, the checkpoint it was opened with, what was asked of it, and the process that opened it."""
+    """A handle on a table, the checkpoint it was opened with, what was asked of it, and the process that opened it.
+    `stood`: a version, and its commit as it was when the handle was taken at it."""
 
     delta: DeltaTable
     checkpoint: File
     process: int = field(default_factory=os.getpid)
     answers: Answers = field(default_factory=Answers)
+    stood: tuple[int, File] | None = None
 
     @classmethod
     def new(cls, uri: str, log: Log) -> Handle:
@@ -130,12 +132,13 @@ class Handles:
                 handle.delta.update_incremental()
             except (DeltaError, OSError):
                 return Handle.new(uri, log)
-        return handle
+        return replace(handle, stood=(version, commit))
 
     def give_back(self, uri: str, log: Log, handle: Handle) -> None:
         """The caller holds it no more. It is not kept where its log cannot be looked at."""
+        version, stood = handle.delta.version(), handle.stood
         try:
-            (commit,) = _files(log, commit_file(handle.delta.version()))
+            commit = stood[1] if stood is not None and stood[0] == version else _files(log, commit_file(version))[0]
         except OSError:
             return
         idle = self._idle.setdefault(uri, [])

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from sfcdc_assets.lake.seen import AT_ONCE, Seen, note_all, seen, unchanged
-from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.lake.seen import Seen, note_all, seen, unchanged
+from sfcdc_assets.lake.warehouse import ENTITIES_AT_ONCE, Warehouse
 from sfcdc_assets.side_by_side import side_by_side
 
 K = TypeVar("K", bound=Hashable)
@@ -38,7 +38,7 @@ class Remembered(Generic[K, V]):
 
         answers: dict[K, V] = {}
         # An object store answers after a while, and of hundreds of entities each has five tables.
-        at_once = 1 if warehouse.is_local else AT_ONCE
+        at_once = 1 if warehouse.is_local else ENTITIES_AT_ONCE
         for question, answer in zip(questions, side_by_side(answer_to, questions, at_once), strict=True):
             if isinstance(answer, Exception):
                 raise answer

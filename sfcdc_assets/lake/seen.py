@@ -9,7 +9,6 @@ however old it is, where opening it takes milliseconds; a store that lists slowl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import chain
@@ -18,9 +17,6 @@ from pyarrow import fs
 
 from sfcdc_assets.lake.log_replay import commit_file
 from sfcdc_assets.lake.warehouse import Warehouse
-
-AT_ONCE = 16
-"""Questions that an object store is asked at once."""
 
 File = tuple[fs.FileType, int | None, int | None]
 """Whether there is a file, when it was written (ns), and its size."""
@@ -114,10 +110,5 @@ def unchanged(warehouse: Warehouse, of: Sequence[Seen]) -> list[bool]:
 
 
 def _files(warehouse: Warehouse, paths: Sequence[str]) -> dict[str, File]:
-    store = warehouse.filesystem("")
-    if warehouse.is_local:
-        found = store.get_file_info(list(paths))
-    else:
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            found = list(threads.map(store.get_file_info, paths))
+    found = warehouse.filesystem("").get_file_info(list(paths))
     return {path: (info.type, info.mtime_ns, info.size) for path, info in zip(paths, found, strict=True)}

@@ -11,12 +11,13 @@ from urllib.parse import unquote, urlsplit
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from sfcdc_assets.lake.data_files import DataFile
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
+from sfcdc_assets.lake.storage_options import storage_options
 from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, reason_of, unreadable
+from sfcdc_assets.lake.store_files import StoreFiles
 from sfcdc_assets.lake.table_snapshot import TableSnapshot
 
 HAS_FILES = "has files"
@@ -60,7 +61,7 @@ class TableReads(TableSnapshot):
         root = self._delta.table_uri
         if root.startswith("file://"):
             return fs.SubTreeFileSystem(unquote(urlsplit(root).path), fs.LocalFileSystem())
-        return fs.PyFileSystem(DeltaStorageHandler(root))
+        return fs.PyFileSystem(StoreFiles(root, storage_options(root)))
 
     def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
         """The rows that `scan` gives, part by part: memory holds one."""

@@ -58,7 +58,7 @@ def write_packed(
     path = f"{folder}packed-{uuid.uuid4()}.parquet"
     with filesystem.open_output_stream(path) as sink:
         pq.write_table(rows, sink, compression="zstd", row_group_size=ROWS_IN_A_GROUP)
-    size = filesystem.get_file_info(path).size
+        size = sink.tell()
     return NewFile(path, size, json.dumps(statistics_of(rows, statistics_on)), partition)
 
 

@@ -9,12 +9,12 @@ from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
 
 
-def batch_tasks(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | None, int]:
-    """What tasks are to do, if anything, and how many bytes they read at most."""
+def batch_tasks(tables: EntityTables, planned: BatchPlan) -> EntityBatch | None:
+    """What tasks are to do, if anything."""
     batch, warehouse = planned.batch, tables.warehouse
     event_files = tables.raw_events.files(tables.entity, tables.channel, batch.after, batch.read_to)
     if not planned.visit and not (batch.events and event_files):
-        return None, 0
+        return None
     events = EventRange(
         tables.channel,
         batch.after,
@@ -41,8 +41,8 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch |
     of_events = sum(file.size for file in event_files)
     of_pages = sum(file.size for snapshot in planned.snapshots for file in snapshot.files)
     small = is_small(batch.events, of_events, len(planned.touched))
-    whole = EntityBatch(tables.entity, events, task, planned.visit, planned.touched if small else None)
-    return whole, of_events + of_pages + _bytes_of_rows(tables, planned)
+    size = of_events + of_pages + _bytes_of_rows(tables, planned)
+    return EntityBatch(tables.entity, events, task, planned.visit, planned.touched if small else None, size)
 
 
 def _bytes_of_rows(tables: EntityTables, planned: BatchPlan) -> int:
