@@ -94,13 +94,14 @@ class Answers:
 @dataclass(frozen=True)
 class Handle:
     """A handle on a table, the checkpoint it was opened with, what was asked of it, and the process that opened it.
-    `stood`: a version, and its commit as it was when the handle was taken at it."""
+    `newest`: the version that it was taken at, when there was no later one, and the file of its commit; None where that
+    was not asked."""
 
     delta: DeltaTable
     checkpoint: File
     process: int = field(default_factory=os.getpid)
     answers: Answers = field(default_factory=Answers)
-    stood: tuple[int, File] | None = None
+    newest: tuple[int, File] | None = None
 
     @classmethod
     def new(cls, uri: str, log: Log) -> Handle:
@@ -127,18 +128,19 @@ class Handles:
         present, following, checkpoint = _files(log, commit_file(version), commit_file(version + 1), LAST_CHECKPOINT)
         if handle.process != os.getpid() or (present, checkpoint) != (commit, handle.checkpoint):
             return Handle.new(uri, log)
-        if following[0] is not fs.FileType.NotFound:
-            try:
-                handle.delta.update_incremental()
-            except (DeltaError, OSError):
-                return Handle.new(uri, log)
-        return replace(handle, stood=(version, commit))
+        if following[0] is fs.FileType.NotFound:
+            return replace(handle, newest=(version, commit))
+        try:
+            handle.delta.update_incremental()
+        except (DeltaError, OSError):
+            return Handle.new(uri, log)
+        return replace(handle, newest=None)
 
     def give_back(self, uri: str, log: Log, handle: Handle) -> None:
         """The caller holds it no more. It is not kept where its log cannot be looked at."""
-        version, stood = handle.delta.version(), handle.stood
+        version, newest = handle.delta.version(), handle.newest
         try:
-            commit = stood[1] if stood is not None and stood[0] == version else _files(log, commit_file(version))[0]
+            commit = newest[1] if newest and newest[0] == version else _files(log, commit_file(version))[0]
         except OSError:
             return
         idle = self._idle.setdefault(uri, [])

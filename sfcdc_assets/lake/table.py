@@ -42,7 +42,7 @@ class Table(TableUpkeep):
         table = cls(name, handle.delta)
         table._answers = handle.answers
         table._held = Held(table, uri, log, handle)
-        note(warehouse, name, table.version)
+        note(warehouse, name, table.version, handle.newest[1] if handle.newest else None)
         return table
 
     @classmethod

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +21,7 @@ KEY_ID = "AKIAOFTHETEST"
 SECRET = "a secret that is shown nowhere"
 ROOT = Path(__file__).parents[2]
 BUCKET = "bucket"
+REQUESTS = "/-/requests"
 
 
 class ObjectStore:
@@ -37,6 +41,16 @@ class ObjectStore:
             "AWS_REGION": "us-east-1",
         }
 
+    @property
+    def requests(self) -> Counter[tuple[str, str]]:
+        """How many there were by what was asked (LIST, GET, HEAD, PUT, ...) and the folder below the warehouse, which
+        is a table's layer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("GET", REQUESTS, headers={"Authorization": f"Credential={KEY_ID}/"})
+        counted = json.loads(connection.getresponse().read())
+        connection.close()
+        return Counter({(kind, layer): number for kind, layer, number in counted})
+
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
@@ -44,6 +58,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, *arguments: Any) -> None:
         self.objects: dict[str, bytes] = {}
+        self.requests: Counter[tuple[str, str]] = Counter()
         self.lock = threading.Lock()
         super().__init__(*arguments)
 
@@ -59,6 +74,9 @@ class _Request(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         query = self._query
+        if self.path == REQUESTS:
+            self._answer(200, json.dumps([[*of, number] for of, number in self.server.requests.items()]).encode())
+            return
         if "list-type" in query:
             self._answer(200, self._listed(query))
             return
@@ -114,6 +132,11 @@ class _Request(BaseHTTPRequestHandler):
         if not super().parse_request():
             return False
         if f"Credential={KEY_ID}/" in self.headers.get("Authorization", ""):
+            kind = "LIST" if "list-type" in self._query else self.command
+            asked = self._query.get("prefix", "") if kind == "LIST" else self._key
+            layer = asked.partition("/")[2].partition("/")[0]
+            with self.server.lock:
+                self.server.requests[kind, layer] += 1
             return True
         self._body()
         self._answer(403)
