@@ -26,3 +26,14 @@ def side_by_side(work: Callable[[S], T], of_each: Sequence[S], at_once: int) -> 
     with ThreadPoolExecutor(at_once) as threads:
         waiting = [threads.submit(in_context, copy_context(), each) for each in of_each]
         yield from (each.result() for each in waiting)
+
+
+def all_done(work: Callable[[S], T], of_each: Sequence[S], at_once: int) -> list[T]:
+    """The results for all of them, in their order. Raises what the first of those that failed did, when all are
+    done."""
+    found: list[T] = []
+    for each in list(side_by_side(work, of_each, at_once)):
+        if isinstance(each, Exception):
+            raise each
+        found.append(each)
+    return found

@@ -19,7 +19,10 @@ from sfcdc_assets.lake.storage_options import storage_options
 from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, reason_of, unreadable
 from sfcdc_assets.lake.store_files import StoreFiles
 from sfcdc_assets.lake.table_snapshot import TableSnapshot
+from sfcdc_assets.side_by_side import all_done
 
+FILES_AT_ONCE = 8
+"""That are read beside each other from an object store."""
 HAS_FILES = "has files"
 """The question whether a version has any."""
 
@@ -53,7 +56,8 @@ class TableReads(TableSnapshot):
         schema = pa.schema([self.schema.field(name) for name in columns])
         with self._reading():
             store = self._store
-            found = [_of_file(store, unquote(path), schema) for path in paths]
+            at_once = 1 if isinstance(store, fs.SubTreeFileSystem) else FILES_AT_ONCE
+            found = all_done(lambda path: _of_file(store, unquote(path), schema), paths, at_once)
         return pa.concat_tables([pa.Table.from_batches([], schema), *found])
 
     @property

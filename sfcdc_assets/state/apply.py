@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.outcome import outcome_of
-from sfcdc_assets.side_by_side import side_by_side
+from sfcdc_assets.side_by_side import all_done
 from sfcdc_assets.state.applied import APPLIED, Applied
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.entity_batch import EntityBatch
@@ -191,9 +191,7 @@ def apply_ranges(batches: PackedBatches, ranges: Iterator[pa.RecordBatch]) -> It
             for number, found in groupby(rows.to_pylist(), key=itemgetter("entity"))
         ]
         for some in _together(batches, of_entity):
-            for results in side_by_side(lambda each: _apply_entity(batches, *each), some, len(some)):
-                if isinstance(results, Exception):
-                    raise results
+            for results in all_done(lambda each: _apply_entity(batches, *each), some, len(some)):
                 yield from results.to_batches()
 
 
