@@ -49,7 +49,7 @@ class ObjectStore:
         connection.request("GET", REQUESTS, headers={"Authorization": f"Credential={KEY_ID}/"})
         counted = json.loads(connection.getresponse().read())
         connection.close()
-        return Counter({(kind, layer): number for kind, layer, number in counted})
+        return Counter({(kind, layer): number for kind, layer, number in counted if number})
 
 
 class _Server(ThreadingHTTPServer):
@@ -131,12 +131,13 @@ class _Request(BaseHTTPRequestHandler):
         """Refuse who does not say who they are."""
         if not super().parse_request():
             return False
-        if f"Credential={KEY_ID}/" in self.headers.get("Authorization", ""):
+        token = self.headers.get("x-amz-security-token")  # the key has none
+        if token is None and f"Credential={KEY_ID}/" in self.headers.get("Authorization", ""):
             kind = "LIST" if "list-type" in self._query else self.command
             asked = self._query.get("prefix", "") if kind == "LIST" else self._key
             layer = asked.partition("/")[2].partition("/")[0]
             with self.server.lock:
-                self.server.requests[kind, layer] += 1
+                self.server.requests[kind, layer] += self.path != REQUESTS
             return True
         self._body()
         self._answer(403)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.lake import store_client
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.applying import attempt
 from sfcdc_assets.state.apply import RESULTS, Outcome, PackedBatches, apply_ranges, outcomes, ranges_of
@@ -67,17 +66,3 @@ def test_an_entitys_batch_makes_no_more_requests_than_it_needs(
     found = {kind: number / (MANY - FEW) for kind, number in of_each.items()}
     assert found.keys() <= MOST_OF_AN_ENTITY.keys()
     assert {kind for kind, most in MOST_OF_AN_ENTITY.items() if found.get(kind, 0) > most} == set(), found
-
-
-def test_what_the_client_is_refused_is_asked_of_deltalake_which_has_the_last_word(
-    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its logins are more than the client knows."""
-    another = {"access_key_id": "another's", "secret_access_key": "", "token": None, "expires_at": None}
-    monkeypatch.setattr(store_client, "_login", lambda *_: lambda: another)
-    files = Warehouse(f"s3://{BUCKET}/w").filesystem("")
-    with files.open_output_stream("a.json") as sink:
-        sink.write(b"content")
-    with files.open_input_file("a.json") as source:
-        assert source.read() == b"content"
-    assert files.get_file_info("a.json").size == len(b"content")
