@@ -43,6 +43,14 @@ class StoreFiles(TableFiles):
         """deltalake's, made when it is needed."""
         return TableFiles(self._uri, self._options)._handler
 
+    def get_type_name(self) -> str:
+        """For messages."""
+        return "object store"
+
+    def normalize_path(self, path: str) -> str:
+        """Names are as they are."""
+        return path
+
     def get_file_info(self, paths: Sequence[str]) -> list[fs.FileInfo]:
         """Of each path. What may be a folder, by its name, is looked for as one."""
 
