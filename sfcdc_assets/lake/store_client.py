@@ -77,7 +77,7 @@ def _key(uri: str, options: Mapping[str, str]) -> tuple[int, str, int]:
 
 def _client(bucket: str, options: Mapping[str, str]) -> ObjectStore | None:
     prefix = PREFIXES.get(scheme_of(bucket), "")
-    config = {name.removeprefix(prefix).lower(): value for name, value in options.items()}
+    config = {name.removeprefix(prefix).removeprefix("STORAGE_").lower(): value for name, value in options.items()}
     connections: dict[str, Any] = {name: config.pop(name) for name in OF_CONNECTIONS & config.keys()}
     connections |= {name: connections[name].lower() in ("1", "true") for name in _FLAGS & connections.keys()}
     login = _login(prefix, config)
@@ -105,9 +105,9 @@ def _login(prefix: str, config: Mapping[str, str]) -> Callable[[], Any] | None:
             "expires_at": None,
         }
         return lambda: keys
-    key = config.get("storage_account_key") or config.get("account_key")
-    if prefix == "AZURE_" and key:
-        return lambda: {"access_key": key, "expires_at": None}
+    if prefix == "AZURE_" and "account_key" in config:
+        key = {"access_key": config["account_key"], "expires_at": None}
+        return lambda: key
     return None
 
 

@@ -118,9 +118,10 @@ class StoreFiles(TableFiles):
         except FileNotFoundError:
             raise
         except REFUSED:
-            found = otherwise()
-            give_up(self._uri, self._options)
-            return found
+            pass
+        found = otherwise()
+        give_up(self._uri, self._options)
+        return found
 
 
 class _Ranges(io.RawIOBase):

@@ -155,3 +155,11 @@ def test_it_is_pickled_with_what_opens_the_store_and_shows_none_of_it(files: fs.
     again = pickle.loads(pickle.dumps(fs.PyFileSystem(handler)))
     assert read(again, "a.json") == b"{}"
     assert SECRET not in f"{handler!r} {again!r} {client_of(URI, storage_options(URI))!r}"
+
+
+def test_a_key_of_azure_is_the_login_and_is_not_shown(files: fs.FileSystem) -> None:
+    uri = "abfss://container@account.dfs.core.windows.net/warehouse"
+    key = "b2Ygc29tZWJvZHkgZWxzZQ=="
+    client = client_of(uri, {"AZURE_STORAGE_ACCOUNT_NAME": "account", "AZURE_STORAGE_ACCOUNT_KEY": key})
+    assert client is not None
+    assert key not in repr(client)
