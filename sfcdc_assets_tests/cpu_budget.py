@@ -1,7 +1,8 @@
 """What a test may cost, so that `make test` stays a matter of minutes while the project grows.
 
 Seconds of CPU count, of the test's process and of the processes that it has waited for: a busy machine makes a test
-longer and hardly more expensive. The limits are several times what the dearest tests take, and far above chance.
+longer and hardly more expensive. The limits are several times what the dearest tests take, and far above chance. They
+hold for the examples of `make test`: a run that names a hypothesis profile, as `make soak` does, asks for more.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def _within_budget(item: pytest.Item) -> Generator[None]:
     yield
     own, of_children = (now - then for now, then in zip(_spent(), before, strict=True))
     item.user_properties.append((_SPENT, own + of_children))
-    is_slow = item.get_closest_marker("slow") is not None
+    free = item.get_closest_marker("slow") is not None or item.config.getoption("--hypothesis-profile") is not None
     for spent, most, where in ((own, SECONDS, ""), (of_children, SECONDS_OF_CHILDREN, " in processes that it started")):
-        if spent > most and not is_slow:
+        if spent > most and not free:
             pytest.fail(
                 f"{item.name} took {spent:.0f} s of CPU{where}; {most:.0f} s are the most that `make test` allows a "
                 "test. Make it cheaper, or give it the mark `slow` if it is slow by nature: then `make test-slow` runs "

@@ -46,24 +46,36 @@ def test_of_a_dear_fixture(dear):
 """
 
 
-def test_a_test_that_takes_more_than_its_budget_of_cpu_fails_and_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_it.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+def outcomes(folder: Path, *options: str) -> tuple[set[str], str]:
+    """What came of each test, and what was printed."""
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "test_it.py").write_text(TESTS)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *options, str(folder)],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
-    assert {" ".join(found) for found in re.findall(r"^(PASSED|FAILED|ERROR) \S+::(\w+)", done.stdout, re.M)} == {
+    found = re.findall(r"^(PASSED|FAILED|ERROR) \S+::(\w+)", done.stdout, re.M)
+    return {" ".join(each) for each in found}, done.stdout
+
+
+def test_a_test_that_takes_more_than_its_budget_of_cpu_fails_and_says_what_to_do(tmp_path: Path) -> None:
+    found, printed = outcomes(tmp_path)
+    assert found == {
         "PASSED test_that_waits",
         "FAILED test_that_computes",
         "FAILED test_that_has_it_computed",
         "PASSED test_that_is_slow_by_nature",
         "ERROR test_of_a_dear_fixture",
-    }, done.stdout
-    assert "are the most that `make test` allows a test. Make it cheaper, or give it the mark `slow`" in done.stdout
-    assert "s of CPU, without Spark's. The most: test_it.py" in done.stdout
+    }, printed
+    assert "are the most that `make test` allows a test. Make it cheaper, or give it the mark `slow`" in printed
+    assert "s of CPU, without Spark's. The most: test_it.py" in printed
+
+
+def test_more_examples_than_make_test_has_may_take_more(tmp_path: Path) -> None:
+    found, printed = outcomes(tmp_path, "--hypothesis-profile", "default")
+    assert {each.partition(" ")[0] for each in found} == {"PASSED"}, printed
