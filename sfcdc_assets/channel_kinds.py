@@ -25,7 +25,8 @@ class ChannelKind(StrEnum):
     GENERIC = "generic_events"
     """`/u/...`."""
     PLATFORM_EVENT = "platform_events"
-    """`/event/<Name>__e`, `/event/<Name>__chn` and Salesforce's own."""
+    """`/event/<Name>__e`, `/event/<Name>__chn` and Salesforce's own, and `managed:/event/<DeveloperName>`: the same
+    through a managed event subscription."""
 
     @property
     def retention_ms(self) -> int:
@@ -43,18 +44,24 @@ APPEND_ONLY = (ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC, ChannelKind.PLATFORM
 """Kinds whose channels have tables of their own."""
 
 MANAGED = "managed:"
+_MANAGED_EVENTS = "managed:/event/"
+"""The topic of a managed event subscription is known to the org alone, and which tables a channel has must be known
+without asking it: so its kind is in the name. The Pub/Sub API has change events and platform events, no other kind."""
 _PREFIXES = {
+    _MANAGED_EVENTS: ChannelKind.PLATFORM_EVENT,
     MANAGED: ChannelKind.CHANGE_EVENTS,
     "/data/": ChannelKind.CHANGE_EVENTS,
     "/topic/": ChannelKind.PUSH_TOPIC,
     "/u/": ChannelKind.GENERIC,
     "/event/": ChannelKind.PLATFORM_EVENT,
 }
+_DEVELOPER_NAME = r"[A-Za-z](?:_?[A-Za-z0-9])*"
+"""Letters, digits and single underscores inside: no name of an event (`Order__e`) is one."""
 _NAMES = {
-    ChannelKind.CHANGE_EVENTS: re.compile(r"(/data/|managed:)[A-Za-z]\w*", re.ASCII),
+    ChannelKind.CHANGE_EVENTS: re.compile(rf"/data/[A-Za-z]\w*|{MANAGED}{_DEVELOPER_NAME}", re.ASCII),
     ChannelKind.PUSH_TOPIC: re.compile(r"/topic/[A-Za-z]\w*(\?.+)?", re.ASCII),
     ChannelKind.GENERIC: re.compile(r"/u(/\w+)+", re.ASCII),
-    ChannelKind.PLATFORM_EVENT: re.compile(r"/event/[A-Za-z]\w*", re.ASCII),
+    ChannelKind.PLATFORM_EVENT: re.compile(rf"/event/[A-Za-z]\w*|{_MANAGED_EVENTS}{_DEVELOPER_NAME}", re.ASCII),
 }
 _CONDITION = r"\s*\w+\s*=\s*(?:'(?:[^'\\]|\\.)*'|[^'&\s]+)\s*"
 _FILTER = re.compile(rf"{_CONDITION}(?:&{_CONDITION})*")
@@ -64,6 +71,11 @@ def kind_of(channel: str) -> ChannelKind:
     """The kind of a channel. Raises `ValueError` for what is not the name of one, or has a filter that is none."""
     found = next((kind for prefix, kind in _PREFIXES.items() if channel.startswith(prefix)), None)
     if found is None or not _NAMES[found].fullmatch(channel):
+        if channel.startswith(MANAGED):
+            raise ValueError(
+                f"{channel!r} does not name a managed event subscription; write its developer name (Orders), not its "
+                "topic: managed:Orders for one of change events, managed:/event/Orders for one of platform events"
+            )
         raise ValueError(
             f"{channel!r} is not a channel name; write it as /data/ChangeEvents, /data/AccountChangeEvent, "
             "/topic/InvoiceUpdates, /u/Notifications or /event/Order__e"
@@ -79,33 +91,34 @@ def kind_of(channel: str) -> ChannelKind:
 
 def carries_changes(channel: str) -> bool:
     """Whether the channel is one of change events."""
-    return channel.startswith(("/data/", MANAGED))
+    return channel.startswith(("/data/", MANAGED)) and not channel.startswith(_MANAGED_EVENTS)
 
 
 def managed_name(channel: str) -> str | None:
     """The developer name of the managed event subscription that the channel is read through; None for others."""
-    return channel.removeprefix(MANAGED) if channel.startswith(MANAGED) else None
+    return _without_prefix(channel) if channel.startswith(MANAGED) else None
 
 
-def change_channel_name(channel: str) -> str:
-    """What a channel of change events is called where only letters, digits and underscores may stand:
-    `/data/ChangeEvents` -> `ChangeEvents`, `managed:Orders` -> `managed_Orders`."""
-    name = managed_name(channel)
-    return channel.removeprefix("/data/") if name is None else f"managed_{name}"
+def managed_channel(developer_name: str, kind: ChannelKind | None) -> str | None:
+    """The channel of a managed event subscription whose topic is of a kind; None for kinds that have none."""
+    prefix = next((each for each, of in _PREFIXES.items() if of is kind and each.startswith(MANAGED)), None)
+    return None if prefix is None else prefix + developer_name
 
 
 def own_name(channel: str) -> str:
     """The channel without its prefix and filter: `InvoiceUpdates`, `notifications/orders`, `Order__e`."""
-    return next(channel.removeprefix(each) for each in _PREFIXES if channel.startswith(each)).partition("?")[0]
+    return _without_prefix(channel).partition("?")[0]
 
 
 def folder_of(channel: str) -> str:
-    """The folder of the channel's table, and its partition in Dagster.
+    """The folder of the channel's table, and its partition in Dagster; of a channel of change events, which share a
+    table, its name where only letters, digits and underscores may stand.
 
     A name of letters, digits and underscores is its own folder. Any other has its letters and digits, then a hyphen and
-    a digest, so that no two channels share one and no file system, URI or shell has to quote it.
+    a digest, so that no two channels share one and no file system, URI or shell has to quote it. `managed_` is before
+    the name of a managed event subscription, which no event's name begins with.
     """
-    name = next(channel.removeprefix(each) for each in _PREFIXES if channel.startswith(each))
+    name = _without_prefix(channel) if managed_name(channel) is None else f"managed_{managed_name(channel)}"
     if _PLAIN.fullmatch(name):
         return name
     stem = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:_LONGEST_STEM]
@@ -136,3 +149,7 @@ def split_channels(setting: str) -> tuple[str, ...]:
     """The channels of a comma-separated setting; a comma in the quotes of a filter separates nothing."""
     parts = re.findall(r"(?:[^,']|'(?:[^'\\]|\\.)*'|')+", setting)
     return tuple(part.strip() for part in parts if part.strip())
+
+
+def _without_prefix(channel: str) -> str:
+    return next(channel.removeprefix(each) for each in _PREFIXES if channel.startswith(each))

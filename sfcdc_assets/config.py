@@ -40,6 +40,7 @@ from sfcdc_assets.setting_values import (
     ORG,
     ORGS,
     check_apart,
+    check_orgs_of,
     dotenv_settings,
     environment,
     names_of_orgs,
@@ -91,9 +92,10 @@ class Settings(BaseSettings):
     """Root of one org's tables: a folder, or a URI such as `s3://bucket/prefix`."""
     channels: Annotated[tuple[str, ...], NoDecode] = ("/data/ChangeEvents",)
     """Channels, comma-separated: of change events, such as `/data/ChangeEvents`, `/data/Name__chn` or
-    `/data/AccountChangeEvent`, `managed:Name` for a managed event subscription, PushTopics (`/topic/Name`), generic
-    channels (`/u/Name`) and platform events (`/event/Name__e`). An entity is fed by the first channel that carries it.
-    `cometd:` or `pubsub:` before a channel chooses its protocol."""
+    `/data/AccountChangeEvent`, PushTopics (`/topic/Name`), generic channels (`/u/Name`) and platform events
+    (`/event/Name__e`). `managed:Name` and `managed:/event/Name` read change events and platform events through a
+    managed event subscription. An entity is fed by the first channel that carries it. `cometd:` or `pubsub:` before a
+    channel chooses its protocol."""
     _protocols: dict[str, str] = PrivateAttr(default_factory=dict)
     """By channel, where its name has the protocol before it."""
     channel_schemas: Path | None = None
@@ -221,6 +223,11 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("orgs")
+    @classmethod
+    def _lower_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name.lower() for name in value))
 
     @field_validator("channels")
     @classmethod
@@ -355,8 +362,9 @@ def is_secret(name: str, orgs: Iterable[str]) -> bool:
     return any(given.startswith(each) and PREFIX + given.removeprefix(each) in SECRETS for each in _prefixes(orgs))
 
 
-def load_settings(org: str | None = None) -> Settings:
+def load_settings(org: str | None = None, *, of_all: bool = False) -> Settings:
     """Read and check the settings; `org`: of this one of `SFCDC_ORGS`, and not of the one that the process serves.
+    `of_all`: where there are several orgs and the process serves none of them, what holds for all.
 
     Raises `SettingsError` naming the first wrong setting, or name; values of secrets never appear in it.
     """
@@ -364,7 +372,9 @@ def load_settings(org: str | None = None) -> Settings:
     orgs = names_of_orgs(given.get(ORGS), Settings.model_fields)
     known = [f"{each}{name.upper()}" for each in _prefixes(orgs) for name in Settings.model_fields]
     families = [f"{each}SPARK_CONF_" for each in _prefixes(orgs)]
-    check_names([*os.environ, *dotenv_settings()], known, families=families)
+    names = [*os.environ, *dotenv_settings()]
+    check_orgs_of(names, known, Settings.model_fields, orgs)
+    check_names(names, known, families=families)
     try:
         settings = Settings() if org is None else Settings(org=org)
     except ValidationError as error:
@@ -380,6 +390,10 @@ def load_settings(org: str | None = None) -> Settings:
             listed = ", ".join(orgs) or "which is not set"
             raise SettingsError(ORG, f"{settings.org!r} is not one of {ORGS} ({listed})", f"Correct it, or {ORGS}")
         check_apart(settings.org, orgs, given)
+    elif orgs and not of_all:
+        # Otherwise it would work on an empty warehouse, without a login, and report that all is well.
+        problem = f"is not set, and {ORGS} lists {', '.join(orgs)}"
+        raise SettingsError(ORG, problem, f"Name one: `sfcdc --org {orgs[0]} ...`, or the module sfcdc_assets.orgs")
     return settings
 
 

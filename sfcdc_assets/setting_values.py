@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from dotenv import dotenv_values
 
@@ -35,6 +36,8 @@ OF_ONE_ORG = frozenset(
     }
 )
 """Fields of the settings that no org takes from those of all orgs."""
+_SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs"}
+"""Schemes of URIs that lead to the same place as another one."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -105,5 +108,26 @@ def check_apart(org: str, orgs: Iterable[str], given: Mapping[str, str]) -> None
         raise SettingsError(name, problem, "Set it to a folder or a URI that no other org has")
     for other in (None, *orgs):
         others = f"{prefix_of(other)}WAREHOUSE"
-        if other != org and given.get(others, "").rstrip("/") == given[name].rstrip("/"):
+        if other != org and others in given and _place(given[others]) == _place(given[name]):
             raise SettingsError(name, f"is the warehouse of {others} too", "Give each org one of its own")
+
+
+def check_orgs_of(names: Iterable[str], known: Iterable[str], fields: Iterable[str], orgs: Iterable[str]) -> None:
+    """Raise `SettingsError` for the first name that has the form of an org's setting, where there are orgs, and none of
+    that name: it was renamed, or is not copied any more. No other setting is suggested: a login would go elsewhere."""
+    right, endings, orgs = set(known), tuple(f"_{field.upper()}" for field in fields), tuple(orgs)
+    for name in sorted(names):
+        given = name.upper()
+        ending = max((each for each in endings if given.endswith(each)), key=len, default="")
+        of = given.removeprefix(PREFIX).removesuffix(ending).lower()
+        if orgs and ending and given.startswith(PREFIX) and given not in right and _NAME.fullmatch(of):
+            problem = f"belongs to no org of {ORGS} ({', '.join(orgs)})"
+            raise SettingsError(name, problem, f"Add {of} there, or remove or rename what begins with {prefix_of(of)}")
+
+
+def _place(warehouse: str) -> str:
+    """Where it is, whatever way it is written."""
+    scheme, is_uri, path = warehouse.partition("://")
+    if is_uri and scheme.lower() != "file":
+        return f"{_SAME_STORE.get(scheme.lower(), scheme.lower())}://{path.rstrip('/')}"
+    return str(Path(path if is_uri else warehouse).expanduser().resolve())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfcdc_assets.channel_kinds import ChannelKind, change_channel_name, kind_of, managed_name
+from sfcdc_assets.channel_kinds import ChannelKind, folder_of, kind_of, managed_name, table_of
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.errors import SettingsError
 
@@ -14,7 +14,7 @@ def test_a_prefix_chooses_the_protocol_of_one_channel_and_the_setting_that_of_th
 ) -> None:
     monkeypatch.setenv("SFCDC_TRANSPORT", "cometd")
     written = "pubsub:/data/ChangeEvents, /data/Sales__chn,cometd:/event/Order__e,/topic/T?A='pubsub:x',managed:Orders"
-    monkeypatch.setenv("SFCDC_CHANNELS", written)
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{written},managed:/event/Inks")
     settings = load_settings()
     assert {channel: settings.transport_of(channel) for channel in settings.channels} == {
         "/data/ChangeEvents": "pubsub",
@@ -22,7 +22,9 @@ def test_a_prefix_chooses_the_protocol_of_one_channel_and_the_setting_that_of_th
         "/event/Order__e": "cometd",
         "/topic/T?A='pubsub:x'": "cometd",
         "managed:Orders": "pubsub",
+        "managed:/event/Inks": "pubsub",
     }
+    assert settings.event_channels == ("/event/Order__e", "/topic/T?A='pubsub:x'", "managed:/event/Inks")
     assert settings.model_copy(update={"warehouse": "elsewhere"}).transport_of("/data/ChangeEvents") == "pubsub"
 
 
@@ -34,8 +36,11 @@ def test_a_prefix_chooses_the_protocol_of_one_channel_and_the_setting_that_of_th
         ("cometd:managed:Orders", "can be read over pubsub only"),
         ("grpc:/data/ChangeEvents", "'grpc:/data/ChangeEvents' is not a channel name"),
         ("pubsub:data", "'data' is not a channel name"),
-        ("managed:", "'managed:' is not a channel name"),
-        ("managed:a b", "is not a channel name"),
+        ("cometd:managed:/event/Orders", "can be read over pubsub only"),
+        ("managed:", "'managed:' does not name a managed event subscription"),
+        ("managed:a b", "does not name a managed event subscription"),
+        ("managed:/event/Order__e", "write its developer name (Orders), not its topic"),
+        ("managed:/topic/Orders", "managed:/event/Orders for one of platform events"),
         ("/data/ChangeEvents,cometd:/data/ChangeEvents", "names /data/ChangeEvents twice"),
     ],
 )
@@ -49,5 +54,12 @@ def test_what_cannot_be_read_so_is_refused_by_name(monkeypatch: pytest.MonkeyPat
 def test_a_managed_channel_carries_change_events_under_a_name_of_its_own() -> None:
     assert kind_of("managed:Orders") is ChannelKind.CHANGE_EVENTS
     assert (managed_name("managed:Orders"), managed_name("/data/ChangeEvents")) == ("Orders", None)
-    assert change_channel_name("managed:Orders") == "managed_Orders"
-    assert change_channel_name("/data/ChangeEvents") == "ChangeEvents"
+    assert folder_of("managed:Orders") == "managed_Orders"
+    assert folder_of("/data/ChangeEvents") == "ChangeEvents"
+
+
+def test_a_managed_channel_of_platform_events_has_a_table_of_its_own() -> None:
+    assert kind_of("managed:/event/Orders") is ChannelKind.PLATFORM_EVENT
+    assert managed_name("managed:/event/Orders") == "Orders"
+    assert table_of("managed:/event/Orders") == "platform_events/managed_Orders"
+    assert table_of("/event/Orders") == "platform_events/Orders"

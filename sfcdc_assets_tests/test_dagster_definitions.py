@@ -81,7 +81,7 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "SFCDC_CHANNELS": "/data/Sales__chn, cometd:/data/ChangeEvents,/data/Foo__ChangeEvent,managed:Own,"
-            "/data/Sales__chn",
+            "/data/Sales__chn,managed:/event/Own",
         },
         capture_output=True,
         text=True,
@@ -90,7 +90,8 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
     )
     channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent", "managed_Own"]
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == f"{sorted(channels)} {['poll_' + name for name in channels]}"
+    sensors = ["poll_" + name for name in (*channels, "platform_events_managed_Own")]
+    assert result.stdout.strip() == f"{sorted(channels)} {sensors}"
 
 
 def test_the_asset_keys_of_the_contract_are_there() -> None:

@@ -81,8 +81,26 @@ def test_a_wrong_name_is_refused_whichever_org_is_served(settings: pytest.Monkey
     settings.setenv("SFCDC_APAC_ENTITES", "Account")
     assert refused("emea").startswith("SFCDC_APAC_ENTITES: is not a setting. Did you mean SFCDC_APAC_ENTITIES?")
     settings.delenv("SFCDC_APAC_ENTITES")
-    settings.setenv("SFCDC_LATAM_WAREHOUSE", "/data/latam")
-    assert refused().startswith("SFCDC_LATAM_WAREHOUSE: is not a setting.")
+    settings.setenv("SFCDC_LATAM", "/data/latam")
+    assert refused().startswith("SFCDC_LATAM: is not a setting.")
+
+
+@pytest.mark.parametrize("name", ["SFCDC_LATAM_CLIENT_ID", "SFCDC_LATAM_2_WAREHOUSE", "sfcdc_latam_ENTITIES"])
+def test_a_setting_of_an_org_that_was_renamed_or_removed_is_refused_and_no_other_one_is_suggested(
+    settings: pytest.MonkeyPatch, name: str
+) -> None:
+    settings.setenv(name, "of latam")
+    said = refused("emea")
+    assert said.startswith(f"{name}: belongs to no org of SFCDC_ORGS (emea, apac). Add latam")
+    assert "Did you mean" not in said
+
+
+def test_a_process_that_serves_none_of_several_orgs_is_refused(settings: pytest.MonkeyPatch) -> None:
+    assert refused() == (
+        "SFCDC_ORG: is not set, and SFCDC_ORGS lists emea, apac. Name one: `sfcdc --org emea ...`, or the module "
+        "sfcdc_assets.orgs"
+    )
+    assert load_settings(of_all=True).orgs == ("emea", "apac")
 
 
 def test_a_wrong_value_is_named_as_it_is_set(settings: pytest.MonkeyPatch) -> None:
@@ -111,9 +129,28 @@ def test_a_name_that_could_not_be_told_from_settings_is_refused(
     assert refused() == f"SFCDC_ORGS: {said}"
 
 
-def test_each_org_needs_a_warehouse_of_its_own(settings: pytest.MonkeyPatch) -> None:
-    settings.setenv("SFCDC_APAC_WAREHOUSE", "/data/emea/")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/data/emea", "/data/emea/"),
+        ("/data/emea", "file:///data/emea"),
+        ("/data/emea", "/data/apac/../emea"),
+        ("warehouse", "./warehouse"),
+        ("s3://bucket/emea", "s3://bucket/emea/"),
+        ("s3://bucket/emea", "S3A://bucket/emea"),
+        ("gs://bucket/emea", "gcs://bucket/emea"),
+    ],
+)
+def test_two_orgs_have_no_warehouse_in_common_however_it_is_written(
+    settings: pytest.MonkeyPatch, one: str, other: str
+) -> None:
+    settings.setenv("SFCDC_EMEA_WAREHOUSE", one)
+    settings.setenv("SFCDC_APAC_WAREHOUSE", other)
     assert refused("emea").startswith("SFCDC_EMEA_WAREHOUSE: is the warehouse of SFCDC_APAC_WAREHOUSE too.")
+    assert refused("apac").startswith("SFCDC_APAC_WAREHOUSE: is the warehouse of SFCDC_EMEA_WAREHOUSE too.")
+
+
+def test_each_org_needs_a_warehouse_of_its_own(settings: pytest.MonkeyPatch) -> None:
     settings.delenv("SFCDC_APAC_WAREHOUSE")
     settings.setenv("SFCDC_WAREHOUSE", "/data/all")
     assert refused("apac").startswith("SFCDC_APAC_WAREHOUSE: is not set")

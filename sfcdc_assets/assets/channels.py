@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from sfcdc_assets.assets.keys import asset_key
-from sfcdc_assets.channel_kinds import change_channel_name
+from sfcdc_assets.channel_kinds import folder_of
 from sfcdc_assets.config import load_settings
 
 
@@ -18,7 +18,7 @@ def owners() -> list[str]:
 
 def channel_key(channel: str) -> dg.AssetKey:
     """`/data/ChangeEvents` -> `salesforce/ChangeEvents`."""
-    return asset_key(change_channel_name(channel))
+    return asset_key(folder_of(channel))
 
 
 def channel_specs(channels: Sequence[str]) -> list[dg.AssetSpec]:

@@ -73,7 +73,8 @@ def _build(kind: ChannelKind) -> dg.AssetsDefinition:
         for folder in context.partition_keys:
             if folder not in known:
                 raise UnknownChannel(folder, list(known.values()))
-        with org.connect(warehouse) as connected, Poller(warehouse, connected, settings.settle_seconds) as landing:
+        settle, run_id = settings.settle_seconds, context.run.run_id
+        with org.connect(warehouse) as connected, Poller(warehouse, connected, settle, run_id=run_id) as landing:
             reports = {folder: landing.land(known[folder], POLL) for folder in context.partition_keys}
         for report in reports.values():
             context.log.info(f"{report.channel}: {report.count} events landed, position {report.position}")

@@ -35,7 +35,7 @@ def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
         warehouse, settings = lake.warehouse(), load_settings()
         with (
             org.connect(warehouse) as connected,
-            Poller(warehouse, connected, settings.settle_seconds) as landing,
+            Poller(warehouse, connected, settings.settle_seconds, run_id=context.run.run_id) as landing,
         ):
             known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
             entities = chosen(known, context.partition_keys, settings.channels)

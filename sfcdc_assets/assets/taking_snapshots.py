@@ -25,6 +25,7 @@ from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
 from sfcdc_assets.resources.spark import SparkResource
+from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.side_by_side import side_by_side
 from sfcdc_assets.snapshot.order import smallest_first
@@ -98,8 +99,8 @@ class SnapshotTaker:
     def take(
         self, state: EntityState, log: Log, why_not_now: Callable[[], str | None] = lambda: None
     ) -> SnapshotReport:
-        """Read the entity whole. Raises what the org refuses, and `CopyPaused` between two pages, or while the org
-        prepares them, when there is a reason to."""
+        """Read the entity whole. Raises what the org refuses, and `CopyPaused`, when there is a reason to, between two
+        pages, while the org prepares them, or where it takes no more requests."""
         first, rows = 0, 0
         if state.channel_changed:
             first = begin_on(self.warehouse, state.entity, state.channel)
@@ -123,18 +124,23 @@ class SnapshotTaker:
             clock.sleep(seconds)
             pause_if_due()
 
-        report = take_snapshot(
-            self.warehouse,
-            self._org,
-            state.entity,
-            state.channel,
-            lambda position: self._alone(lambda: self._watermarks.of(state.channel, position)),
-            spark=lambda: self._alone(lambda: self._spark.spark_session),
-            at_least=first,
-            on_page=on_page,
-            sleep=sleep,
-            lag_ms=longest_lag_ms(self._settings.visibility_seconds),
-        )
+        try:
+            report = take_snapshot(
+                self.warehouse,
+                self._org,
+                state.entity,
+                state.channel,
+                lambda position: self._alone(lambda: self._watermarks.of(state.channel, position)),
+                spark=lambda: self._alone(lambda: self._spark.spark_session),
+                at_least=first,
+                on_page=on_page,
+                sleep=sleep,
+                lag_ms=longest_lag_ms(self._settings.visibility_seconds),
+            )
+        except ApiLimitReached as error:
+            self.budget.ran_out(error)
+            pause_if_due()
+            raise
         if report.sight is Sight.UNKNOWN:
             log.warning(_UNKNOWN_SIGHT.format(entity=state.entity))
         log.info(_described(report))

@@ -62,7 +62,7 @@ def dev(
     the next start goes on from there. Each real org has a Dagster home of its own in it, beside the emulated one's.
     Several orgs (SFCDC_ORGS) share one, with a code location each; `sfcdc --org NAME dev` serves one of them.
     """
-    settings = load_settings()
+    settings = load_settings(of_all=True)
     several = [load_settings(org) for org in settings.orgs] if settings.org is None else []
     emulated = not several and not names_an_org(settings)
     if emulated:

@@ -1,17 +1,29 @@
-"""`sfcdc explain`: who set this value."""
+"""`sfcdc explain`: who set this value, and where an event lies."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
+import polars as pl
 import typer
 
+from sfcdc_assets.channel_kinds import carries_changes, kind_of, table_of
 from sfcdc_assets.cli.fitting_table import Column, print_table
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.explain import explain_record
+from sfcdc_assets.pipeline.explain_event import explain_event
+from sfcdc_assets.pipeline.explanation import NotExplained
+from sfcdc_assets.pipeline.push_topics.explain_topic import explain_topic_record
+from sfcdc_assets.pipeline.push_topics.fold import has_state
+from sfcdc_assets.salesforce.record_id import is_salesforce_id
 
-_COLUMNS = (
+_SHOWN = 200
+"""Characters of a value in the table."""
+_LEFT_OUT = "--json has all."
+
+_OF_ENTITY = (
     Column("since (UTC)"),
     Column("field"),
     Column("value", folds=True),
@@ -21,11 +33,36 @@ _COLUMNS = (
     Column("origin", 3),
     Column("position", 2),
 )
+_OF_TOPIC = (
+    Column("since (UTC)"),
+    Column("field"),
+    Column("value", folds=True),
+    Column("change"),
+    Column("position", 1),
+    Column("replay id", 3),
+    Column("run", 4),
+    Column("in doubt", 2, folds=True),
+)
+_OF_EVENT = (Column("field"), Column("value", folds=True))
 
 
 def explain(
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Name the object as its API does, such as Account.")],
-    record_id: Annotated[str, typer.Argument(metavar="ID", help="Name the record by its Id, 15 or 18 characters.")],
+    entity: Annotated[
+        str,
+        typer.Argument(
+            metavar="ENTITY",
+            help="Name the object as its API does, such as Account; or a channel, such as /topic/Energy, "
+            "/event/Order__e or /u/Orders.",
+        ),
+    ],
+    record_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="Name the record by its Id, 15 or 18 characters; an event by its id, its replay id, or @ and its "
+            "position, such as @17.",
+        ),
+    ],
     field: Annotated[
         str | None, typer.Argument(metavar="[FIELD]", help="Show this field only; left out, all fields are shown.")
     ] = None,
@@ -33,23 +70,102 @@ def explain(
 ) -> None:
     """Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from where.
 
-    Reads the tables only; asks nothing of the org. Times are UTC.
+    Of a record of a PushTopic: which notifications and reads of its query made it, and what is in doubt. Of an event:
+    where it lies, which commit and run landed it, what it says, and why it could not be read, if so. Reads the tables
+    only; asks nothing of the org. Times are UTC.
     """
-    chain = explain_record(Warehouse(load_settings().warehouse), entity, record_id, field)
+    warehouse = Warehouse(load_settings().warehouse)
+    channel = _channel(entity)
+    is_of_topic = channel is not None and has_state(channel) and is_salesforce_id(record_id)
+    if channel is None:
+        found = explain_record(warehouse, entity, record_id, field)
+    elif is_of_topic:
+        found = explain_topic_record(warehouse, channel, record_id, field)
+    else:
+        found = explain_event(warehouse, channel, record_id, field)
     if as_json:
-        typer.echo(chain.write_ndjson(), nl=False)
-        return
-    shown = [
-        (
-            link["valid_from"].strftime("%Y-%m-%d %H:%M:%S"),
-            link["field"],
-            "" if link["value"] is None else link["value"][:200],
-            link["change_type"],
-            link["commit_user"] or "",
-            link["transaction_key"] or "",
-            link["change_origin"] or "",
-            str(link["position"]),
+        typer.echo(found.write_ndjson(), nl=False)
+    elif channel is None:
+        print_table(None, _OF_ENTITY, [_of_entity(each) for each in found.iter_rows(named=True)], left_out=_LEFT_OUT)
+    elif is_of_topic:
+        print_table(None, _OF_TOPIC, [_of_topic(each) for each in found.iter_rows(named=True)], left_out=_LEFT_OUT)
+    else:
+        _print_events(channel, found)
+
+
+def _channel(entity: str) -> str | None:
+    """The channel with a table of its own that is named in the place of an entity. Raises `NotExplained`."""
+    if ":" not in entity and "/" not in entity:
+        return None
+    try:
+        kind_of(entity)
+    except ValueError as error:
+        raise NotExplained(str(error), "An entity is named as its API does, such as Account") from error
+    if carries_changes(entity):
+        raise NotExplained(
+            f"The events of {entity} are explained by the records that they change",
+            "Name the entity and the record: sfcdc explain Account 001...",
         )
-        for link in chain.iter_rows(named=True)
+    return entity
+
+
+def _print_events(channel: str, found: pl.DataFrame) -> None:
+    for event in found.partition_by("position", maintain_order=True):
+        facts = event.row(0, named=True)
+        typer.echo(_where(channel, facts))
+        values = [(each["field"], _value(each)) for each in event.iter_rows(named=True) if each["field"] is not None]
+        if values:
+            print_table(None, _OF_EVENT, values, left_out=_LEFT_OUT)
+
+
+def _where(channel: str, facts: Mapping[str, Any]) -> str:
+    """Where an event lies, in sentences."""
+    by = f" by {facts['commit_user']}" if facts["commit_user"] else ""
+    made = f"{facts['change_type']} {_time(facts['valid_from'])}{by}"
+    lines = [
+        f"{channel}, event {facts['event_id']}: position {facts['position']}, replay id {facts['replay_id']}",
+        f"  {made}, received {_time(facts['received_at'])}",
     ]
-    print_table(None, _COLUMNS, shown, left_out="--json has all.")
+    if facts["landed_version"] is None:
+        lines.append(f"  landed in {table_of(channel)} by a commit that its log does not have any more")
+    else:
+        run = f"run {facts['run_id']}" if facts["run_id"] else "a sensor's tick or a command"
+        batch = f"positions {facts['landed_first']} to {facts['landed_last']}"
+        lines.append(f"  landed in {table_of(channel)}, version {facts['landed_version']} ({batch}), by {run}")
+    if facts["doubt"]:
+        lines.append(f"  not all of it is in columns: {facts['doubt']}")
+    return "\n".join(lines)
+
+
+def _of_entity(link: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        _time(link["valid_from"]),
+        link["field"],
+        _value(link),
+        link["change_type"],
+        link["commit_user"] or "",
+        link["transaction_key"] or "",
+        link["change_origin"] or "",
+        str(link["position"]),
+    )
+
+
+def _of_topic(link: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        _time(link["valid_from"]),
+        link["field"],
+        _value(link),
+        link["change_type"] or "",
+        "" if link["position"] is None else str(link["position"]),
+        link["replay_id"] or "",
+        link["run_id"] or "",
+        link["doubt"] or "",
+    )
+
+
+def _value(link: Mapping[str, Any]) -> str:
+    return "" if link["value"] is None else str(link["value"])[:_SHOWN]
+
+
+def _time(moment: Any) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"

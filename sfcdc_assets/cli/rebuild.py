@@ -1,4 +1,4 @@
-"""`sfcdc rebuild`: an entity's tables or a PushTopic's state, built again from what was landed or from the org."""
+"""`sfcdc rebuild`: an entity's tables, a PushTopic's state or a channel's columns, again from what was landed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.channel_kinds import ChannelKind, kind_of
 from sfcdc_assets.cli.stopping import stops_at_once
 from sfcdc_assets.cli.verify_topics import compare_topics, topic_channels
 from sfcdc_assets.config import Settings, load_settings
@@ -16,6 +17,7 @@ from sfcdc_assets.errors import SettingsError
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entities import entity_channels
 from sfcdc_assets.pipeline.landing.connect_for import connect_for
+from sfcdc_assets.pipeline.landing.event_readers import event_reader
 from sfcdc_assets.pipeline.landing.lander import Poller
 from sfcdc_assets.pipeline.landing.same_organization import (
     accept_organization,
@@ -29,7 +31,9 @@ from sfcdc_assets.pipeline.ready_spark import ready_spark
 from sfcdc_assets.pipeline.rebuilding.rebuild import applying, channel_of, rebuild_entity
 from sfcdc_assets.pipeline.rebuilding.rebuild_from_org import rebuild_from_org
 from sfcdc_assets.pipeline.rebuilding.rebuild_topic import rebuild_topic
+from sfcdc_assets.pipeline.rebuilding.type_again import type_again
 from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
+from sfcdc_assets.typed_events.payload_schema import payload_schemas
 
 
 @stops_at_once
@@ -54,22 +58,37 @@ def rebuild(
         list[str] | None,
         typer.Option(metavar="TOPIC", help="Rebuild the state of this PushTopic; may be given several times."),
     ] = None,
+    channel: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CHANNEL",
+            help="Type the events of this generic channel, or of this one of platform events, again: columns that its "
+            "description has gained get the values of older events; may be given several times.",
+        ),
+    ] = None,
 ) -> None:
     """Build an entity's tables again from raw_events and all that was read of the org: the same rows.
 
     They are built beside the present ones and take their place at the end: until then nothing changes, and a rebuild
     that fails or is stopped costs nothing. Asks the org for nothing but what is new in its stream, or, with
     --from-org, for a new snapshot, with which history begins again. A PushTopic's state is built from its
-    notifications, then compared with the topic's query.
+    notifications, then compared with the topic's query. With --channel, rows change in place, file by file.
     """
     from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     entities = entity or []
-    channels = topic_channels(settings, topic) if topic else []
-    if not entities and accept is None and not channels:
-        raise SettingsError("--entity", "is not given", "Name the entities to rebuild, or PushTopics with --topic")
+    topics = topic_channels(settings, topic) if topic else []
+    channels = channel or []
+    for each in channels:
+        _check_channel(settings, each)
+    if not entities and accept is None and not topics and not channels:
+        raise SettingsError(
+            "--entity",
+            "is not given",
+            "Name the entities to rebuild, PushTopics with --topic, or channels with --channel",
+        )
     if accept is not None and not from_org:
         raise SettingsError("--accept-organization", "goes with --from-org only", "Add it: every entity is read again")
     known = warehouse.entities("snapshot")
@@ -83,13 +102,36 @@ def rebuild(
     warehouse.check_writable()
     _claim(warehouse, settings, accept)
     _rebuild(warehouse, settings, entities, from_org=from_org)
-    for channel in channels:
-        report = rebuild_topic(warehouse, channel)
-        typer.echo(f"{channel}: rebuilt, {report.rows:,} rows as of position {report.position}.", err=True)
+    for each in topics:
+        report = rebuild_topic(warehouse, each)
+        typer.echo(f"{each}: rebuilt, {report.rows:,} rows as of position {report.position}.", err=True)
     if topic:
         compare_topics(topic, check_topic)
+    for each in channels:
+        with connect_for(warehouse, settings) as org:
+            typed = type_again(warehouse, each, event_reader(warehouse, org, each))
+        kept = (
+            f"; {typed.without_bytes:,} stay as they are, as their bytes were not kept" if typed.without_bytes else ""
+        )
+        typer.echo(f"{each}: {typed.rows:,} events read, {typed.changed:,} typed differently{kept}.", err=True)
+    if not entities and accept is None and not topics:
+        return  # nothing of the stream was passed over
     with dagster_instance() as instance:
         sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))
+
+
+def _check_channel(settings: Settings, channel: str) -> None:
+    """Whether events of the channel can be typed again. Raises `SettingsError`."""
+    if channel not in settings.event_channels:
+        known = ", ".join(each for each in settings.event_channels if "/topic/" not in each) or "none"
+        raise SettingsError("--channel", f"{channel} is no channel of events in SFCDC_CHANNELS", f"Such are: {known}")
+    kind = kind_of(channel)
+    if kind is ChannelKind.PUSH_TOPIC:
+        raise SettingsError("--channel", f"{channel} is a PushTopic", "Rebuild its state with --topic")
+    if kind is ChannelKind.GENERIC and channel not in payload_schemas(settings.channel_schemas):
+        raise SettingsError(
+            "--channel", f"no file in SFCDC_CHANNEL_SCHEMAS describes {channel}", "Write one, and set the folder"
+        )
 
 
 def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], *, from_org: bool) -> None:

@@ -43,7 +43,7 @@ def spark(
     `--pack` is for a cluster whose workers do not have this package: the archive is shipped with each session. The
     settings for that are printed on standard output, to be put into the environment or `.env`.
     """
-    settings = load_settings()
+    settings = load_settings(of_all=True)
     if archive is not None:
         size = pack(archive)
         typer.echo(

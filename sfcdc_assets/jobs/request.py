@@ -43,10 +43,10 @@ class RunRequestConfig(dg.Config):
     """Given by the sensor too: how long the run begins and goes on with copies of entities; the next one has the rest.
     0: until all are done."""
 
-    def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings) -> Lander:
+    def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings, run_id: str) -> Lander:
         """How the run lands."""
         if self.landed_through_ms is None or self.channel is None:
-            return Poller(warehouse, org, settings.settle_seconds)
+            return Poller(warehouse, org, settings.settle_seconds, run_id=run_id)
         return LandedOnly(warehouse, {self.channel: self.landed_through_ms})
 
     def of(self, known: dict[str, str], settings: Settings) -> dict[str, str]:

@@ -44,7 +44,7 @@ def started_run(
     warehouse, settings = lake.warehouse(), load_settings()
     with run_scope.kept_if_done() as opened:
         connected = opened.enter_context(org.connect(warehouse))
-        landing = config.lander(warehouse, connected, settings)
+        landing = config.lander(warehouse, connected, settings, context.run_id)
         opened.enter_context(landing)
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
         entities = config.of(known, settings)

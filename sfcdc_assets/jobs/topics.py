@@ -28,7 +28,8 @@ def ask_queries(
     warehouse, settings = lake.warehouse(), load_settings()
     reports: list[TopicReport] = []
     failed: dict[str, Exception] = {}
-    with org.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, WATERMARK) as lander:
+    run_id = context.run_id
+    with org.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, WATERMARK, run_id) as lander:
         for channel in (each for each in settings.event_channels if has_state(each)):
             try:
                 report = check_topic(warehouse, connected, lander, channel, settings.visibility_seconds)

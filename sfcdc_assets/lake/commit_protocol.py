@@ -28,6 +28,9 @@ from sfcdc_assets.lake.table_reads import TableReads
 CHECKPOINT_INTERVAL = 100
 """delta-rs writes a checkpoint with every so many commits, unless a table says otherwise."""
 
+RUN_ID = "dagster_run_id"
+"""In the metadata of a commit: the run of Dagster that made it."""
+
 
 class CommitProtocol(TableReads):
     """A snapshot on top of which can be committed: how, and what becomes of a failure."""
@@ -77,9 +80,10 @@ class CommitProtocol(TableReads):
 
     @contextmanager
     def _committing(self, transactions: Mapping[str, int] = MappingProxyType({})) -> Iterator[None]:
-        """Raises what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`."""
+        """Raises what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`; what the store
+        refuses, as `_asking`."""
         try:
-            with self._spoiled_by_failure():
+            with self._asking():
                 yield
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error

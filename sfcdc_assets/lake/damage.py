@@ -13,8 +13,9 @@ from pyarrow import fs
 
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.raw_events import NAME as RAW_EVENTS
-from sfcdc_assets.lake.store_errors import unreadable
+from sfcdc_assets.lake.stores import store_refusals
 from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.unreadable_file import unreadable
 from sfcdc_assets.lake.warehouse import Warehouse
 
 LAYERS = ("snapshot", "text_fields", "gap_reconciliation", "history", "current_state")
@@ -47,7 +48,7 @@ def _damages(warehouse: Warehouse, name: str, entity: str, thorough: bool) -> It
             yield TableDamaged(name, entity, path, "is missing")
         elif size != expected:
             yield TableDamaged(name, entity, path, f"has {size:,} bytes instead of {expected:,}")
-    found = unreadable(filesystem, files) if thorough else None
+    found = unreadable(warehouse.root, filesystem, files) if thorough else None
     if found is not None:
         yield TableDamaged(name, entity, found[0], f"cannot be read ({found[1]})")
 
@@ -58,5 +59,6 @@ def _sizes(warehouse: Warehouse, filesystem: fs.FileSystem, paths: Iterable[str]
     wanted: fs.FileSelector | list[str] = [unquote(path) for path in paths]
     if not warehouse.is_local:
         wanted = fs.FileSelector(part, recursive=True, allow_not_found=True)
-    found = filesystem.get_file_info(wanted)
+    with store_refusals(warehouse.root):
+        found = filesystem.get_file_info(wanted)
     return {info.path.lstrip("/"): info.size for info in found if info.type is fs.FileType.File}

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from sfcdc_assets import clock
+from sfcdc_assets.lake.commit_protocol import RUN_ID
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.quarantine import Delivery
 from sfcdc_assets.lake.stored_checkpoint import StoredCheckpoint, begun, complete_position
@@ -78,13 +79,13 @@ class LandedTable:
         self.note(broken)
         return broken
 
-    def commit(self, rows: pa.Table, checkpoint: StreamCheckpoint) -> None:
-        """Rows and checkpoint in one commit (guarantee 1).
+    def commit(self, rows: pa.Table, checkpoint: StreamCheckpoint, run_id: str = "") -> None:
+        """Rows and checkpoint in one commit (guarantee 1), whose metadata names the run that landed them, if one did.
 
         Raises `ConcurrentCommit` when another process landed events of the channel since this snapshot.
         """
         stored = StoredCheckpoint.after(checkpoint, clock.now_ms())
-        self.table.append(rows, stored.versions(checkpoint.channel), {})
+        self.table.append(rows, stored.versions(checkpoint.channel), {RUN_ID: run_id} if run_id else {})
 
     def _taken(self, channel: str, checkpoint: StoredCheckpoint) -> list[Delivery]:
         """The events of the replay id that may be unfinished, in the order in which they came."""

@@ -33,6 +33,8 @@ def check_store(root: str) -> None:
             sink.write(name.encode())
         files.delete_file(name)
     except Exception as error:  # deltalake raises what its stores do, of several classes
+        if refusal := refusal_of(root, error):
+            raise refusal from None  # as `store_refusals`
         remedy = "Point it to a folder or an object store this process may write to."
-        raise refusal_of(root, error) or StoreRefused(root, reason_of(error), remedy) from error
+        raise StoreRefused(root, reason_of(error), remedy) from error
     _TAKEN.add(asked)

@@ -7,13 +7,9 @@ distinguishes a file that is gone from a disk that is full.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
-from pyarrow import fs
 
 FROM_STORE = (DeltaError, OSError, pa.ArrowException)
 
@@ -56,16 +52,3 @@ def file_in(error: BaseException, table: str) -> str | None:
         return None
     path = found.group()
     return path.rpartition(f"{table}/")[2] if f"{table}/" in path else path.rpartition("/")[2]
-
-
-def unreadable(filesystem: fs.FileSystem, paths: Iterable[str]) -> tuple[str, str] | None:
-    """The first of the Parquet files that cannot be read, and why. Reads them: for when something failed."""
-    for path in paths:
-        try:
-            with filesystem.open_input_file(unquote(path)) as source:
-                parquet = pq.ParquetFile(source)
-                for number in range(parquet.num_row_groups):
-                    parquet.read_row_group(number)
-        except (OSError, pa.ArrowException) as error:
-            return path, reason_of(error)
-    return None

@@ -7,11 +7,13 @@ not there, usually.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from sfcdc_assets.lake.errors import StoreRefused, StoreUnavailable
-from sfcdc_assets.lake.store_errors import messages_of, reason_of
+from sfcdc_assets.lake.store_errors import FROM_STORE, messages_of
 
 PREFIXES = {
     **dict.fromkeys(("s3", "s3a"), "AWS_"),
@@ -51,20 +53,35 @@ STORES = {
     ),
 }
 """How the environment variables of a store begin -> the store."""
+_RENEW = (
+    "Start whatever runs here again with new ones; those of a role, of AWS_PROFILE or AWS_WEB_IDENTITY_TOKEN_FILE are "
+    "renewed by themselves. All goes on from where it was."
+)
 
 _NO_LOGIN = re.compile(
-    r"loading credentials|\bIMDS\b|token request|credential error|credentials provider|Account must be specified"
-    r"|Invalid Access Key|CredentialsNotLoaded|Missing (?:access key|secret)",
+    r"loading credentials|\bIMDS\b|http://169\.254\.|token request|credential error|credentials provider"
+    r"|Account must be specified|Invalid Access Key|CredentialsNotLoaded|Missing (?:access key|secret)",
     re.IGNORECASE,
 )
 _NO_CONTAINER = re.compile(r"NoSuchBucket|ContainerNotFound|specified (?:bucket|container) does not exist|bucket .*not")
+_EXPIRED = re.compile(r"ExpiredToken|TokenRefreshRequired|token (?:has|is) expired", re.IGNORECASE)
 _REFUSED = re.compile(
-    r"\b40[13]\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|Forbidden|PermissionDenied"
+    r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|lacked the necessary privileges"
+    r"|did not provide valid authentication|PermissionDenied"
 )
 _UNREACHABLE = re.compile(
-    r"error sending request|tcp connect|dns error|timed out|Connection (?:refused|reset)|\b5\d\d (?:Internal|Bad|Serv)",
+    r"error sending request|tcp connect|dns error|timed out|Connection (?:refused|reset|closed)|error decoding response"
+    r"|IncompleteMessage|connection error",
     re.IGNORECASE,
 )
+_OF_A_REQUEST = re.compile(r"Error performing|Generic \w+ error")
+"""What deltalake says of every request that failed: other connections are refused in the same words."""
+_STATUS = re.compile(r"status code: (\d{3})\b")
+_ANSWER = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
+"""An error as S3 and Azure report it. What else it has is shown nowhere: with an expired token S3 sends the token
+(https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html)."""
+_BAD, _REFUSALS, _BUSY = 400, (401, 403), (408, 429)
+"""Statuses. S3 answers 400 where a token has expired, and to HEAD without a word more."""
 
 
 def scheme_of(uri: str) -> str:
@@ -77,22 +94,50 @@ def store_of(root: str) -> Store | None:
     return STORES.get(PREFIXES.get(scheme_of(root), ""))
 
 
-def refusal_of(root: str, error: BaseException) -> StoreRefused | StoreUnavailable | None:
-    """What an error of deltalake means where it is the store's refusal, or that it was not reached; None where it is
-    about what was asked."""
-    store, text = store_of(root), str(error)
-    if store is None:
+def refusal_of(root: str, error: BaseException | str) -> StoreRefused | StoreUnavailable | None:
+    """What an error of deltalake, or its text, means where it is the store's refusal, or that it was not reached; None
+    where it is about what was asked."""
+    store, said = store_of(root), messages_of(str(error))
+    if store is None or not said:
         return None
-    reason = reason_of(error)
+    text = ": ".join(said)
+    found = _STATUS.search(text)
+    status = int(found[1]) if found else None
+    is_unreachable = bool(_OF_A_REQUEST.search(text) and _UNREACHABLE.search(text))
     if _NO_LOGIN.search(text):
-        where = ": ".join(messages_of(text)[-2:]).rstrip(". ")  # what was tried, and why it did not do
+        where = ": ".join(said[-2:]).rstrip(". ")  # what was tried, and why it did not do
         return StoreRefused(root, f"no credentials of {store.name} that can be used: {where}", store.login)
     if _NO_CONTAINER.search(text):
         remedy = f"Create the {store.container}, or correct SFCDC_WAREHOUSE."
         return StoreRefused(root, f"{store.name} has no such {store.container}", remedy)
-    if _REFUSED.search(text):
+    if _EXPIRED.search(text):
+        return StoreRefused(root, f"{store.name} says that the credentials have expired", _RENEW)
+    if status == _BAD:
+        reason = f"{store.name} refuses the request: {_reason(said)}"
+        return StoreRefused(root, reason, f"Often the credentials have expired. {_RENEW}")
+    if status in _REFUSALS or (status is None and _REFUSED.search(text)):
         remedy = f"Let them read, write, list and delete below {root}, or set others: {store.login}"
-        return StoreRefused(root, f"{store.name} refuses the credentials: {reason}", remedy)
-    if _UNREACHABLE.search(text):
-        return StoreUnavailable(root, reason)
+        return StoreRefused(root, f"{store.name} refuses the credentials: {_reason(said)}", remedy)
+    if status in _BUSY or (status or 0) >= 500 or (status is None and is_unreachable):
+        return StoreUnavailable(root, _reason(said))
     return None
+
+
+@contextmanager
+def store_refusals(root: str) -> Iterator[None]:
+    """Raises what the store of a warehouse refuses, or does not answer, as `StoreRefused` and `StoreUnavailable`: none
+    of it says anything of a table. Without the error it comes from, which may have a token in it (`_ANSWER`)."""
+    try:
+        yield
+    except FROM_STORE as error:
+        if refusal := refusal_of(root, error):
+            raise refusal from None
+        raise
+
+
+def _reason(said: list[str]) -> str:
+    """What the store said, else the innermost message of the chain."""
+    if answer := _ANSWER.search("\n".join(said)):
+        return ": ".join(filter(None, answer.groups())).rstrip(". ")
+    last = said[-1]
+    return last.rpartition("error: ")[2].rstrip(". ") if len(last) > 200 else last.rstrip(". ")

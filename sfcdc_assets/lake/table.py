@@ -17,7 +17,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged, WarehouseNo
 from sfcdc_assets.lake.handles import HANDLES, Held
 from sfcdc_assets.lake.seen import note
 from sfcdc_assets.lake.store_errors import reason_of
-from sfcdc_assets.lake.stores import refusal_of
+from sfcdc_assets.lake.stores import store_refusals
 from sfcdc_assets.lake.table_upkeep import TableUpkeep
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -31,18 +31,19 @@ class Table(TableUpkeep):
 
     @classmethod
     def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
-        """The table's newest snapshot, or that of a version; None when it does not exist. Raises `TableDamaged`."""
+        """The table's newest snapshot, or that of a version; None when it does not exist. Raises `TableDamaged`, and
+        `StoreRefused` or `StoreUnavailable` where nothing was learned of the table."""
         uri, log = warehouse.uri(name), partial(warehouse.filesystem, name)
         try:
-            if version is not None:
-                return cls(name, DeltaTable(uri, version=version))
-            handle = HANDLES.take(uri, log)
+            with store_refusals(warehouse.root):
+                if version is not None:
+                    return cls(name, DeltaTable(uri, version=version))
+                handle = HANDLES.take(uri, log)
         except TableNotFoundError:
             note(warehouse, name, None)
             return None
         except (DeltaError, OSError) as error:
-            damaged = TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})")
-            raise refusal_of(warehouse.root, error) or damaged from error
+            raise TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})") from error
         table = cls(name, handle.delta)
         table._answers = handle.answers
         table._held = Held(table, uri, log, handle)
@@ -76,19 +77,19 @@ class Table(TableUpkeep):
         if of_batches and not warehouse.is_local:
             configuration["delta.checkpointInterval"] = str(COMMITS_UNTIL_CHECKPOINT)
         try:
-            delta = DeltaTable.create(
-                warehouse.uri(name),
-                schema,
-                mode="ignore",
-                partition_by=list(partition_by) or None,
-                configuration=configuration or None,
-            )
+            with store_refusals(warehouse.root):
+                delta = DeltaTable.create(
+                    warehouse.uri(name),
+                    schema,
+                    mode="ignore",
+                    partition_by=list(partition_by) or None,
+                    configuration=configuration or None,
+                )
         except (OSError, DeltaError) as error:
             made_by_another = cls.open(warehouse, name)
             if made_by_another is not None:
                 return made_by_another
-            not_writable = WarehouseNotWritable(warehouse.uri(name), reason_of(error))
-            raise refusal_of(warehouse.root, error) or not_writable from error
+            raise WarehouseNotWritable(warehouse.uri(name), reason_of(error)) from error
         return cls(name, delta)
 
     @classmethod

@@ -16,9 +16,10 @@ from pyarrow import fs
 from sfcdc_assets.lake.data_files import DataFile
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.storage_options import storage_options
-from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, reason_of, unreadable
+from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, reason_of
 from sfcdc_assets.lake.store_files import StoreFiles
 from sfcdc_assets.lake.table_snapshot import TableSnapshot
+from sfcdc_assets.lake.unreadable_file import unreadable
 from sfcdc_assets.side_by_side import all_done
 
 FILES_AT_ONCE = 8
@@ -130,9 +131,9 @@ class TableReads(TableSnapshot):
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raises what cannot be read as `TableDamaged`, with the file."""
+        """Raises what cannot be read as `TableDamaged`, with the file, but for what the store refuses."""
         try:
-            with self._spoiled_by_failure():
+            with self._asking():
                 yield
         except FROM_STORE as error:
             self._raise_damaged(error)
@@ -147,7 +148,7 @@ class TableReads(TableSnapshot):
         """Raise `TableDamaged` if the error, or else a look at the files, says which one is."""
         file, reason = file_in(error, self.name), reason_of(error)
         if file is None:
-            found = unreadable(self._store, (each.path for each in self.files()))
+            found = unreadable(self._root, self._store, (each.path for each in self.files()))
             if found is None:
                 return
             file, reason = found

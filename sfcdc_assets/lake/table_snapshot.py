@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from sfcdc_assets.lake.handles import Answers, Held
+from sfcdc_assets.lake.stores import store_refusals
 
 T = TypeVar("T")
 
@@ -40,13 +41,15 @@ class TableSnapshot:
     @property
     def schema(self) -> pa.Schema:
         """Arrow schema, with the fields' metadata."""
-        return self._answers.schema(self.version, lambda: pa.schema(self._delta.schema().to_arrow()))
+        with self._asking():
+            return self._answers.schema(self.version, lambda: pa.schema(self._delta.schema().to_arrow()))
 
     def schema_at(self, moment: datetime) -> pa.Schema:
         """Arrow schema as it was at a time, or at the beginning if the table is younger."""
-        past = DeltaTable(self._delta.table_uri)
-        past.load_as_version(moment)
-        return pa.schema(past.schema().to_arrow())
+        with self._asking():
+            past = DeltaTable(self._delta.table_uri)
+            past.load_as_version(moment)
+            return pa.schema(past.schema().to_arrow())
 
     def partition_columns(self) -> list[str]:
         """Columns whose values are in the paths of the files and not in the files."""
@@ -61,9 +64,10 @@ class TableSnapshot:
 
     def transaction_version(self, application: str) -> int | None:
         """The highest version that `application` has committed as of this snapshot; None when it never has."""
-        return self._answers.transaction(
-            self.version, application, lambda: self._delta.transaction_version(application)
-        )
+        with self._asking():
+            return self._answers.transaction(
+                self.version, application, lambda: self._delta.transaction_version(application)
+            )
 
     def answer(self, question: object, ask: Callable[[], T]) -> T:
         """What this version answers to a question about its files or settings, worked out once."""
@@ -76,13 +80,22 @@ class TableSnapshot:
     def told_by_commits(self) -> Iterator[Mapping[str, Any]]:
         """What the commits whose log is kept say of themselves, the newest first: for display, and for what older
         releases kept there. Lists the whole log."""
-        yield from self._delta.history()
+        with self._asking():
+            said = self._delta.history()
+        yield from said
+
+    @property
+    def _root(self) -> str:
+        """The warehouse's."""
+        return self._delta.table_uri.rstrip("/").removesuffix(f"/{self.name}")
 
     @contextmanager
-    def _spoiled_by_failure(self) -> Iterator[None]:
-        """Nobody uses a handle again through which something failed."""
+    def _asking(self) -> Iterator[None]:
+        """Raises what the store refuses as `StoreRefused` or `StoreUnavailable`: it says nothing of the table. Nobody
+        uses a handle again through which something failed."""
         try:
-            yield
+            with store_refusals(self._root):
+                yield
         except BaseException:
             if self._held is not None:
                 self._held.spoil()

@@ -16,7 +16,8 @@ class TableUpkeep(TableCommits):
     def forget_older_versions(self) -> None:
         """Delete the files that only older versions need, at once: what may not be kept may not be read there either.
         Readers of older versions fail."""
-        self._delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+        with self._asking():
+            self._delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
     def vacuum(self, hours: int = KEPT_HOURS, *, orphans: bool = False, versions: Sequence[int] = ()) -> int:
         """Delete files that no version of the last hours needs; returns how many there were.
@@ -25,9 +26,10 @@ class TableUpkeep(TableCommits):
         older ones that stay readable.
         """
         kept = list(versions) or None
-        if not self._delta.vacuum(retention_hours=hours, dry_run=True, full=orphans, keep_versions=kept):
-            return 0  # it would note in the log that it found none
-        return len(self._delta.vacuum(retention_hours=hours, dry_run=False, full=orphans, keep_versions=kept))
+        with self._asking():
+            if not self._delta.vacuum(retention_hours=hours, dry_run=True, full=orphans, keep_versions=kept):
+                return 0  # it would note in the log that it found none
+            return len(self._delta.vacuum(retention_hours=hours, dry_run=False, full=orphans, keep_versions=kept))
 
     def keep(self, *, files_hours: int | None = None, log_hours: int | None = None) -> bool:
         """How long files that were replaced, and the log, are kept at least; whether that is new to the table.
@@ -51,8 +53,10 @@ class TableUpkeep(TableCommits):
 
     def checkpoint(self) -> None:
         """Write the state of this version beside the log, so that opening reads no commit before it."""
-        self._delta.create_checkpoint()
+        with self._asking():
+            self._delta.create_checkpoint()
 
     def clean_log(self) -> None:
         """Delete commits and checkpoints that are older than the log is kept and that no younger version needs."""
-        self._delta.cleanup_metadata()
+        with self._asking():
+            self._delta.cleanup_metadata()

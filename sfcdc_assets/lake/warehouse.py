@@ -67,15 +67,12 @@ class Warehouse:
     def entities(self, layer: str) -> tuple[str, ...]:
         """Entities that have a table in a layer (`current_state`, `snapshot`, ...), in alphabetical order. Raises
         `StoreRefused` and `StoreUnavailable`."""
-        try:
-            found = self.filesystem("").get_file_info(fs.FileSelector(layer, allow_not_found=True))
-        except OSError as error:
-            if self.is_local:
-                raise
-            from sfcdc_assets.lake.stores import refusal_of  # noqa: PLC0415 - see filesystem()
+        folder, files = fs.FileSelector(layer, allow_not_found=True), self.filesystem("")
+        if self.is_local:
+            found = files.get_file_info(folder)
+        else:
+            from sfcdc_assets.lake.stores import store_refusals  # noqa: PLC0415 - see filesystem()
 
-            refusal = refusal_of(self.root, error)
-            if refusal is None:
-                raise
-            raise refusal from error
+            with store_refusals(self.root):
+                found = files.get_file_info(folder)
         return tuple(sorted(info.base_name for info in found if info.type == fs.FileType.Directory))

@@ -18,7 +18,7 @@ from sfcdc_assets.config import Settings
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import consistent_cuts
 from sfcdc_assets.lake.consistent_cuts import Cut, newest_cuts, prune_cuts
-from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged
+from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable, TableDamaged
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.table_upkeep import KEPT_HOURS
@@ -98,7 +98,7 @@ def maintain(
     warehouse: Warehouse, retention: Retention, now_ms: int, full_bytes: int = FULL_BYTES
 ) -> Iterator[TableDone]:
     """Maintain table after table; what was done to one is yielded before the next is begun. A damaged table is named
-    and does not keep from the others."""
+    and does not keep from the others. Raises `StoreRefused` and `StoreUnavailable`."""
     oldest_cut = datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(days=retention.cut_days)
     kept_cuts = cache(partial(newest_cuts, warehouse))
     for each in maintained_tables(warehouse, retention.payload_days):
@@ -147,6 +147,8 @@ class _Work:
                 packed = pack(self.warehouse, name, self.table.packing, self.full_bytes)
             vacuumed = self._vacuum()
             self._clean_log()
+        except (StoreRefused, StoreUnavailable):
+            raise  # it is so for every table
         except ConcurrentCommit:
             return TableDone(name, pruned, packed.files, packed.into, left="other writers were first ten times")
         except SfcdcError as error:

@@ -18,8 +18,10 @@ from pyarrow import fs
 from sfcdc_assets.lake.data_files import DataFile, PackedFiles
 from sfcdc_assets.lake.errors import TableDamaged, TableNotWritten
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
-from sfcdc_assets.lake.store_errors import reason_of, unreadable
+from sfcdc_assets.lake.store_errors import reason_of
+from sfcdc_assets.lake.stores import store_refusals
 from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.unreadable_file import unreadable
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.packed_file import write_packed
 from sfcdc_assets.maintenance.tiers import FULL_BYTES, SMALLEST_BYTES, groups
@@ -64,14 +66,16 @@ def pack(warehouse: Warehouse, name: str, packing: Packing, full: int = FULL_BYT
         return Packed()
     filesystem = warehouse.filesystem(name)
     done, waiting = Packed(), list[PackedFiles]()
-    for each in _written(table, filesystem, packing, full):
+    for each in _written(warehouse, table, filesystem, packing, full):
         waiting.append(each)
         if sum(len(group.removed) for group in waiting) >= FILES_IN_A_COMMIT:
             done, waiting = done + _commit(warehouse, name, waiting, filesystem), []
     return done + _commit(warehouse, name, waiting, filesystem)
 
 
-def _written(table: Table, filesystem: fs.FileSystem, packing: Packing, full: int) -> Iterator[PackedFiles]:
+def _written(
+    warehouse: Warehouse, table: Table, filesystem: fs.FileSystem, packing: Packing, full: int
+) -> Iterator[PackedFiles]:
     """New files that no commit names yet, each with those whose rows it has."""
     partitioned = set(table.partition_columns())
     schema = pa.schema([field.remove_metadata() for field in table.schema if field.name not in partitioned])
@@ -84,18 +88,19 @@ def _written(table: Table, filesystem: fs.FileSystem, packing: Packing, full: in
         files.sort(key=lambda file: _first(file, packing.order))
         for each in groups([max(file.size, SMALLEST_BYTES) for file in files], full):
             removed = [files[index] for index in each]
-            with _as_damage(table.name, filesystem, removed):
+            with _as_damage(warehouse.root, table.name, filesystem, removed):
                 added = write_packed(filesystem, removed, schema, packing.order, statistics_on)
             yield PackedFiles([added], removed)
 
 
 @contextmanager
-def _as_damage(name: str, filesystem: fs.FileSystem, files: Sequence[DataFile]) -> Iterator[None]:
-    """Raises what the store says as `TableDamaged`, with the file, or `TableNotWritten`."""
+def _as_damage(root: str, name: str, filesystem: fs.FileSystem, files: Sequence[DataFile]) -> Iterator[None]:
+    """Raises what the store says as `TableDamaged`, with the file, or `TableNotWritten`, but for what it refuses."""
     try:
-        yield
+        with store_refusals(root):
+            yield
     except (OSError, pa.ArrowException) as error:
-        found = unreadable(filesystem, (file.path for file in files))
+        found = unreadable(root, filesystem, (file.path for file in files))
         if found is None:
             raise TableNotWritten(name, {}, name, reason_of(error)) from error
         raise TableDamaged(

@@ -22,6 +22,7 @@ from sfcdc_assets.pipeline.following import Following
 from sfcdc_assets.pipeline.landing.land import LandingReport
 from sfcdc_assets.pipeline.landing.lander import Lander
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.org_reads.not_readable import note_not_readable
 from sfcdc_assets.pipeline.org_reads.read_back import ReadBackReport, read_back_doubts
 from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
@@ -234,8 +235,11 @@ class CatchUp:
     ) -> Mapping[str, Exception]:
         """Describe those for which it is time; what some of them failed with."""
         calls = self._org.session.calls
-        described, failed = follow_describes(self._warehouse, self._org, entities, self._clock_ms(), every_ms, most)
-        for number, entity in enumerate(described):
-            shared, rest = divmod(self._org.session.calls - calls, len(described))
+        found = follow_describes(self._warehouse, self._org, entities, self._clock_ms(), every_ms, most)
+        note_not_readable(
+            self._warehouse, self._org, {of: self._known[of] for of in found.not_readable}, self._clock_ms()
+        )
+        for number, entity in enumerate(found.due):
+            shared, rest = divmod(self._org.session.calls - calls, len(found.due))
             self._describing[entity] += shared + (number < rest)
-        return failed
+        return found.failed

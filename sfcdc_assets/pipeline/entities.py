@@ -16,10 +16,13 @@ from sfcdc_assets.lake.channel_filters import note_filters
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, due, entity_doubts, holding_doubts
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.lake.snapshots import LAYER as SNAPSHOTS
+from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.entity_facts import EntityFacts, entity_facts
 from sfcdc_assets.pipeline.schemas.column_look import look_at_columns
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.salesforce.errors import ApiLimitReached
 
 
 def entity_channels(
@@ -35,11 +38,17 @@ def entity_channels(
     that none lists any more stays with the first that has named it. `wanted` filters, if not empty. When an entity has
     another channel than before, see `change_of_channel`. Filters of the members are noted. Channels that carry no
     change events have no entities.
+
+    An org that takes no more API requests today still delivers events, which cost none: then these are the entities
+    that are copied, on the channels that they were copied on.
     """
     channels = [channel for channel in channels if carries_changes(channel)]
     raw_events = RawEvents.open(warehouse)
     named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
-    listed = {channel: members(channel) for channel in channels}
+    try:
+        listed = {channel: members(channel) for channel in channels}
+    except ApiLimitReached:
+        return _copied(warehouse, channels, wanted)
     for channel, description in listed.items():
         if description is not None:
             note_filters(warehouse, channel, description.filters)
@@ -54,6 +63,18 @@ def entity_channels(
     for channel in channels:
         found |= {entity: channel for entity in named[channel] if entity not in found}
     return {entity: channel for entity, channel in found.items() if not wanted or entity in wanted}
+
+
+def _copied(warehouse: Warehouse, channels: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+    """Entity -> the one of the channels that its newest snapshot has its watermark on."""
+    copied = [entity for entity in warehouse.entities(SNAPSHOTS) if not wanted or entity in wanted]
+    opened = [(entity, Snapshots.open(warehouse, entity)) for entity in copied]
+    return {
+        entity: channel
+        for entity, taken in opened
+        for channel in channels
+        if taken is not None and taken.has_watermark_on(channel)
+    }
 
 
 @dataclass(frozen=True)

@@ -12,25 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.record_id import to_18_characters
-from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake import current_state, history
 from sfcdc_assets.lake.all_versions import all_versions
 from sfcdc_assets.lake.checkpoint import Checkpoint
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.explanation import NotExplained
 from sfcdc_assets.state.frames import arrow_frame
 from sfcdc_assets.state.value_chain import CHAIN, value_chain
 
 _QUOTE = "'"
 _FILES = pa.schema([("table", pa.string()), ("path", pa.string())])
-
-
-class NotExplained(SfcdcError):
-    """The tables have nothing about what was asked for."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(f"{problem}. {remedy}")
 
 
 def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str | None = None) -> pl.DataFrame:
@@ -43,7 +36,7 @@ def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str
     found = all_versions(warehouse, entity, f"Id = '{to_18_characters(record_id).replace(_QUOTE, 2 * _QUOTE)}'")
     rows = arrow_frame(found) if found is not None else pl.DataFrame()
     if rows.is_empty():
-        raise NotExplained(f"{entity} {record_id} has no version in history", "Check the id, and run `sfcdc sync`")
+        raise NotExplained.no_version(entity, record_id)
     chain = value_chain(rows, fields)
     origins = _origins(warehouse, entity, chain["position"].unique().to_list())
     return chain.join(origins, on=["position", "transaction_key"], how="left", maintain_order="left")
@@ -101,8 +94,7 @@ _CHAIN_ARROW = pa.schema(
 def _history(warehouse: Warehouse, entity: str) -> Table:
     table = Table.open(warehouse, history.name_of(entity))
     if table is None:
-        known = ", ".join(warehouse.entities(history.LAYER)) or "none yet"
-        raise NotExplained(f"{entity} has no history", f"Entities that have: {known}")
+        raise NotExplained.no_history(entity, warehouse.entities(history.LAYER))
     return table
 
 
@@ -112,7 +104,7 @@ def _fields(table: Table, entity: str, field: str | None) -> list[str]:
         return known
     found = [name for name in known if name.lower() == field.lower()]
     if not found:
-        raise NotExplained(f"{entity} has no field {field}", f"Its fields are {', '.join(known)}")
+        raise NotExplained.no_field(entity, field, known)
     return found
 
 

@@ -94,7 +94,7 @@ class ManagedSubscriptionNotFound(PubSubError, streams.ChannelNotFound):
 
     problem = "The org has no managed event subscription {subject}"
     remedy = (
-        "Create it (Tooling API, ManagedEventSubscription), or correct managed:<DeveloperName> in SFCDC_CHANNELS. "
+        "Create it (Tooling API, ManagedEventSubscription), or correct its developer name in SFCDC_CHANNELS. "
         "Reading goes on from this warehouse's place either way."
     )
 

@@ -32,7 +32,7 @@ AGREE_AGAIN_SECONDS = 300.0
 class ManagedSubscription(PubSubSubscription):
     """The subscription `developer_name` of the org, from where `progress` is on.
 
-    `topic_of` names the topic of a managed event subscription; it raises `ManagedSubscriptionNotFound`.
+    `topic_of` names the topic of the managed event subscription; it raises `ManagedSubscriptionNotFound`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ManagedSubscription(PubSubSubscription):
         connection: PubSubConnection,
         channel: str,
         developer_name: str,
-        topic_of: Callable[[str], str],
+        topic_of: Callable[[], str],
         progress: StreamProgress,
     ) -> None:
         super().__init__(connection, channel, progress)
@@ -59,7 +59,7 @@ class ManagedSubscription(PubSubSubscription):
     def landed(self, point: ResumePoint) -> None:
         """See `Subscription.landed`: the org's place follows."""
         self._durable = point
-        self._has_more = point != self._progress.point
+        self._has_more = not self._progress.ends_at(point)
         call = self._call
         if isinstance(call, ManagedFetchStream):
             for answer in call.answers():
@@ -79,7 +79,7 @@ class ManagedSubscription(PubSubSubscription):
     def _begin(self, start: ReplayStart) -> FetchStream:
         self._asked = None
         if self._topic is None:
-            self._topic = self._topic_of(self._developer_name)
+            self._topic = self._topic_of()
         place = self._place()
         call = self._managed(place) if place is not None else None
         return call or self._subscribed(self._topic, start)

@@ -21,7 +21,7 @@ class PubSubTransport:
     def __init__(
         self, connection: PubSubConnection, managed_topic: Callable[[str], str | None] = lambda _: None
     ) -> None:
-        """`managed_topic`: the topic of the managed event subscription of a developer name, None where there is
+        """`managed_topic`: the topic of the managed event subscription that a channel names, None where there is
         none."""
         self._connection = connection
         self._managed_topic = managed_topic
@@ -30,7 +30,7 @@ class PubSubTransport:
         """See `Transport.subscribe`."""
         progress, name = StreamProgress(begun, resume), managed_name(channel)
         if name is not None:
-            return ManagedSubscription(self._connection, channel, name, self._topic_of, progress)
+            return ManagedSubscription(self._connection, channel, name, lambda: self._topic_of(channel, name), progress)
         return PubSubSubscription(self._connection, channel, progress)
 
     def schema(self, schema_id: str) -> str:
@@ -48,12 +48,12 @@ class PubSubTransport:
     def check_channel(self, channel: str, seconds: float) -> None:
         """See `Transport.check_channel`."""
         name = managed_name(channel)
-        topic = channel if name is None else self._topic_of(name)
+        topic = channel if name is None else self._topic_of(channel, name)
         if not self._connection.probe(topic, seconds).can_subscribe:
             raise TopicNotPermitted(Refusal("GetTopic", topic, "OK", "", "can_subscribe is false", "", ""))
 
-    def _topic_of(self, name: str) -> str:
-        topic = self._managed_topic(name)
+    def _topic_of(self, channel: str, name: str) -> str:
+        topic = self._managed_topic(channel)
         if topic is None:
             raise ManagedSubscriptionNotFound(Refusal("ManagedSubscribe", name, "NOT_FOUND", "", "", "", ""))
         return topic

@@ -11,7 +11,7 @@ from sfcdc_assets.change_events.field_types import field_type
 from sfcdc_assets.push_topics.definition import NotifyForFields, PushTopic
 from sfcdc_assets.push_topics.errors import TopicNotSupported
 from sfcdc_assets.push_topics.topic_query import TopicQuery
-from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
+from sfcdc_assets.salesforce.object_description import COMPOUND_TYPES, FieldDescription, ObjectDescription
 
 STANDARD_OBJECTS = frozenset({"Account", "Campaign", "Case", "Contact", "Lead", "Opportunity", "Task"})
 """Beside all custom objects."""
@@ -19,7 +19,6 @@ PILOT_OBJECTS = frozenset(
     {"ContractLineItem", "Entitlement", "LiveChatTranscript", "Quote", "QuoteLineItem", "ServiceContract"}
 )
 """Of these the org decides."""
-COMPOUNDS = frozenset({"address", "location"})
 NOTICED_BY = {("Task", "IsClosed"): "Status", ("Task", "WhoCount"): "WhoId", ("Task", "WhatCount"): "WhatId"}
 """Fields whose changes only a change of another field shows."""
 
@@ -47,8 +46,8 @@ class DescribedQuery:
 
     def parts_of(self, field: FieldDescription) -> tuple[FieldDescription, ...]:
         """The fields that one selected field brings: a name itself and its parts, an address or a place its parts."""
-        parts = tuple(each for each in self.object.fields if each.compound_field_name == field.name != each.name)
-        if field.type in COMPOUNDS:
+        parts = self.object.parts_of(field.name)
+        if field.type in COMPOUND_TYPES:
             return parts
         return (field, *parts)
 
@@ -65,7 +64,7 @@ class DescribedQuery:
     def _unnoticed(self, looked_at: list[FieldDescription]) -> Iterator[str]:
         names = {field.name for field in looked_at}
         for field in dict.fromkeys(looked_at):
-            if field.type in COMPOUNDS and not any(each.name in names for each in self.parts_of(field)):
+            if field.type in COMPOUND_TYPES and not any(each.name in names for each in self.parts_of(field)):
                 parts = ", ".join(each.name for each in self.parts_of(field))
                 yield f"changes of {field.name} are not noticed; name its parts too ({parts})"
             elif field.compound_field_name == "Name" != field.name and "Name" not in names:

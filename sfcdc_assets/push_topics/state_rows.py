@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import SALESFORCE_TYPE_METADATA
-from sfcdc_assets.push_topics.described_query import COMPOUNDS
 from sfcdc_assets.push_topics.known_record import Known, Stamp, Standing, join
+from sfcdc_assets.salesforce.object_description import COMPOUND_TYPES
 
 ID = "Id"
 CARRIED = "carried_fields"
@@ -46,7 +46,7 @@ def field_columns(schema: pa.Schema) -> list[pa.Field]:
 
 def is_compound(field: pa.Field) -> bool:
     """Whether a column holds addresses or places, as JSON: notifications and queries write these differently."""
-    return (field.metadata or {}).get(SALESFORCE_TYPE_METADATA, b"").decode() in COMPOUNDS
+    return (field.metadata or {}).get(SALESFORCE_TYPE_METADATA, b"").decode() in COMPOUND_TYPES
 
 
 def state_schema(fields: Sequence[pa.Field]) -> pa.Schema:

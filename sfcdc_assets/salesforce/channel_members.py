@@ -55,20 +55,17 @@ def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
     A single-entity channel names its entity itself and costs no request. For the others the user needs 'View Setup
     and Configuration'; without it the entities become known as the stream names them.
     One that is read through a managed event subscription has the members of that one's topic.
-    Raises `ValueError` for a text that is not a channel of change events.
+    Raises `ValueError` for a text that is not a channel of change events, and `ManagedTopicOfOtherKind`.
     """
-    developer_name = managed_name(channel)
-    if developer_name is not None:
+    if managed_name(channel) is not None:
         try:
-            topic = managed_topic(session, developer_name)
+            topic = managed_topic(session, channel)
         except RequestRefused as refusal:
             if refusal.status in (400, 403, 404):
                 return None
             raise
         if topic is None:
             return None
-        if not topic.startswith(_CHANGES):
-            raise ValueError(f"{channel} is of {topic}, and only those of change events (/data/...) can be read")
         channel = topic
     name = channel.removeprefix(_CHANGES)
     if name == channel or not name:

@@ -6,13 +6,26 @@ https://developer.salesforce.com/docs/atlas.en-us.api_tooling.meta/api_tooling/t
 
 from __future__ import annotations
 
+from sfcdc_assets.channel_kinds import ChannelKind, kind_of, managed_channel, managed_name
+from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.salesforce.session import OrgSession
 
 
-def managed_topic(session: OrgSession, developer_name: str) -> str | None:
-    """The topic of the managed event subscription of that name, such as `/data/ChangeEvents`; None where there is none.
-    One request; the user needs 'View Setup and Configuration'. Raises `RequestRefused` and `UnexpectedAnswer`."""
+class ManagedTopicOfOtherKind(SfcdcError):
+    """A channel of the settings is read through a managed event subscription whose topic has other events."""
+
+    def __init__(self, channel: str, topic: str, right: str | None) -> None:
+        self.channel, self.topic = channel, topic
+        remedy = f"Write {right} in SFCDC_CHANNELS" if right else "Only change events and platform events have these"
+        super().__init__(f"{channel}: the topic of the managed event subscription is {topic}. {remedy}.")
+
+
+def managed_topic(session: OrgSession, channel: str) -> str | None:
+    """The topic of the managed event subscription that a channel is read through, such as `/data/ChangeEvents`; None
+    where there is none of that name. One request; the user needs 'View Setup and Configuration'. Raises
+    `ManagedTopicOfOtherKind`, `RequestRefused` and `UnexpectedAnswer`."""
+    developer_name = managed_name(channel)
     # A query of the Tooling API that asks for Metadata must find one row.
     soql = f"SELECT Id, Metadata FROM ManagedEventSubscription WHERE DeveloperName = '{developer_name}' LIMIT 1"
     answer = session.request("GET", "tooling/query/", params={"q": soql}, what="a tooling query")
@@ -25,4 +38,13 @@ def managed_topic(session: OrgSession, developer_name: str) -> str | None:
     topic = metadata.get("topicName") if isinstance(metadata, dict) else None
     if not isinstance(topic, str) or not topic:
         raise UnexpectedAnswer(session.url_of("tooling/query/"), f"{developer_name} names no topic")
+    if _kind(topic) is not kind_of(channel):
+        raise ManagedTopicOfOtherKind(channel, topic, managed_channel(str(developer_name), _kind(topic)))
     return topic
+
+
+def _kind(topic: str) -> ChannelKind | None:
+    try:
+        return kind_of(topic)
+    except ValueError:
+        return None

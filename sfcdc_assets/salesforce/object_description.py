@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+COMPOUND_TYPES = frozenset({"address", "location"})
+"""Of fields whose values are those of others, put together; a name that has parts is a text of its own."""
 _OMITTED_WHEN_EMPTY = frozenset({"inline_help_text"})
 """What older stored forms do not have: a description without it equals theirs."""
 
@@ -47,6 +49,16 @@ class ObjectDescription:
     def field_names(self) -> frozenset[str]:
         """API names of all fields the user may read."""
         return frozenset(field.name for field in self.fields)
+
+    def parts_of(self, name: str) -> tuple[FieldDescription, ...]:
+        """The fields that a compound field (a person's name, an address, a geolocation) consists of; none of others."""
+        return tuple(each for each in self.fields if each.compound_field_name == name != each.name)
+
+    def showing_the_same(self) -> dict[str, tuple[str, ...]]:
+        """Field -> those that show what it does: of a compound field its parts, of a part the compound field."""
+        named = {field.compound_field_name for field in self.fields if field.compound_field_name}
+        wholes = {name: tuple(part.name for part in self.parts_of(name)) for name in named}
+        return wholes | {part: (name,) for name, parts in wholes.items() for part in parts}
 
     def words_for(self, name: str) -> str | None:
         """What people read beside a field in the org: its label and its help text; None for one it does not have."""

@@ -14,7 +14,7 @@ import dagster as dg
 from sfcdc_assets import clock
 from sfcdc_assets.assets.layer_metadata import channel_materialization
 from sfcdc_assets.assets.reports import Event, cut_materialization, raw_events_materializations
-from sfcdc_assets.channel_kinds import carries_changes, change_channel_name, folder_of, kind_of
+from sfcdc_assets.channel_kinds import carries_changes, folder_of, kind_of
 from sfcdc_assets.config import load_settings
 from sfcdc_assets.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.jobs.request import CONCURRENCY_TAG, concurrency_key, request_of_sensor
@@ -63,7 +63,7 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
     """The sensor of one channel; on unless switched off in the UI."""
 
     has_changes = carries_changes(channel)
-    named = change_channel_name(channel) if has_changes else f"{kind_of(channel)}_{folder_of(channel)}"
+    named = folder_of(channel) if has_changes else f"{kind_of(channel)}_{folder_of(channel)}"
     then = (
         "adds entities as partitions, and asks for one run over the entities that have work"
         if has_changes

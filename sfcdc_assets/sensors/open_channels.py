@@ -24,7 +24,7 @@ from sfcdc_assets.pipeline.landing.patience import Patience
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.pipeline.org_reads.snapshot_budget import SnapshotBudget
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
-from sfcdc_assets.salesforce.errors import LoginRefused
+from sfcdc_assets.salesforce.errors import ApiLimitReached, LoginRefused
 
 log = logging.getLogger(__name__)
 
@@ -141,11 +141,16 @@ class OpenChannel:
         return not self._in_use.locked() and clock.current().monotonic() - self._used_at > seconds
 
     def members(self, channel: str) -> ChannelMembers | None:
-        """As `OrgConnection.members`, asked again every ten minutes."""
+        """As `OrgConnection.members`, asked again every ten minutes; while the org takes no more requests, what it said
+        last."""
         now = clock.current().monotonic()
         asked_at, members = self._members.get(channel, (float("-inf"), None))
         if now - asked_at > MEMBERS_SECONDS:
-            members = self.org.members(channel)
+            try:
+                members = self.org.members(channel)
+            except ApiLimitReached:
+                if channel not in self._members:
+                    raise
             self._members[channel] = (now, members)
         return members
 

@@ -60,6 +60,9 @@ class Doubt(StrEnum):
     VIEW_ALL_MISSING = "view_all_missing"
     """The entity is to be read, and the user is known not to be shown all its records; speaks of the entity, whose
     events go on until a snapshot is needed for them."""
+    NOT_READABLE = "not_readable"
+    """The org does not let the user read the entity; speaks of it. Then its events do not come either, so it is read
+    whole when that has ended."""
     DRIFT = "drift"
     """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 

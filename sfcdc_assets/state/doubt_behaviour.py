@@ -74,6 +74,15 @@ BEHAVIOUR: dict[Doubt, Behaviour] = {
         again=True,
         pauses_ms=(30_000, 300_000),  # to ask for a permission costs the least
     ),
+    Doubt.NOT_READABLE: Behaviour(
+        "read",
+        "snapshot",
+        blocks=False,
+        marks=False,
+        answered_by="believed read",
+        again=True,
+        pauses_ms=(30_000, 3_600_000),  # hundreds of objects may be so, each of which costs requests
+    ),
     Doubt.DRIFT: Behaviour("record", "audit", blocks=False, marks=False, again=True),
 }
 

@@ -59,6 +59,13 @@ class StreamProgress:
         self._mark()
         return ResumePoint(self._replay_id, self._known_at_ms, self._open_id, tuple(self._open_marks))
 
+    def ends_at(self, point: ResumePoint) -> bool:
+        """Whether nothing was admitted beyond a point, which may take the open group for whole: events that have a
+        replay id each are landed so."""
+        latest = self.point
+        end = latest.open_id or latest.replay_id
+        return point == latest or (point.open_id is None and point.replay_id == end)
+
     def resume(self) -> ReplayStart:
         """Where to start the next call; events of the open group that come again with it are not admitted."""
         self._mark()

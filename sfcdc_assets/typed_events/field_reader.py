@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sfcdc_assets.change_events.cell_value import converter
@@ -12,7 +13,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.event_schema import SchemaField
 from sfcdc_assets.change_events.field_types import FieldType, field_type_of_event
 from sfcdc_assets.change_events.json_values import avro_value
-from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.change_events.privacy import Compounds, Privacy
 from sfcdc_assets.change_events.type_conversion import CellValue
 
 _SCALARS = {
@@ -48,15 +49,21 @@ def reader_of_type(name: str, plain: FieldType) -> tuple[Column, SchemaField]:
 
 
 def field_readers(
-    entity: str, fields: Iterable[tuple[Column, SchemaField]], privacy: Privacy, *, as_json: bool
+    entity: str,
+    fields: Iterable[tuple[Column, SchemaField]],
+    privacy: Privacy,
+    *,
+    as_json: bool,
+    compounds: Compounds = MappingProxyType({}),
 ) -> dict[str, FieldReader]:
     """Field -> its reader, of fields of an event or object of this name, by the rules of privacy.
 
-    `as_json`: values are as JSON has them, which is checked; otherwise as Avro has them.
+    `as_json`: values are as JSON has them, which is checked; otherwise as Avro has them. `compounds`: field -> fields
+    that show the same, whose rules are its own too.
     """
     readers = {}
     for column, leaf in fields:
-        wanted = next(iter(privacy.columns(entity, [column], {})), None)
+        wanted = next(iter(privacy.columns(entity, [column], compounds)), None)
         convert = converter(leaf, wanted or column)
         readers[column.name] = FieldReader(column.name, wanted, _checked(leaf, convert) if as_json else convert)
     return readers

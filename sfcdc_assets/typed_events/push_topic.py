@@ -7,15 +7,16 @@ Over CometD: `{"event": {"createdDate": ..., "replayId": ..., "type": "updated"}
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from sfcdc_assets.change_events.field_types import field_type
 from sfcdc_assets.change_events.privacy import Privacy
-from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.salesforce.object_description import COMPOUND_TYPES, ObjectDescription
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.typed_events.compound_value import parts_in
 from sfcdc_assets.typed_events.field_reader import FieldReader, field_readers, read_fields, reader_of_type
 from sfcdc_assets.typed_events.message import about_event, created_ms, message_of
 from sfcdc_assets.typed_events.typed_event import TypedEvent
@@ -45,14 +46,16 @@ class PushTopicReader:
         own: dict[str, Any] = {"event_type": about_event(message).get("type")}
         if problem is not None or not isinstance(record, dict):
             return TypedEvent(created_ms(message), own, problem=problem, keeps_bytes=self._keeps_bytes)
-        own["carried_fields"] = sorted(name for name in record if name != "attributes")
-        self._know(record)
-        # A compound value (an address) has no one type: its column holds its JSON.
+        given = {name: value for name, value in record.items() if name != "attributes"}
+        self._know(given)
+        parts = self._parts(given)
+        self._know(parts)
+        # A compound value (an address) has no one type: its column holds its JSON, beside those of its parts.
         plain = {
             name: json.dumps(value, sort_keys=True, ensure_ascii=False) if isinstance(value, dict | list) else value
-            for name, value in record.items()
-            if name != "attributes"
+            for name, value in {**parts, **given}.items()
         }
+        own["carried_fields"] = sorted(plain)
         values, rescued, problems = read_fields({name: self._readers[name] for name in plain}, plain)
         rescued = rescued if self._keeps_bytes else {}
         return TypedEvent(created_ms(message), own, values, rescued, "; ".join(problems) or None, self._keeps_bytes)
@@ -61,9 +64,19 @@ class PushTopicReader:
     def _keeps_bytes(self) -> bool:
         return not self._privacy.concerns(self._described.name if self._described else None)
 
-    def _know(self, record: dict[str, Any]) -> None:
+    def _parts(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the fields that the addresses and geolocations in a message consist of."""
+        found: dict[str, Any] = {}
+        for field in self._described.fields if self._described else ():
+            value = given.get(field.name)
+            if field.name in given and field.type in COMPOUND_TYPES and (value is None or isinstance(value, dict)):
+                assert self._described is not None
+                found |= parts_in(value, [part.name for part in self._described.parts_of(field.name)])
+        return found
+
+    def _know(self, names: Iterable[str]) -> None:
         """Have a reader for each field; one that describe does not know is a text."""
-        new = {name for name in record if name != "attributes"} - self._readers.keys()
+        new = set(names) - self._readers.keys()
         if not new:
             return
         known = self._described.field_names if self._described else frozenset()
@@ -75,4 +88,5 @@ class PushTopicReader:
         fields = [
             reader_of_type(name, field_type(described[name].type if name in described else "string")) for name in new
         ]
-        self._readers |= field_readers(entity, fields, self._privacy, as_json=True)
+        compounds = self._described.showing_the_same() if self._described else {}
+        self._readers |= field_readers(entity, fields, self._privacy, as_json=True, compounds=compounds)

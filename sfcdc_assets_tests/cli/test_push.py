@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,27 @@ def test_a_sync_of_such_channels_alone_needs_neither_java_nor_spark(org: Stream,
     table = EventTable.open(Warehouse(str(folder)), CHANNEL)
     assert table is not None
     assert "for the sync" in table.table.scan(["payload"])["payload"].to_pylist()
+
+
+def test_a_column_that_a_description_gains_has_the_values_of_events_from_before(
+    org: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "warehouse"))
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    sfcdc("push", CHANNEL, '{"order_id": "A1", "amount": 9.5}')
+    with closing(ChannelReader(warehouse, org.connected, CHANNEL, SETTLE)) as reader:
+        reader.land(QUICK)
+    assert "no file in SFCDC_CHANNEL_SCHEMAS describes" in refusal(sfcdc("rebuild", "--channel", CHANNEL))
+    (tmp_path / "orders.toml").write_text(f'channel = "{CHANNEL}"\n[columns]\namount = "double"\norder_id = "string"\n')
+    monkeypatch.setenv("SFCDC_CHANNEL_SCHEMAS", str(tmp_path))
+    done = sfcdc("rebuild", "--channel", CHANNEL)
+    assert done.exit_code == 0, done.output
+    table = EventTable.open(warehouse, CHANNEL)
+    assert table is not None
+    typed = table.table.scan(["amount", "order_id"], "payload like '%A1%'").to_pylist()
+    assert typed == [{"amount": 9.5, "order_id": "A1"}]
+    assert f"{CHANNEL}: {table.table.count()} events read" in done.stderr
+    assert "--channel: /u/Other is no channel of events" in refusal(sfcdc("rebuild", "--channel", "/u/Other"))
 
 
 def test_a_user_that_is_none_is_named() -> None:

@@ -37,6 +37,13 @@ def test_a_command_serves_the_org_that_is_named() -> None:
     assert "'latam' is not one of SFCDC_ORGS (emea, apac)" in refusal(sfcdc("--org", "latam", "status"))
 
 
+@pytest.mark.usefixtures("orgs")
+@pytest.mark.parametrize("command", ["status", "sync", "verify"])
+def test_a_command_that_no_org_is_named_for_is_refused(command: str) -> None:
+    assert "Name one: `sfcdc --org emea ...`" in refusal(sfcdc(command))
+    assert not Path("warehouse").exists()
+
+
 def test_a_dagster_home_of_several_orgs_has_a_code_location_for_each(tmp_path: Path) -> None:
     workspace = yaml.safe_load(prepare(tmp_path / "home", list(ORGANIZATIONS)).read_text())
     found = [each["python_module"] for each in workspace["load_from"]]

@@ -56,8 +56,10 @@ def command(service: str, **replaced: str) -> list[str]:
 
 
 def test_the_compose_file_is_valid() -> None:
-    schema = [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")]
-    done = subprocess.run(schema, capture_output=True, text=True, check=False)
+    schema = ["--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", *schema], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -88,6 +90,29 @@ def test_what_the_image_copies_is_there() -> None:
     sources = [name for line in copied for name in line.split()[:-1]]
     assert sources
     assert [name for name in sources if not (ROOT / name).exists()] == []
+
+
+def test_the_image_is_built_from_what_it_copies_and_nothing_else() -> None:
+    copied = re.findall(r"^COPY (.*)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    everything, *admitted = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()[1:]
+    assert everything == "*"
+    assert {name for name in admitted if name.startswith("!")} == {
+        f"!{name}" for line in copied for name in line.split()[:-1]
+    }
+
+
+def test_only_the_code_server_has_the_orgs_login() -> None:
+    services = compose()["services"]
+    assert [name for name, service in services.items() if "env_file" in service] == ["code"]
+    assert "DAGSTER_POSTGRES_URL" in services["webserver"]["environment"]
+
+
+def test_a_spark_worker_works_where_the_images_user_may_write_and_cleans_up() -> None:
+    """Beside the installation, where root alone writes, it would end at once, and each run leaves a folder there."""
+    worker = compose()["services"]["spark-worker"]
+    assert worker["command"].split()[worker["command"].split().index("--work-dir") + 1].startswith("/tmp/")
+    assert "spark.worker.cleanup.enabled=true" in worker["environment"]["SPARK_WORKER_OPTS"]
+    assert worker["init"] is True
 
 
 def home(folder: Path) -> Path:

@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,30 @@ SECRET = "a secret that is shown nowhere"
 ROOT = Path(__file__).parents[2]
 BUCKET = "bucket"
 REQUESTS = "/-/requests"
+FAULT = "/fault"
+"""Where the store is asked to fail. Objects are below the bucket."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What the store answers instead, as S3 does: a status, a code and a sentence. `method` and `key`: regular
+    expressions of the requests that fail. `is_done`: what they ask for is done all the same."""
+
+    status: int
+    code: str
+    message: str
+    method: str = "GET|HEAD|PUT|POST|DELETE"
+    key: str = ".*"
+    is_done: bool = False
+
+    def is_of(self, method: str, key: str) -> bool:
+        """Whether this request fails."""
+        return bool(re.fullmatch(self.method, method) and re.fullmatch(self.key, key))
+
+
+SLOW_DOWN = Failure(503, "SlowDown", "Please reduce your request rate.")
+EXPIRED = Failure(400, "ExpiredToken", "The provided token has expired.")
+"""https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html"""
 
 
 class ObjectStore:
@@ -51,6 +77,19 @@ class ObjectStore:
         connection.close()
         return Counter({(kind, layer): number for kind, layer, number in counted if number})
 
+    @contextmanager
+    def failing(self, failure: Failure, times: int | None = None, after: int = 0) -> Iterator[None]:
+        """Meanwhile it answers so, for ever or so many times, but not yet to so many requests."""
+        self._fail([after, times, asdict(failure)])
+        try:
+            yield
+        finally:
+            self._fail(None)
+
+    def _fail(self, failure: object) -> None:
+        data, url = json.dumps(failure).encode(), f"http://127.0.0.1:{self.port}{FAULT}"
+        urllib.request.urlopen(urllib.request.Request(url, data, method="POST"), timeout=30).close()
+
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
@@ -60,7 +99,20 @@ class _Server(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}
         self.requests: Counter[tuple[str, str]] = Counter()
         self.lock = threading.Lock()
+        self.failure: tuple[int, int | None, Failure] | None = None
         super().__init__(*arguments)
+
+    def failing(self, method: str, key: str) -> Failure | None:
+        """What a request is answered that fails."""
+        with self.lock:
+            if self.failure is None or not self.failure[2].is_of(method, key):
+                return None
+            after, left, failure = self.failure
+            if after:
+                self.failure = after - 1, left, failure
+                return None
+            self.failure = 0, (None if left is None else max(0, left - 1)), failure
+            return failure if left != 0 else None
 
     def handle_error(self, *_: Any) -> None:
         """A client that went away is none of ours."""
@@ -71,6 +123,7 @@ class _Request(BaseHTTPRequestHandler):
     wbufsize = -1
     disable_nagle_algorithm = True
     server: _Server
+    failure: Failure | None = None
 
     def do_GET(self) -> None:
         query = self._query
@@ -120,6 +173,9 @@ class _Request(BaseHTTPRequestHandler):
             self._answer(200, xml.encode())
         else:
             parts = sorted(key for key in objects if key.startswith(f"{self._key}?"))
+            if not parts:  # completed before
+                self._answer(404, b"<Error><Code>NoSuchUpload</Code></Error>")
+                return
             objects[self._key] = b"".join(objects.pop(part) for part in parts)
             self._answer(200, b"<CompleteMultipartUploadResult><ETag>whole</ETag></CompleteMultipartUploadResult>")
 
@@ -128,9 +184,17 @@ class _Request(BaseHTTPRequestHandler):
         self._answer(204)
 
     def parse_request(self) -> bool:
-        """Refuse who does not say who they are."""
+        """Refuse who does not say who they are, and fail where that is asked for."""
         if not super().parse_request():
             return False
+        if self.path == FAULT:
+            found = json.loads(self._body())
+            self.server.failure = (found[0], found[1], Failure(**found[2])) if found else None
+            return self._ended(200)
+        self.failure = self.server.failing(self.command, self._key)
+        if self.failure is not None and not self.failure.is_done:
+            self._body()
+            return self._ended(0)
         token = self.headers.get("x-amz-security-token")  # the key has none
         if token is None and f"Credential={KEY_ID}/" in self.headers.get("Authorization", ""):
             kind = "LIST" if "list-type" in self._query else self.command
@@ -140,7 +204,10 @@ class _Request(BaseHTTPRequestHandler):
                 self.server.requests[kind, layer] += self.path != REQUESTS
             return True
         self._body()
-        self._answer(403)
+        return self._ended(403)
+
+    def _ended(self, status: int, body: bytes = b"") -> bool:
+        self._answer(status, body)
         self.wfile.flush()
         return False
 
@@ -175,6 +242,10 @@ class _Request(BaseHTTPRequestHandler):
         return f"<ListBucketResult>{contents}{common}</ListBucketResult>".encode()
 
     def _answer(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        if self.failure is not None:
+            status, headers = self.failure.status, None
+            body = f"<Error><Code>{self.failure.code}</Code><Message>{self.failure.message}</Message></Error>".encode()
+            self.failure = None
         self.send_response(status)
         reported = {
             "Content-Length": str(len(body)),

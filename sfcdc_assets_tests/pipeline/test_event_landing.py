@@ -150,10 +150,10 @@ def test_a_crash_between_the_columns_and_the_rows_loses_nothing(org: Stream, mon
 
 
 def _dies_when_there_are_rows(commit: Callable[..., None]) -> Callable[..., None]:
-    def dying(table: EventTable, landed: Any, checkpoint: Any) -> None:
+    def dying(table: EventTable, landed: Any, *others: Any) -> None:
         if landed.num_rows:
             raise RuntimeError("killed")
-        commit(table, landed, checkpoint)
+        commit(table, landed, *others)
 
     return dying
 

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import dagster as dg
 import pytest
 from typer.testing import CliRunner, Result
 
+from sfcdc_assets import clock
 from sfcdc_assets.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.cli.main import app
+from sfcdc_assets.cli.ticks import RunFailed
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.org_reads.not_readable import note_not_readable
+from sfcdc_assets.pipeline.org_reads.refused_reads import refused_reads
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.state.doubt_behaviour import BEHAVIOUR, REFUSED_READS
-from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 RECORDS = 30
 
@@ -28,6 +39,20 @@ def synced(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.M
     for reason in REFUSED_READS:  # so that no sync tries again by itself
         monkeypatch.setitem(BEHAVIOUR, reason, replace(BEHAVIOUR[reason], pauses_ms=(10**10, 10**10)))
     return pipeline
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the org's REST resources that are asked for about an account."""
+    found: list[str] = []
+    request = OrgSession.request
+
+    def noted(session: OrgSession, method: str, path: str, **options: Any) -> Any:
+        found.extend([path] if "Account" in path or "Account" in str(options) else [])
+        return request(session, method, path, **options)
+
+    monkeypatch.setattr(OrgSession, "request", noted)
+    return found
 
 
 def command(*arguments: str) -> Result:
@@ -114,3 +139,44 @@ def test_where_the_org_does_not_tell_the_threshold_holds_and_a_person_accepts(
     rebuilt = command("rebuild", "--entity", "Account")
     assert rebuilt.exit_code == 0, description(rebuilt)
     assert synced.rows("Account") == rows
+
+
+@pytest.mark.slow
+def test_an_object_that_the_user_may_not_read_any_more_is_reported_and_copied_again_when_it_may_be(
+    make_pipeline: Callable[..., EmulatedPipeline], asked: list[str]
+) -> None:
+    """Salesforce says nothing: the events of it just do not come any more."""
+    pipeline = make_pipeline("Account", "Contact", records=5)
+    pipeline.sync()
+    pipeline.org.hidden_objects.add("Account")
+
+    def change(text: str) -> None:
+        with pipeline.org.transaction() as work:
+            work.update("Account", ids(pipeline.org, "Account")[0], {"Name": text})
+            work.create("Account", {"Name": text})
+            work.update("Contact", ids(pipeline.org, "Contact")[0], {"Title": text})
+
+    clock.sleep(86_400)
+    change("of which no event of the account comes")
+    pipeline.settled_tick()
+    pipeline.assert_equal_to_the_org(["Contact"])
+    told = check(pipeline)
+    assert (told["passed"], told["entities"]) == (False, "Account")
+    assert "may not read Account any more, so its events do not come. Give the user" in str(told["not_applied"])
+    del asked[:]
+    for _ in range(3):
+        clock.sleep(3_600)
+        with suppress(RunFailed):
+            pipeline.settled_tick()
+    assert 0 < len(asked) < 15, "an object that may not be read costs few requests"
+    pipeline.org.hidden_objects.clear()
+    clock.sleep(3_600)
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+    assert check(pipeline)["passed"]
+
+
+def test_an_object_that_was_deleted_or_taken_off_the_channel_is_not_reported(tmp_path: Path) -> None:
+    warehouse, org = Warehouse(str(tmp_path)), SimpleNamespace(members=lambda _: ChannelMembers(("Contact",)))
+    note_not_readable(warehouse, cast(OrgConnection, org), {"Account": CHANNEL, "Contact": CHANNEL}, 1)
+    assert list(refused_reads(warehouse)) == ["Contact"]

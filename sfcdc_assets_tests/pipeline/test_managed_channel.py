@@ -17,6 +17,7 @@ from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
 from sfcdc_assets.pipeline.landing.patience import TICK
 from sfcdc_assets.pipeline.org_connection import connect
 from sfcdc_assets.pubsub.managed_subscription import ManagedSubscription
+from sfcdc_assets.salesforce.managed_subscription import ManagedTopicOfOtherKind
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
 NAME = "Changes"
@@ -124,7 +125,7 @@ def test_a_place_of_ours_that_the_org_refuses_is_a_lost_checkpoint(org: Stream) 
 def test_its_entities_are_those_of_its_topic(org: Stream) -> None:
     assert org.connected.members(MANAGED) == org.connected.members(CHANNEL)
     org.org.managed_subscriptions.create("Orders", "Orders", "/event/Order_Event__e", "LATEST", "LATEST", "RUN")
-    with pytest.raises(ValueError, match="only those of change events"):
+    with pytest.raises(ManagedTopicOfOtherKind, match="Write managed:/event/Orders in SFCDC_CHANNELS"):
         org.connected.members("managed:Orders")
     assert org.connected.members("managed:Nothing") is None
 

@@ -216,7 +216,42 @@ def test_compound_names_and_addresses_are_kept(topic: Topic) -> None:
     row = topic.fold()[record]
     assert row["BillingCity"] == "Oslo"
     assert "Oslo" in row["BillingAddress"]
-    assert topic.verify().is_equal, "a query writes addresses in another form, so they are not compared"
+    assert topic.verify().is_equal, "a query writes addresses in another form, so their JSON is not compared"
+
+
+def test_an_address_has_its_parts_as_columns_which_are_compared_with_what_the_query_finds(topic: Topic) -> None:
+    topic.define("SELECT Id, BillingAddress FROM Account WHERE Industry = 'Energy'", NotifyForFields="All")
+    topic.land()
+    values = {"Industry": "Energy", "BillingCity": "Oslo", "BillingLatitude": 59.9, "BillingLongitude": 10.7}
+    record = topic.change("create", {"Name": "A", **values})
+    row = topic.fold()[record]
+    assert (row["BillingCity"], row["BillingLatitude"], row["BillingStreet"]) == ("Oslo", 59.9, None)
+    assert topic.check().is_equal
+    topic.change("update", record, {"BillingCity": None, "BillingStreet": "Storgata 1"})
+    row = topic.fold()[record]
+    assert (row["BillingCity"], row["BillingStreet"], row["BillingLatitude"]) == (None, "Storgata 1", 59.9)
+    assert topic.verify().is_equal
+
+
+def test_a_part_of_an_address_that_is_private_is_not_in_the_address_either(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_EXCLUDE", "Account.BillingCity,Account.ShippingAddress")
+    topic.define(
+        "SELECT Id, BillingAddress, ShippingCity FROM Account WHERE Industry = 'Energy'", NotifyForFields="All"
+    )
+    with connect(load_settings()) as org, Poller(topic.warehouse, org, 0.2, POLL) as lander:
+        private = Topic(topic.pipeline, org, lander)
+        private.land()
+        values = {"BillingCity": "Oslo", "BillingStreet": "Storgata 1", "ShippingCity": "Bergen"}
+        record = topic.change("create", {"Name": "A", "Industry": "Energy", **values})
+        row = private.fold()[record]
+    assert row["BillingStreet"] == "Storgata 1"
+    assert "Oslo" not in str(row)
+    assert "Bergen" not in str(row)
+    events = EventTable.open(topic.warehouse, CHANNEL)
+    assert events is not None
+    assert "Oslo" not in str(events.table.scan().to_pylist())
 
 
 def test_the_commands_show_and_verify_topics(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +273,74 @@ def test_the_commands_show_and_verify_topics(topic: Topic, monkeypatch: pytest.M
     assert shown["last_check"]
     assert "PushTopics" in sfcdc("status").stdout
     assert "--topic: no configured channel is /topic/Other" in refusal(sfcdc("verify", "--topic", "Other"))
+
+
+def explained(*arguments: str) -> list[dict[str, Any]]:
+    done = sfcdc("explain", *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_row_is_explained_by_its_notifications_and_reads_and_says_what_is_in_doubt(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", CHANNEL)
+    topic.define(NotifyForFields="Where")
+    topic.land()
+    record = topic.change("create", {"Name": "A", "Industry": "Energy", "NumberOfEmployees": 7})
+    topic.fold()
+    topic.change("update", record, {"Name": "B"})
+    topic.change("update", record, {"NumberOfEmployees": 8})
+    (name,) = explained(CHANNEL, record, "name")
+    assert (name["Id"], name["field"], name["value"], name["change_type"], name["position"]) == (
+        record,
+        "Name",
+        "A",
+        "created",
+        1,
+    )
+    assert (name["change_origin"], name["landed_first"], name["landed_last"], name["run_id"]) == (CHANNEL, 1, 1, None)
+    assert name["replay_id"].isdigit()
+    assert name["landed_version"] > 0
+    assert "the topic's query was never asked" in name["doubt"]
+    topic.land()
+    assert topic.check().changed == 1
+    links = explained(CHANNEL, record[:15], "Name")
+    assert [(each["value"], each["change_type"], each["change_origin"], each["doubt"]) for each in links] == [
+        ("A", "created", CHANNEL, None),
+        ("B", "read", f"query of {CHANNEL}", None),
+    ]
+    assert links[0]["valid_to"] == links[1]["valid_from"]
+    topic.change("update", record, {"Name": "C", "Industry": "Banking"})
+    assert topic.check().left == 1
+    last = explained(CHANNEL, record)[-1]
+    assert last["change_type"] == "left"
+    assert "query has not found the record since" in last["doubt"]
+    shown = sfcdc("explain", CHANNEL, record).stdout
+    assert all(said in shown for said in ("created", "read", "left", "in doubt"))
+    topic.change("update", record, {"Industry": "Energy"})
+    topic.land()
+    waiting = explained(CHANNEL, record, "Industry")[-1]
+    assert (waiting["change_type"], waiting["value"]) == ("updated", "Energy")
+    assert "landed and not in its row yet" in waiting["doubt"]
+
+
+def test_what_cannot_be_explained_says_what_is_there(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", CHANNEL)
+    topic.define()
+    topic.land()
+    topic.change("create", {"Name": "A", "Industry": "Energy"})
+    topic.fold()
+    said = {
+        (CHANNEL, "001000000000001"): "has no notification of 001000000000001AAA",
+        (CHANNEL, "@9"): "which is 1 at most",
+        (CHANNEL, "@1", "Nope"): "has no field Nope. Its fields are",
+        ("/topic/Other", "@1"): f"Channels that have events: {CHANNEL}",
+        ("/data/ChangeEvents", "@1"): "Name the entity and the record",
+        ("/x/Energy", "@1"): "is not a channel name",
+    }
+    for arguments, words in said.items():
+        assert words in refusal(sfcdc("explain", *arguments)), arguments
 
 
 def test_a_question_in_sql_finds_the_state_as_it_is_now(topic: Topic) -> None:

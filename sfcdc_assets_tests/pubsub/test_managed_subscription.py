@@ -9,6 +9,7 @@ from time import monotonic, sleep
 
 import pytest
 
+from sfcdc_assets.channel_kinds import managed_name
 from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.event_bus import EventBus
@@ -74,8 +75,8 @@ class Org:
         self.opened.append((found, connection))
         return found
 
-    def topic_of(self, name: str) -> str | None:
-        found = self.org.managed_subscriptions.find(name=name)
+    def topic_of(self, channel: str) -> str | None:
+        found = self.org.managed_subscriptions.find(name=managed_name(channel) or "")
         return found.topic if found else None
 
     def read(self, subscription: ManagedSubscription, count: int) -> list[str]:

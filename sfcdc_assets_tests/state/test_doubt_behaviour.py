@@ -40,7 +40,7 @@ def test_what_blocks_events_marks_rows_so_that_readers_see_it(reason):
 def test_the_sets_that_code_asks_for_are_those_of_the_table():
     assert {Doubt.STALE_SNAPSHOT, Doubt.UNREADABLE_ROW} == OF_A_SNAPSHOT
     assert {Doubt.DRIFT, Doubt.SILENT_CHANGE} == UNMARKED
-    assert {Doubt.VANISHED, Doubt.VIEW_ALL_MISSING} == REFUSED_READS
+    assert {Doubt.VANISHED, Doubt.VIEW_ALL_MISSING, Doubt.NOT_READABLE} == REFUSED_READS
 
 
 @pytest.mark.parametrize(("before", "reason"), [("lost_place", "lost_checkpoint"), ("untold_value", "missing_value")])

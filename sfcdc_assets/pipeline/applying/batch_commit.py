@@ -19,6 +19,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
 from sfcdc_assets.lake import raw_events
 from sfcdc_assets.lake.checkpoint import Checkpoint
+from sfcdc_assets.lake.commit_protocol import RUN_ID
 from sfcdc_assets.lake.data_files import NewFile
 from sfcdc_assets.lake.gap_reconciliation import ENTITY, OpenDoubt
 from sfcdc_assets.lake.quarantine import quarantine
@@ -163,7 +164,7 @@ class BatchCommit:
         }
         everything = bool(planned.snapshots) or self._tables.from_scratch
         removed = list(files.values()) if everything else [files[path] for path in sorted(replaced)]
-        run = {"dagster_run_id": self._run_id, "from_position": str(planned.batch.after)}
+        run = {RUN_ID: self._run_id, "from_position": str(planned.batch.after)}
         table.commit(added, removed, self._tables.channel, checkpoint, run)
         return added
 

@@ -10,6 +10,7 @@ from sfcdc_assets.lake.current_state import name_of
 from sfcdc_assets.lake.damage import damage_of
 from sfcdc_assets.lake.errors import TableNotWritten
 from sfcdc_assets.lake.store_errors import no_room
+from sfcdc_assets.lake.stores import refusal_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.state.apply import TaskFailed
 
@@ -18,14 +19,17 @@ _OF_FILES = ("parquet", "FileNotFoundError", "ArrowInvalid", "OSError", "DeltaEr
 
 @contextmanager
 def report_file_damage(warehouse: Warehouse, entity: str) -> Iterator[None]:
-    """Raises `TableNotWritten` where a task found no room for its file, and `TableDamaged` where what fails has to do
-    with files and one of the entity's is damaged; anything else as it is."""
+    """Raises `StoreRefused` or `StoreUnavailable` where the store did not do what a task asked, `TableNotWritten` where
+    a task found no room for its file, and `TableDamaged` where what fails has to do with files and one of the entity's
+    is damaged; anything else as it is."""
     try:
         yield
     except Exception as error:
         if isinstance(error, SfcdcError) and not isinstance(error, TaskFailed):
             raise
         text = error.trace if isinstance(error, TaskFailed) else str(error)
+        if refusal := refusal_of(warehouse.root, text):
+            raise refusal from None
         if (full := no_room(text)) is not None:
             raise TableNotWritten(name_of(entity), {}, warehouse.root, full) from error
         if any(word in text for word in _OF_FILES):

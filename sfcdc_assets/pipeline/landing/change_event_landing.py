@@ -40,8 +40,8 @@ DESCRIBES_AT_ONCE = 8
 class ChangeEventLanding(Landing):
     """Lands one channel of change events."""
 
-    def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str) -> None:
-        super().__init__(warehouse, org, channel)
+    def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str, run_id: str = "") -> None:
+        super().__init__(warehouse, org, channel, run_id)
         self._schemas = Schemas(warehouse)
 
     def commit(
@@ -70,7 +70,7 @@ class ChangeEventLanding(Landing):
 
         landed = land(before, events, schema_of, resume=resume, complete=complete)
         report.quarantined += self._quarantine(landed.quarantined)
-        raw_events.commit(landed.rows, landed.checkpoint)
+        raw_events.commit(landed.rows, landed.checkpoint, self._run_id)
         settle_quarantine(self._warehouse, raw_events, self._channel)
         counted = landed.rows.group_by("entity_name").aggregate([("position", "count"), ("commit_timestamp", "min")])
         for row in counted.to_pylist():

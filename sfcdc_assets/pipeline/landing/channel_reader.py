@@ -53,12 +53,15 @@ _IN_FLIGHT_SECONDS = 0.5
 class ChannelReader:
     """Reads one channel of an org into a warehouse; its calls are made one at a time, from any thread."""
 
-    def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str, settle_seconds: float) -> None:
+    def __init__(
+        self, warehouse: Warehouse, org: OrgConnection, channel: str, settle_seconds: float, run_id: str = ""
+    ) -> None:
+        """`run_id`: of the run of Dagster that reads, which its commits name."""
         self._warehouse = warehouse
         self._org = org
         self._channel = channel
         self._settle_seconds = settle_seconds
-        self._landing = landing_of(warehouse, org, channel)
+        self._landing = landing_of(warehouse, org, channel, run_id)
         self._transport = org.new_transport(channel)
         self._retention_ms = kind_of(channel).retention_ms - MARGIN_MS
         self._subscription: Subscription | None = None

@@ -26,8 +26,10 @@ class EventLanding(Landing):
 
     is_in_the_org = False
 
-    def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str, reader: EventReader) -> None:
-        super().__init__(warehouse, org, channel)
+    def __init__(
+        self, warehouse: Warehouse, org: OrgConnection, channel: str, reader: EventReader, run_id: str = ""
+    ) -> None:
+        super().__init__(warehouse, org, channel, run_id)
         self._reader = reader
         self._keys = LandedKeys()
 
@@ -59,7 +61,7 @@ class EventLanding(Landing):
         last = before.position + len(new)
         after = replace(before, position=last, complete_position=last, resume=resume, open_from=0)
         rows = event_rows(self._channel, before.position + 1, new, typed, table.table.schema)
-        table.commit(rows, after)
+        table.commit(rows, after, self._run_id)
         self._keys.note([key for key, wanted in zip(keys, is_new, strict=True) if wanted], last)
         if new:
             report.events[folder_of(self._channel)] += len(new)

@@ -73,10 +73,12 @@ class Landing(ABC):
     is_in_the_org = True
     """Whether a read of the org brings what the stream has brought too, so that events may be passed over."""
 
-    def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str) -> None:
+    def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str, run_id: str = "") -> None:
+        """`run_id`: the run of Dagster that lands; none where a sensor or a command does."""
         self._warehouse = warehouse
         self._org = org
         self._channel = channel
+        self._run_id = run_id
 
     def has_table(self) -> bool:
         """Whether the channel's table is there, so that nothing is created by asking where the channel stands."""

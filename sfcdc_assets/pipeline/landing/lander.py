@@ -18,20 +18,27 @@ class Poller:
     that nothing is delivered twice to it."""
 
     def __init__(
-        self, warehouse: Warehouse, org: OrgConnection, settle_seconds: float, patience: Patience | None = None
+        self,
+        warehouse: Warehouse,
+        org: OrgConnection,
+        settle_seconds: float,
+        patience: Patience | None = None,
+        run_id: str = "",
     ) -> None:
-        """`patience`: that of a reading whose caller has none of its own; by default until the stream has settled."""
+        """`patience`: that of a reading whose caller has none of its own; by default until the stream has settled.
+        `run_id`: of the run of Dagster that reads, which its commits name."""
         self._warehouse = warehouse
         self._org = org
         self._settle_seconds = settle_seconds
         self._patience = patience or until_settled(settle_seconds)
+        self._run_id = run_id
         self._readers: dict[str, ChannelReader] = {}
 
     def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
         """Land what the channel brings. Raises what `ChannelReader.land` raises."""
         reader = self._readers.get(channel)
         if reader is None:
-            reader = ChannelReader(self._warehouse, self._org, channel, self._settle_seconds)
+            reader = ChannelReader(self._warehouse, self._org, channel, self._settle_seconds, self._run_id)
             self._readers[channel] = reader
         return reader.land(patience or self._patience)
 

@@ -11,8 +11,8 @@ from sfcdc_assets.pipeline.landing.land import Landing
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 
 
-def landing_of(warehouse: Warehouse, org: OrgConnection, channel: str) -> Landing:
+def landing_of(warehouse: Warehouse, org: OrgConnection, channel: str, run_id: str = "") -> Landing:
     """For one reader of the channel."""
     if carries_changes(channel):
-        return ChangeEventLanding(warehouse, org, channel)
-    return EventLanding(warehouse, org, channel, event_reader(warehouse, org, channel))
+        return ChangeEventLanding(warehouse, org, channel, run_id)
+    return EventLanding(warehouse, org, channel, event_reader(warehouse, org, channel), run_id)

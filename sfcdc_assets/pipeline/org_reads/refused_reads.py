@@ -1,4 +1,4 @@
-"""Entities of which a read was refused or is not believed, from their doubt ledgers alone."""
+"""Entities of which a read was refused or is not believed, from their doubt ledgers alone; and how that is noted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.gap_reconciliation import LAYER, Ledger
+from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.state.doubt import Doubt
 
 
 class ReadsRefused(SfcdcError):
@@ -26,6 +28,22 @@ def refused_reads(warehouse: Warehouse, entities: Iterable[str] | None = None) -
         if refusals:
             found[entity] = refusals[-1].detail or ""
     return found
+
+
+@retry_on_conflict
+def refuse_entity(
+    warehouse: Warehouse, entity: str, reason: Doubt, channel: str, position: int, description: str, now_ms: int
+) -> None:
+    """The entity was not read, or what was read is not believed. The next attempt comes after a pause."""
+    Ledger.open_or_create(warehouse, entity).refuse_read(reason, channel, position, description, now_ms, whole=True)
+
+
+@retry_on_conflict
+def end_refusal(warehouse: Warehouse, entity: str, reason: Doubt, position: int, now_ms: int) -> None:
+    """It is not refused for this reason any more."""
+    ledger = Ledger.open(warehouse, entity)
+    if ledger is not None:
+        ledger.end_refusal(reason, position, now_ms)
 
 
 def sentences(refused: Mapping[str, str]) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sfcdc_assets import clock
+from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.pipeline.org_connection import OrgConnection
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
 from sfcdc_assets.salesforce.limits import Limit
@@ -44,6 +45,11 @@ class SnapshotBudget:
         with self._lock:
             self._begun[JOBS] += 1
 
+    def ran_out(self, error: ApiLimitReached) -> None:
+        """The org refused a copy's request, whatever it said of its allowances before."""
+        with self._lock:
+            self._has_no_room(error)
+
     def why_not(self, *, is_sure: bool = True) -> str | None:
         """Why no copy is to be begun or gone on with; None when there is room, or the org does not tell this user what
         is left. Without `is_sure` the caller copies nothing itself, so that only the org knows what others have taken
@@ -63,10 +69,13 @@ class SnapshotBudget:
         try:
             self._limits, self._trouble = self._org.allowances(), None
         except (ApiLimitReached, OrgUnavailable, OrgUnreachable) as error:
-            self._limits, self._trouble = {}, str(error).rstrip(".")
-            self._asked_at += UNREACHABLE_SECONDS - ASKED_EVERY_SECONDS
+            self._has_no_room(error)
         self._calls = self._org.session.calls
         self._begun.clear()
+
+    def _has_no_room(self, error: SfcdcError) -> None:
+        self._limits, self._trouble = {}, str(error).rstrip(".")
+        self._asked_at = clock.current().monotonic() + UNREACHABLE_SECONDS - ASKED_EVERY_SECONDS
 
     def _of_limits(self) -> str | None:
         if self._trouble is not None:

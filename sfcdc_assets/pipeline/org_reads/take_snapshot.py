@@ -14,17 +14,17 @@ from sfcdc_assets.config import VISIBILITY_SECONDS
 from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt, entity_doubts
 from sfcdc_assets.lake.organization import OrganizationLog
 from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.pipeline.org_reads.refused_reads import end_refusal, refuse_entity
 from sfcdc_assets.pipeline.org_reads.stale_reads import longest_lag_ms, stale_records, unreadable_records
 from sfcdc_assets.pipeline.org_reads.vanished import RowsVanished, vanished_rows, why
 from sfcdc_assets.pipeline.schemas.evolve import follow_layout
 from sfcdc_assets.pipeline.schemas.table_columns import check_privacy
 from sfcdc_assets.salesforce.bulk_query import is_lost
-from sfcdc_assets.salesforce.errors import BulkJobGone
+from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -78,8 +78,8 @@ def take_snapshot(
     the next one goes on from there. A job that the org has forgotten (results are kept for 7 days), or that has failed
     or was aborted since an unfinished snapshot began with it, is begun again with a new watermark.
 
-    Raises `ViewAllMissing` before anything is read, `RowsVanished` where the snapshot is not believed (the
-    reconciliation ledger has both then, and they pause the next attempt), `EntityNotReadable`, `BulkJobFailed`,
+    Raises `ViewAllMissing` before anything is read, `EntityNotReadable`, and `RowsVanished` where the snapshot is not
+    believed (the reconciliation ledger has all three then, and they pause the next attempt), `BulkJobFailed`,
     `PrivacyChanged`, and what `watermark` raises.
     """
     sight = _sight(warehouse, org, entity, channel, clock_ms)
@@ -100,9 +100,16 @@ def take_snapshot(
         sleep,
     )
     try:
-        return take(resume=True)
-    except BulkJobGone:
-        return take(resume=False)
+        try:
+            report = take(resume=True)
+        except BulkJobGone:
+            report = take(resume=False)
+    except EntityNotReadable as refused:
+        position = RawEvents.open(warehouse).given_out(channel)
+        refuse_entity(warehouse, entity, Doubt.NOT_READABLE, channel, position, str(refused), clock_ms())
+        raise
+    end_refusal(warehouse, entity, Doubt.NOT_READABLE, report.position, clock_ms())
+    return report
 
 
 def _take(
@@ -179,7 +186,7 @@ def _take(
         progress = after
         if vanished is not None:
             description = why(after.snapshot_number, vanished)
-            _refuse(warehouse, entity, Doubt.VANISHED, channel, after.position, description, clock_ms())
+            refuse_entity(warehouse, entity, Doubt.VANISHED, channel, after.position, description, clock_ms())
             raise RowsVanished(entity, after.snapshot_number, vanished)
     return SnapshotReport(
         entity=entity,
@@ -209,21 +216,7 @@ def _sight(warehouse: Warehouse, org: OrgConnection, entity: str, channel: str, 
     try:
         sight = org.view_all.check(entity, "a snapshot")
     except ViewAllMissing as missing:
-        _refuse(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), clock_ms())
+        refuse_entity(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), clock_ms())
         raise
-    _end_refusal(warehouse, entity, position, clock_ms())
+    end_refusal(warehouse, entity, Doubt.VIEW_ALL_MISSING, position, clock_ms())
     return sight
-
-
-@retry_on_conflict
-def _refuse(
-    warehouse: Warehouse, entity: str, reason: Doubt, channel: str, position: int, description: str, now_ms: int
-) -> None:
-    Ledger.open_or_create(warehouse, entity).refuse_read(reason, channel, position, description, now_ms, whole=True)
-
-
-@retry_on_conflict
-def _end_refusal(warehouse: Warehouse, entity: str, position: int, now_ms: int) -> None:
-    ledger = Ledger.open(warehouse, entity)
-    if ledger is not None:
-        ledger.end_refusal(Doubt.VIEW_ALL_MISSING, position, now_ms)

@@ -8,15 +8,27 @@ events has no next event (docs/salesforce-streams.md, "Field type conversions").
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from sfcdc_assets.lake.retry_on_conflict import retry_on_conflict
 from sfcdc_assets.lake.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.outcome import outcome_of
 from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.side_by_side import side_by_side
 
 DESCRIBES_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Described:
+    """Entities that it was time for, what some of them failed with, and those that the org does not let the user
+    read."""
+
+    due: Collection[str]
+    failed: Mapping[str, Exception]
+    not_readable: Collection[str]
 
 
 def is_to_be_described(schemas: Schemas, entity: str, now_ms: int, every_ms: int) -> bool:
@@ -32,32 +44,51 @@ def follow_describes(
     now_ms: int,
     every_ms: int,
     most: int | None = None,
-) -> tuple[Collection[str], Mapping[str, Exception]]:
-    """Describe those that were not in the last `every_ms`, some at a time, and keep what is new of them, in one commit;
-    which ones were described, and what some of those failed with. `most`: no more, those that were described longest
-    ago first.
+) -> Described:
+    """Describe those that were not in the last `every_ms`, some at a time, and keep what is new of them, in one commit.
+    `most`: no more, those that were described longest ago first.
 
-    Costs one request of the org's API allowance for each. An object that may not be read is left as it was.
+    Costs one request of the org's API allowance for each. An object that may not be read is left as it was, and so are
+    all while that allowance is used up: events are applied without.
     """
+    spent: list[ApiLimitReached] = []
+
+    def describe_json(entity: str) -> str | None:
+        if spent:
+            raise spent[0]
+        try:
+            return org.describe_json(entity)
+        except ApiLimitReached as error:
+            spent.append(error)
+            raise
+
     known = Schemas(warehouse)
     due = [entity for entity in entities if is_to_be_described(known, entity, now_ms, every_ms)]
     due = sorted(due, key=known.described_at)[:most]
-    asked = dict(zip(due, side_by_side(org.describe_json, due, DESCRIBES_AT_ONCE), strict=True))
-    failed = {entity: found for entity, found in asked.items() if isinstance(found, Exception)}
+    asked = dict(zip(due, side_by_side(describe_json, due, DESCRIBES_AT_ONCE), strict=True))
+    later = {entity for entity, found in asked.items() if isinstance(found, ApiLimitReached)}
+    failed = {entity: each for entity, each in asked.items() if isinstance(each, Exception) and entity not in later}
     described = {entity: found for entity, found in asked.items() if not isinstance(found, Exception)}
 
     @retry_on_conflict
     def keep() -> None:
         schemas, news = Schemas(warehouse), []
         for entity, describe_json in described.items():
-            if entity not in failed and describe_json not in (None, schemas.of_entity(entity)[-1].describe_json):
+            if (
+                entity not in later
+                and entity not in failed
+                and describe_json not in (None, schemas.of_entity(entity)[-1].describe_json)
+            ):
                 newest = outcome_of(org.newest_schema, entity, now_ms)
-                if isinstance(newest, Exception):
+                if isinstance(newest, ApiLimitReached):
+                    later.add(entity)
+                elif isinstance(newest, Exception):
                     failed[entity] = newest
                 else:
                     news.append(newest)
-        schemas.add(*news, described={entity: now_ms for entity in described if entity not in failed})
+        done = [entity for entity in described if entity not in later and entity not in failed]
+        schemas.add(*news, described=dict.fromkeys(done, now_ms))
 
     if described:
         keep()
-    return due, failed
+    return Described(due, failed, [entity for entity, found in described.items() if found is None])
