@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def all_side_by_side(work: Callable[[S], T], of_each: Sequence[S], at_once: int) -> list[T]:
-    """What the work gives for each, in their order. Raises the first that it raises."""
+    """What the work gives for each, in their order. Raises the first that it raises, when all are done."""
     found: list[T] = []
-    for outcome in side_by_side(work, of_each, at_once):
+    for outcome in list(side_by_side(work, of_each, at_once)):
         if isinstance(outcome, Exception):
             raise outcome
         found.append(outcome)

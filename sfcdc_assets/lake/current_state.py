@@ -48,7 +48,8 @@ class CurrentState:
     def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
         """The newest snapshot, created with these columns when there is none."""
         schema = current_state_schema(columns)
-        table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=["Id", "_position", "_batch"])
+        statistics = ["Id", "_position", "_batch"]
+        table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=statistics, of_batches=True)
         return cls(table)
 
     def applied(self, channel: str) -> int | None:

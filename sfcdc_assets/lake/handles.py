@@ -16,7 +16,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from deltalake import DeltaTable
@@ -93,12 +93,15 @@ class Answers:
 
 @dataclass(frozen=True)
 class Handle:
-    """A handle on a table, the checkpoint it was opened with, what was asked of it, and the process that opened it."""
+    """A handle on a table, the checkpoint it was opened with, what was asked of it, and the process that opened it.
+    `newest`: the version that it was taken at, when there was no later one, and the file of its commit; None where that
+    was not asked."""
 
     delta: DeltaTable
     checkpoint: File
     process: int = field(default_factory=os.getpid)
     answers: Answers = field(default_factory=Answers)
+    newest: tuple[int, File] | None = None
 
     @classmethod
     def new(cls, uri: str, log: Log) -> Handle:
@@ -125,17 +128,19 @@ class Handles:
         present, following, checkpoint = _files(log, commit_file(version), commit_file(version + 1), LAST_CHECKPOINT)
         if handle.process != os.getpid() or (present, checkpoint) != (commit, handle.checkpoint):
             return Handle.new(uri, log)
-        if following[0] is not fs.FileType.NotFound:
-            try:
-                handle.delta.update_incremental()
-            except (DeltaError, OSError):
-                return Handle.new(uri, log)
-        return handle
+        if following[0] is fs.FileType.NotFound:
+            return replace(handle, newest=(version, commit))
+        try:
+            handle.delta.update_incremental()
+        except (DeltaError, OSError):
+            return Handle.new(uri, log)
+        return replace(handle, newest=None)
 
     def give_back(self, uri: str, log: Log, handle: Handle) -> None:
         """The caller holds it no more. It is not kept where its log cannot be looked at."""
+        version, newest = handle.delta.version(), handle.newest
         try:
-            (commit,) = _files(log, commit_file(handle.delta.version()))
+            commit = newest[1] if newest and newest[0] == version else _files(log, commit_file(version))[0]
         except OSError:
             return
         idle = self._idle.setdefault(uri, [])

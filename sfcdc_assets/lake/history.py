@@ -22,7 +22,9 @@ def name_of(entity: str) -> str:
 def open_or_create(warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Appended:
     """The newest snapshot, created with these columns when there is none."""
     statistics = ["Id", "_position", "_valid_from", "_valid_to", ENDS_AT, "_batch"]
-    table = Table.open_or_create(warehouse, name_of(entity), history_schema(columns), statistics_on=statistics)
+    table = Table.open_or_create(
+        warehouse, name_of(entity), history_schema(columns), statistics_on=statistics, of_batches=True
+    )
     return Appended(table, ENDS_AT)
 
 

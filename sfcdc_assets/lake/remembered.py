@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from sfcdc_assets.lake.seen import AT_ONCE, Seen, note_all, seen, unchanged
-from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.side_by_side import side_by_side
+from sfcdc_assets.lake.seen import Seen, note_all, seen, unchanged
+from sfcdc_assets.lake.warehouse import ENTITIES_AT_ONCE, Warehouse
+from sfcdc_assets.side_by_side import all_side_by_side
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -36,14 +36,9 @@ class Remembered(Generic[K, V]):
         def answer_to(question: K) -> V:
             return self._told(warehouse, question, kept[question] if still.get(question) else None, ask)
 
-        answers: dict[K, V] = {}
         # An object store answers after a while, and of hundreds of entities each has five tables.
-        at_once = 1 if warehouse.is_local else AT_ONCE
-        for question, answer in zip(questions, side_by_side(answer_to, questions, at_once), strict=True):
-            if isinstance(answer, Exception):
-                raise answer
-            answers[question] = answer
-        return answers
+        at_once = 1 if warehouse.is_local else ENTITIES_AT_ONCE
+        return dict(zip(questions, all_side_by_side(answer_to, questions, at_once), strict=True))
 
     def _told(self, warehouse: Warehouse, question: K, known: tuple[Seen, V] | None, ask: Callable[[K], V]) -> V:
         if known is None:

@@ -9,7 +9,6 @@ however old it is, where opening it takes milliseconds; a store that lists slowl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import chain
@@ -19,11 +18,9 @@ from pyarrow import fs
 from sfcdc_assets.lake.log_replay import commit_file
 from sfcdc_assets.lake.warehouse import Warehouse
 
-AT_ONCE = 16
-"""Questions that an object store is asked at once."""
-
 File = tuple[fs.FileType, int | None, int | None]
 """Whether there is a file, when it was written (ns), and its size."""
+NO_FILE: File = (fs.FileType.NotFound, None, None)
 _MISSING = -1
 """The version of a table that there is not."""
 
@@ -34,28 +31,32 @@ class Seen:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._versions: dict[str, int] = {}
-        self._files: Mapping[str, File] | None = None
-        """Of the commits that the tables stood at, and of those after them."""
+        self._files: dict[str, File] = {}
+        """Of the commits that the tables stood at, and of those after them, as they were when that was seen."""
 
     @property
     def tables(self) -> tuple[str, ...]:
         """Their paths below the warehouse."""
         return tuple(self._versions)
 
-    def note(self, warehouse: Warehouse, name: str, version: int | None) -> None:
-        """A table was opened at a version, or is missing."""
-        if warehouse == self._warehouse:
-            self._versions.setdefault(name, _MISSING if version is None else version)
+    def note(self, warehouse: Warehouse, name: str, version: int | None, stood: File | None = None) -> None:
+        """A table was opened at a version, or is missing. `stood`: the version's commit, and there was no later one."""
+        if warehouse == self._warehouse and name not in self._versions:
+            self._versions[name] = _MISSING if version is None else version
+            if stood is not None:
+                self._files |= zip(_commits_of(name, self._versions[name]), (stood, NO_FILE), strict=True)
 
     def add(self, other: Seen) -> None:
         """What was seen there counts as seen here."""
         for name, version in other._versions.items():
-            self._versions.setdefault(name, version)
+            if name not in self._versions:
+                self._versions[name] = version
+                self._files |= {path: other._files[path] for path in _commits_of(name, version) if path in other._files}
 
     def close(self) -> None:
-        """All was seen."""
+        """All was seen. What is not known yet is asked for."""
         with suppress(OSError):
-            self._files = _files(self._warehouse, self._commits())
+            self._files |= _files(self._warehouse, [path for path in self._commits() if path not in self._files])
 
     def is_unchanged(self) -> bool:
         """Whether all tables are as they were. Never so where that cannot be known."""
@@ -66,15 +67,19 @@ class Seen:
         stood, following = self._commits()[::2], self._commits()[1::2]
         versions = self._versions.values()
         return (
-            self._files == {path: files[path] for path in self._commits()}
+            all(self._files.get(path) == files[path] for path in self._commits())
             and all(files[path][0] is fs.FileType.NotFound for path in following)
             and all(files[p][0] is fs.FileType.File or v == _MISSING for p, v in zip(stood, versions, strict=True))
         )
 
     def _commits(self) -> list[str]:
         """Of each table the commit that it stood at and the one after it, whether or not they are there."""
-        of_each = ((f"{name}/{commit_file(at)}" for at in (max(v, 0), v + 1)) for name, v in self._versions.items())
-        return list(chain.from_iterable(of_each))
+        return list(chain.from_iterable(_commits_of(name, version) for name, version in self._versions.items()))
+
+
+def _commits_of(name: str, version: int) -> tuple[str, str]:
+    """The commit that a table stood at, and the next one."""
+    return f"{name}/{commit_file(max(version, 0))}", f"{name}/{commit_file(version + 1)}"
 
 
 _WATCHING: ContextVar[tuple[Seen, ...]] = ContextVar("seen", default=())
@@ -92,10 +97,10 @@ def seen(warehouse: Warehouse) -> Iterator[Seen]:
     found.close()
 
 
-def note(warehouse: Warehouse, name: str, version: int | None) -> None:
-    """A table was opened at a version, or found missing: watchers are notified."""
+def note(warehouse: Warehouse, name: str, version: int | None, stood: File | None = None) -> None:
+    """A table was opened at a version, or found missing: watchers are notified. See `Seen.note`."""
     for each in _WATCHING.get():
-        each.note(warehouse, name, version)
+        each.note(warehouse, name, version, stood)
 
 
 def note_all(of: Seen) -> None:
@@ -114,10 +119,5 @@ def unchanged(warehouse: Warehouse, of: Sequence[Seen]) -> list[bool]:
 
 
 def _files(warehouse: Warehouse, paths: Sequence[str]) -> dict[str, File]:
-    store = warehouse.filesystem("")
-    if warehouse.is_local:
-        found = store.get_file_info(list(paths))
-    else:
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            found = list(threads.map(store.get_file_info, paths))
+    found = warehouse.filesystem("").get_file_info(list(paths))
     return {path: (info.type, info.mtime_ns, info.size) for path, info in zip(paths, found, strict=True)}

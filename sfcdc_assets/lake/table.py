@@ -21,6 +21,10 @@ from sfcdc_assets.lake.stores import store_refusals
 from sfcdc_assets.lake.table_upkeep import TableUpkeep
 from sfcdc_assets.lake.warehouse import Warehouse
 
+COMMITS_UNTIL_CHECKPOINT = 10
+"""Of a table in an object store to which every batch commits, as Delta's own default is; delta-rs's is 100. Who opens a
+table reads every commit since its last checkpoint, each by three requests of the store."""
+
 
 class Table(TableUpkeep):
     """A handle on one snapshot of a Delta table. Not refreshed by others' commits: open it again to see them."""
@@ -43,7 +47,7 @@ class Table(TableUpkeep):
         table = cls(name, handle.delta)
         table._answers = handle.answers
         table._held = Held(table, uri, log, handle)
-        note(warehouse, name, table.version)
+        note(warehouse, name, table.version, handle.newest[1] if handle.newest else None)
         return table
 
     @classmethod
@@ -55,16 +59,23 @@ class Table(TableUpkeep):
         *,
         partition_by: Sequence[str] = (),
         statistics_on: Sequence[str] = (),
+        of_batches: bool = False,
     ) -> Table:
         """The table's newest snapshot; created empty, with `schema`, when it does not exist.
 
         `statistics_on`: the columns whose minimum and maximum the log keeps for each file; Delta's default is the
-        first 32 columns, of which a wide table's last ones are none.
+        first 32 columns, of which a wide table's last ones are none. `of_batches`: each batch of an entity commits to
+        it, and each run opens it from nothing (`COMMITS_UNTIL_CHECKPOINT`).
         Raises `WarehouseNotWritable` when it cannot be created.
         """
         found = cls.open(warehouse, name)
         if found is not None:
             return found
+        configuration: dict[str, str | None] = {}
+        if statistics_on:
+            configuration["delta.dataSkippingStatsColumns"] = ",".join(statistics_on)
+        if of_batches and not warehouse.is_local:
+            configuration["delta.checkpointInterval"] = str(COMMITS_UNTIL_CHECKPOINT)
         try:
             with store_refusals(warehouse.root):
                 delta = DeltaTable.create(
@@ -72,9 +83,7 @@ class Table(TableUpkeep):
                     schema,
                     mode="ignore",
                     partition_by=list(partition_by) or None,
-                    configuration={"delta.dataSkippingStatsColumns": ",".join(statistics_on)}
-                    if statistics_on
-                    else None,
+                    configuration=configuration or None,
                 )
         except (OSError, DeltaError) as error:
             made_by_another = cls.open(warehouse, name)

@@ -11,15 +11,19 @@ from urllib.parse import unquote, urlsplit
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from sfcdc_assets.lake.data_files import DataFile
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
+from sfcdc_assets.lake.storage_options import storage_options
 from sfcdc_assets.lake.store_errors import FROM_STORE, file_in, reason_of
+from sfcdc_assets.lake.store_files import StoreFiles
 from sfcdc_assets.lake.table_snapshot import TableSnapshot
 from sfcdc_assets.lake.unreadable_file import unreadable
+from sfcdc_assets.side_by_side import all_side_by_side
 
+FILES_AT_ONCE = 8
+"""That are read beside each other from an object store."""
 HAS_FILES = "has files"
 """The question whether a version has any."""
 
@@ -67,7 +71,8 @@ class TableReads(TableSnapshot):
         schema = pa.schema([self.schema.field(name) for name in columns])
         with self._reading():
             store = self._store
-            found = [_of_file(store, unquote(path), schema) for path in paths]
+            at_once = 1 if isinstance(store, fs.SubTreeFileSystem) else FILES_AT_ONCE
+            found = all_side_by_side(lambda path: _of_file(store, unquote(path), schema), paths, at_once)
         return pa.concat_tables([pa.Table.from_batches([], schema), *found])
 
     @property
@@ -75,7 +80,7 @@ class TableReads(TableSnapshot):
         root = self._delta.table_uri
         if root.startswith("file://"):
             return fs.SubTreeFileSystem(unquote(urlsplit(root).path), fs.LocalFileSystem())
-        return fs.PyFileSystem(DeltaStorageHandler(root))
+        return fs.PyFileSystem(StoreFiles(root, storage_options(root)))
 
     def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
         """The rows that `scan` gives, part by part: memory holds one."""

@@ -18,7 +18,7 @@ def name_of(entity: str) -> str:
 def open_or_create(warehouse: Warehouse, entity: str) -> Appended:
     """The newest snapshot, created empty when there is none."""
     statistics = ["record_id", "position", "_batch"]
-    table = Table.open_or_create(warehouse, name_of(entity), TEXT_FIELDS, statistics_on=statistics)
+    table = Table.open_or_create(warehouse, name_of(entity), TEXT_FIELDS, statistics_on=statistics, of_batches=True)
     return Appended(table, "position")
 
 

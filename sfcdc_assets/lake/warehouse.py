@@ -10,6 +10,10 @@ from pyarrow import fs
 
 from sfcdc_assets.lake.errors import WarehouseNotWritable
 
+ENTITIES_AT_ONCE = 48
+"""Whose tables an object store is asked for, or given, beside each other: it answers each of a hundred questions about
+them after some hundredths of a second, and thousands of them in one."""
+
 
 @dataclass(frozen=True)
 class Warehouse:
@@ -44,9 +48,10 @@ class Warehouse:
         what opens the store (`storage_options`); its repr shows none of that."""
         if self.is_local:
             return fs.SubTreeFileSystem(self.uri(table), fs.LocalFileSystem())
-        from sfcdc_assets.lake.storage_options import TableFiles, storage_options  # noqa: PLC0415 - tasks on local tables need not import deltalake
+        from sfcdc_assets.lake.storage_options import storage_options  # noqa: PLC0415 - tasks on local tables need not import deltalake
+        from sfcdc_assets.lake.store_files import StoreFiles  # noqa: PLC0415
 
-        return fs.PyFileSystem(TableFiles(self.uri(table), storage_options(self.root)))
+        return fs.PyFileSystem(StoreFiles(self.uri(table), storage_options(self.root)))
 
     def check_writable(self) -> None:
         """Create the local root if need be and write to it; raises `WarehouseNotWritable`.

@@ -29,7 +29,7 @@ def write_file(
     """The rows, without partition columns, as a file below the table's root."""
     with filesystem.open_output_stream(path) as sink:
         pq.write_table(rows, sink, compression="zstd", row_group_size=ROWS_IN_A_GROUP)
-    size = filesystem.get_file_info(path).size
+        size = sink.tell()
     return NewFile(path, size, json.dumps(statistics_of(rows, statistics_on)), partition)
 
 

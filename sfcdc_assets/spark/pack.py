@@ -32,7 +32,7 @@ _EXECUTABLE = 0o100755 << 16
 _HAS_ITS_OWN = frozenset({"pyspark", "py4j", "sfcdc_assets"})
 """Distributions that are not taken: the worker's Spark brings PySpark, and the package is taken from where it lies."""
 _LOADED = """
-import sys, sfcdc_assets.spark.workers, sfcdc_assets.lake.storage_options
+import sys, sfcdc_assets.spark.workers, sfcdc_assets.lake.store_files
 from importlib import import_module
 from importlib.metadata import packages_distributions
 from sfcdc_assets.spark.worker_daemon import TASKS

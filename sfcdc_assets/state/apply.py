@@ -15,6 +15,8 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.outcome import outcome_of
+from sfcdc_assets.side_by_side import all_side_by_side
 from sfcdc_assets.state.applied import APPLIED, Applied
 from sfcdc_assets.state.changes import CHANGES
 from sfcdc_assets.state.entity_batch import EntityBatch
@@ -41,6 +44,9 @@ READ_BYTES = 1_000_000
 """Bytes of events that are worth a task that reads them: some 30 ms of decoding."""
 RANGE_BYTES = 1_500_000
 """What a key range without files costs a task all the same, in bytes of a file that is rewritten: some 50 ms."""
+AT_ONCE, BYTES_AT_ONCE = 8, 16_000_000
+"""In an object store a task works on so many entities beside each other, as long as they read no more than that: so
+that it takes no more memory than for one large file."""
 _FAILED = -1
 """The key range of a change that is none: `error` says why a file of events could not be read."""
 
@@ -238,22 +244,48 @@ def _changes_in(batches: PackedBatches, number: int, path: str) -> Iterator[pa.R
 
 
 def apply_ranges(batches: PackedBatches, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a task of a job without a shuffle does: of each entity it meets it reads the events once."""
-    present, events = -1, CHANGES_OF_ENTITIES.empty_table()
+    """What a task of a job without a shuffle does: of each entity it meets it reads the events once. In an object store
+    most of that is waiting, so entities that are small are worked on beside each other."""
     for rows in ranges:
-        for row in rows.to_pylist():
-            number, key_range = row["entity"], row["key_range"]
-            if number != present:
-                read = (
-                    _in_place(number, each)
-                    for path in batches[number].events.files
-                    for each in _changes_in(batches, number, path)
-                )
-                events, present = pa.Table.from_batches(read, CHANGES_OF_ENTITIES), number
-            failed = events.filter(pc.field("key_range") == _FAILED)
-            visited = pa.Table.from_batches([_in_place(number, _change_without_record(key_range, None))])
-            of_range = pa.concat_tables([visited, events.filter(pc.field("key_range") == key_range)])
-            yield from apply_range(batches, failed if failed.num_rows else of_range).to_batches()
+        of_entity = [
+            (number, [row["key_range"] for row in found])
+            for number, found in groupby(rows.to_pylist(), key=itemgetter("entity"))
+        ]
+        for some in _together(batches, of_entity):
+            for results in all_side_by_side(lambda each: _apply_entity(batches, *each), some, len(some)):
+                yield from results.to_batches()
+
+
+def _together(
+    batches: PackedBatches, of_entity: Sequence[tuple[int, list[int]]]
+) -> Iterator[list[tuple[int, list[int]]]]:
+    """Those that a task works on at a time: one, but for small ones in an object store."""
+    some: list[tuple[int, list[int]]] = []
+    size = 0
+    for each in of_entity:
+        batch = batches[each[0]]
+        size += batch.bytes
+        if some and (not batch.is_in_a_store or len(some) == AT_ONCE or size > BYTES_AT_ONCE):
+            yield some
+            some, size = [], batch.bytes
+        some.append(each)
+    if some:
+        yield some
+
+
+def _apply_entity(batches: PackedBatches, number: int, key_ranges: Sequence[int]) -> pa.Table:
+    """The results of an entity's key ranges."""
+    read = (
+        _in_place(number, each) for path in batches[number].events.files for each in _changes_in(batches, number, path)
+    )
+    events = pa.Table.from_batches(read, CHANGES_OF_ENTITIES)
+    failed = events.filter(pc.field("key_range") == _FAILED)
+    results = []
+    for key_range in key_ranges:
+        visited = pa.Table.from_batches([_in_place(number, _change_without_record(key_range, None))])
+        of_range = pa.concat_tables([visited, events.filter(pc.field("key_range") == key_range)])
+        results.append(apply_range(batches, failed if failed.num_rows else of_range))
+    return pa.concat_tables(results)
 
 
 def apply_range(batches: PackedBatches, changes: pa.Table) -> pa.Table:

@@ -77,6 +77,7 @@ def write_table(table: pa.Table, filesystem: fs.FileSystem) -> WrittenKeyRange:
             write_statistics=measured,
             use_dictionary=_repeating(table),
         )
+        size = sink.tell()
     ends = {name: pc.min_max(table.column(name)).as_py() for name in measured}
     statistics = {
         "numRecords": table.num_rows,
@@ -84,7 +85,7 @@ def write_table(table: pa.Table, filesystem: fs.FileSystem) -> WrittenKeyRange:
         "maxValues": {name: _json(end["max"]) for name, end in ends.items() if end["max"] is not None},
         "nullCount": {name: table.column(name).null_count for name in measured},
     }
-    return WrittenKeyRange(path, filesystem.get_file_info(path).size, table.num_rows, json.dumps(statistics))
+    return WrittenKeyRange(path, size, table.num_rows, json.dumps(statistics))
 
 
 def _repeating(table: pa.Table) -> list[str]:

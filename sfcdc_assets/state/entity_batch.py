@@ -54,6 +54,13 @@ class EntityBatch:
     visit: frozenset[int] = frozenset()
     touched: frozenset[int] = frozenset()
     is_shuffled: bool = False
+    bytes: int = 0
+    """That its tasks read at most."""
+
+    @property
+    def is_in_a_store(self) -> bool:
+        """Its files lie in an object store, and to read and write them is to wait."""
+        return isinstance(self.events.filesystem, fs.PyFileSystem)
 
     @cached_property
     def _reader(self) -> ChangeReader:
@@ -67,8 +74,9 @@ class EntityBatch:
             & (pc.field("position") > events.after)
             & (pc.field("position") <= events.up_to)
         )
-        # Files that delta-rs wrote again (payloads given up, a compaction) come with view types of their own.
-        source = ds.dataset(path, schema=RAW_EVENTS, filesystem=events.filesystem, format="parquet")
+        # Files that delta-rs wrote again (payloads given up, a compaction) come with view types of their own. What is
+        # named in a list is no folder, and the store need not be asked.
+        source = ds.dataset([path], schema=RAW_EVENTS, filesystem=events.filesystem, format="parquet")
         for rows in source.to_batches(columns=list(RAW_COLUMNS), filter=wanted, batch_size=8192):
             if rows.num_rows:
                 yield self._with_range(self._reader.read(rows))

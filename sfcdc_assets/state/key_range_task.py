@@ -132,5 +132,5 @@ def _read(
 ) -> Iterator[pl.DataFrame]:
     within = pq.filters_to_expression(key_range.filters)
     for path in paths:
-        source = ds.dataset(path, schema=schema, filesystem=filesystem, format="parquet")
+        source = ds.dataset([path], schema=schema, filesystem=filesystem, format="parquet")
         yield arrow_frame(source.to_table(filter=within))

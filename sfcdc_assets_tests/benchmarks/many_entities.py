@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,24 +15,18 @@ from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.pipeline.many_entities import Entities, catch_up
-from sfcdc_assets_tests.pipeline.s3_server import BUCKET, s3_server
 from sfcdc_assets_tests.pipeline.spark_cluster import spark_cluster
 
 RECORDS = 200
 COMMITS = 2
 
-Elsewhere = Callable[[Path], AbstractContextManager[tuple[str, Mapping[str, str]]]]
-"""In a folder: where a warehouse is, and the settings that lead there."""
-
 
 def measure(quick: bool) -> Sequence[Figure]:
-    """1 and 10 entities in turn, then 100 and 500; 100 with the warehouse in an object store, and on a cluster."""
+    """1 and 10 entities in turn, then 100 and 500; 100 on a cluster. In an object store: the stage `object_store`."""
     spark = spark_session(load_settings())
     try:
         with tempfile.TemporaryDirectory() as folder:
-            of = {
-                count: _ready(f"{folder}/{count}", spark, count) for count in ((1, 3) if quick else (1, 10, 100, 500))
-            }
+            of = {count: ready(f"{folder}/{count}", spark, count) for count in ((1, 3) if quick else (1, 10, 100, 500))}
             few, many = (dict(list(of.items())[:2]), dict(list(of.items())[2:]))
             rounds = 1 if quick else 3
             found = interleaved({str(count): _run(each, spark) for count, each in few.items()}, rounds=rounds)
@@ -52,36 +45,22 @@ def measure(quick: bool) -> Sequence[Figure]:
             Figure("500 entities, for each", "ms", each_of_500, {"of 100": each_of_100}, Goal(1.2, of="of 100"))
         )
     count = 3 if quick else 100
-    for where, elsewhere in (("in an object store", _store), ("by a cluster of two workers", _cluster)):
-        figures.append(Figure(f"{count} entities, {where}", "s", _seconds(elsewhere, count, rounds), goal=Goal(15)))
-    return figures
+    by_cluster = _seconds_by_a_cluster(count, rounds)
+    return [*figures, Figure(f"{count} entities, by a cluster of two workers", "s", by_cluster, goal=Goal(15))]
 
 
-@contextmanager
-def _store(folder: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """A warehouse in an object store, and the settings that lead there."""
-    with s3_server() as server:
-        yield f"s3://{BUCKET}/warehouse", server.environment
-
-
-@contextmanager
-def _cluster(folder: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """A warehouse in a folder, and settings of a standalone cluster that shares it."""
-    with spark_cluster(folder / "cluster") as cluster:
-        yield str(folder / "warehouse"), cluster.environment
-
-
-def _seconds(elsewhere: Elsewhere, count: int, rounds: int) -> list[float]:
+def _seconds_by_a_cluster(count: int, rounds: int) -> list[float]:
+    """The warehouse is in a folder that a standalone cluster shares."""
     with (
         tempfile.TemporaryDirectory() as folder,
         pytest.MonkeyPatch.context() as patch,
-        elsewhere(Path(folder)) as (root, settings),
+        spark_cluster(Path(folder) / "cluster") as cluster,
     ):
-        for name, value in settings.items():
+        for name, value in cluster.environment.items():
             patch.setenv(name, value)
         spark = spark_session(load_settings())
         try:
-            of = _ready(root, spark, count)
+            of = ready(f"{folder}/warehouse", spark, count)
             found = [_run(of, spark)() for _ in range(rounds)]
             if wrong := of.differences():
                 raise WrongAnswer(", ".join(wrong))
@@ -90,7 +69,7 @@ def _seconds(elsewhere: Elsewhere, count: int, rounds: int) -> list[float]:
     return found
 
 
-def _ready(root: str, spark: SparkSession, count: int) -> Entities:
+def ready(root: str, spark: SparkSession, count: int) -> Entities:
     """Entities that are up to date, after a first batch."""
     names = [f"Entity{number:04}__c" for number in range(count)]
     of = Entities(Warehouse(root), names, RECORDS)
@@ -117,6 +96,5 @@ STAGE = Stage(
     "Every row with what the events say, and the number of superseded versions, of every entity.",
     "The tasks: each entity's key range is worked out by some 190 small Polars queries from a hundred places, about 55 "
     "CPU ms beside 30 of the driver (plan, three commits). One entity pays for the start of a job and little else; ten "
-    "have ten times its work, which two cores share, so 1.5 times one would take five times as many cores. In the "
-    "object store moto, which is Python, takes more of the machine than what asks it.",
+    "have ten times its work, which two cores share, so 1.5 times one would take five times as many cores.",
 )

@@ -17,6 +17,7 @@ STAGES: tuple[str, ...] = (
     "history",
     "text",
     "many_entities",
+    "object_store",
     "many_objects",
     "beside_large",
     "cluster",
@@ -28,9 +29,9 @@ STAGES: tuple[str, ...] = (
     "start",
 )
 
-WITH_PROCESSES = ("cluster", "fresh", "sync", "demo")
-"""Those that start whole commands or a cluster, for minutes at any size. `--quick` runs them when they are named; that
-their results are right, other tests show all the time."""
+WITH_PROCESSES = ("object_store", "cluster", "fresh", "sync", "demo")
+"""Those that start whole commands, a store or a cluster, for minutes at any size. `--quick` runs them when they are
+named; that their results are right, other tests show all the time."""
 
 
 def stage_named(name: str) -> Stage:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import subprocess
 import sys
 import threading
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,6 +23,7 @@ KEY_ID = "AKIAOFTHETEST"
 SECRET = "a secret that is shown nowhere"
 ROOT = Path(__file__).parents[2]
 BUCKET = "bucket"
+REQUESTS = "/-/requests"
 FAULT = "/fault"
 """Where the store is asked to fail. Objects are below the bucket."""
 
@@ -64,6 +67,16 @@ class ObjectStore:
             "AWS_REGION": "us-east-1",
         }
 
+    @property
+    def requests(self) -> Counter[tuple[str, str]]:
+        """How many there were by what was asked (LIST, GET, HEAD, PUT, ...) and the folder below the warehouse, which
+        is a table's layer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("GET", REQUESTS, headers={"Authorization": f"Credential={KEY_ID}/"})
+        counted = json.loads(connection.getresponse().read())
+        connection.close()
+        return Counter({(kind, layer): number for kind, layer, number in counted if number})
+
     @contextmanager
     def failing(self, failure: Failure, times: int | None = None, after: int = 0) -> Iterator[None]:
         """Meanwhile it answers so, for ever or so many times, but not yet to so many requests."""
@@ -84,6 +97,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, *arguments: Any) -> None:
         self.objects: dict[str, bytes] = {}
+        self.requests: Counter[tuple[str, str]] = Counter()
         self.lock = threading.Lock()
         self.failure: tuple[int, int | None, Failure] | None = None
         super().__init__(*arguments)
@@ -113,6 +127,9 @@ class _Request(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         query = self._query
+        if self.path == REQUESTS:
+            self._answer(200, json.dumps([[*of, number] for of, number in self.server.requests.items()]).encode())
+            return
         if "list-type" in query:
             self._answer(200, self._listed(query))
             return
@@ -178,7 +195,13 @@ class _Request(BaseHTTPRequestHandler):
         if self.failure is not None and not self.failure.is_done:
             self._body()
             return self._ended(0)
-        if f"Credential={KEY_ID}/" in self.headers.get("Authorization", ""):
+        token = self.headers.get("x-amz-security-token")  # the key has none
+        if token is None and f"Credential={KEY_ID}/" in self.headers.get("Authorization", ""):
+            kind = "LIST" if "list-type" in self._query else self.command
+            asked = self._query.get("prefix", "") if kind == "LIST" else self._key
+            layer = asked.partition("/")[2].partition("/")[0]
+            with self.server.lock:
+                self.server.requests[kind, layer] += self.path != REQUESTS
             return True
         self._body()
         return self._ended(403)

@@ -238,6 +238,9 @@ class _NoOrg:
     def describe_json(self, entity: str) -> None:
         """It does not say."""
 
+    def members(self, channel: str) -> None:
+        """Nor this."""
+
 
 def measure(work: Callable[[], None], spark: SparkSession) -> Measured:
     """Do it and count."""

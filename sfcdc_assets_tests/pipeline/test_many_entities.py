@@ -122,7 +122,9 @@ def test_large_entities_come_after_all_small_ones_and_the_one_with_less_to_read_
     sizes = dict(zip(NAMES, (3000, 10, 2000, 20, 30), strict=True))
     tasks_of = attempt.batch_tasks
     monkeypatch.setattr(
-        attempt, "batch_tasks", lambda tables, planned: (tasks_of(tables, planned)[0], sizes[tables.entity])
+        attempt,
+        "batch_tasks",
+        lambda tables, planned: replace(tasks_of(tables, planned), bytes=sizes[tables.entity]),  # type: ignore[type-var]
     )
     assert errors(applied(entities)) == {}
     assert jobs == [[NAMES[1]], [NAMES[3]], [NAMES[4]], [NAMES[2]], [NAMES[0]]]

@@ -15,7 +15,7 @@ from sfcdc_assets import clock
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake.raw_events import RawEvents
 from sfcdc_assets.lake.schemas import Schemas
-from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.lake.warehouse import ENTITIES_AT_ONCE, Warehouse
 from sfcdc_assets.pipeline.applying.batch_commit import ApplyReport, BatchCommit
 from sfcdc_assets.pipeline.applying.batch_tasks import batch_tasks
 from sfcdc_assets.pipeline.applying.entity_tables import EntityTables, evolve_tables
@@ -34,9 +34,8 @@ job of its own, after all others are committed, so that none waits for it."""
 
 AT_ONCE = 4
 """Entities that are planned, or committed, beside each other: most of that is waiting for the store, and work of
-delta-rs, which does not keep Python from going on. What is done for one entity keeps its order."""
-AT_ONCE_IN_A_STORE = 16
-"""The same where each request is answered by an object store."""
+delta-rs, which does not keep Python from going on. What is done for one entity keeps its order. More of them in an
+object store: `ENTITIES_AT_ONCE`."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,6 @@ class Prepared:
     tables: EntityTables
     plan: BatchPlan
     batch: EntityBatch | None
-    bytes: int
     outcome: Outcome | None = None
 
 
@@ -150,14 +148,16 @@ class Attempt:
             )
             tables.settle()
             planned = plan(tables, self._spark, wanted.up_to)
-            return Prepared(started, tables, planned, *batch_tasks(tables, planned))
+            return Prepared(started, tables, planned, batch_tasks(tables, planned))
 
 
 def at_once(warehouse: Warehouse) -> int:
     """How many entities are planned, or committed, beside each other."""
-    return AT_ONCE if warehouse.is_local else AT_ONCE_IN_A_STORE
+    return AT_ONCE if warehouse.is_local else ENTITIES_AT_ONCE
 
 
 def _weight(planned: Prepared | Exception) -> tuple[bool, int]:
     """How much there is to do: whether it is more than one batch, and bytes."""
-    return (planned.plan.batch.has_more, planned.bytes) if isinstance(planned, Prepared) else (False, 0)
+    if isinstance(planned, Exception):
+        return False, 0
+    return planned.plan.batch.has_more, planned.batch.bytes if planned.batch is not None else 0

@@ -9,13 +9,13 @@ from sfcdc_assets.state.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.state.key_range_task import KeyRangeTask
 
 
-def batch_tasks(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch | None, int]:
-    """What tasks are to do, if anything, and how many bytes they read at most."""
+def batch_tasks(tables: EntityTables, planned: BatchPlan) -> EntityBatch | None:
+    """What tasks are to do, if anything."""
     batch, warehouse = planned.batch, tables.warehouse
     between = (batch.after, batch.read_to)
     event_files = tables.raw_events.files(tables.entity, tables.channel, *between) if batch.events else ()
     if not planned.visit and not event_files:
-        return None, 0
+        return None
     events = EventRange(
         tables.channel,
         batch.after,
@@ -42,8 +42,8 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan) -> tuple[EntityBatch |
     of_events = sum(file.size for file in event_files)
     of_pages = sum(file.size for snapshot in planned.snapshots for file in snapshot.files)
     small = is_small(batch.events, of_events, len(planned.touched))
-    whole = EntityBatch(tables.entity, events, task, planned.visit, planned.touched, is_shuffled=not small)
-    return whole, of_events + of_pages + _bytes_of_rows(tables, planned)
+    size = of_events + of_pages + _bytes_of_rows(tables, planned)
+    return EntityBatch(tables.entity, events, task, planned.visit, planned.touched, is_shuffled=not small, bytes=size)
 
 
 def _bytes_of_rows(tables: EntityTables, planned: BatchPlan) -> int:

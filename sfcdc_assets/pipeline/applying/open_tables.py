@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from sfcdc_assets.lake.gap_reconciliation import Ledger
 from sfcdc_assets.lake.snapshots import Snapshots
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.side_by_side import all_side_by_side
 
 
 @dataclass(frozen=True)
@@ -30,14 +32,15 @@ class OpenTables:
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> OpenTables:
         """The newest state of each. Raises `TableDamaged`."""
-        return cls(
-            entity,
-            Snapshots.open(warehouse, entity),
-            Ledger.open(warehouse, entity),
-            CurrentState.open(warehouse, entity),
-            text_fields.open_if_there(warehouse, entity),
-            history.open_if_there(warehouse, entity),
+        of_each: tuple[Callable[[Warehouse, str], Any], ...] = (
+            Snapshots.open,
+            Ledger.open,
+            CurrentState.open,
+            text_fields.open_if_there,
+            history.open_if_there,
         )
+        at_once = 1 if warehouse.is_local else len(of_each)
+        return cls(entity, *all_side_by_side(lambda open_one: open_one(warehouse, entity), of_each, at_once))
 
     @property
     def are_built(self) -> bool:
