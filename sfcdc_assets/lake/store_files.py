@@ -77,9 +77,12 @@ class StoreFiles(TableFiles):
             size, begin = found.meta["size"], pa.py_buffer(found.bytes())
             if size <= begin.size:
                 return pa.BufferReader(begin)
-            return pa.PythonFile(_Ranges(client, key, begin, size), "r")
+            return pa.PythonFile(_Ranges(client, key, begin, size, otherwise), "r")
 
-        return self._asked(ask, lambda: super(StoreFiles, self).open_input_file(path))
+        def otherwise() -> pa.NativeFile:
+            return super(StoreFiles, self).open_input_file(path)
+
+        return self._asked(ask, otherwise)
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         """Open a file for reading from its beginning."""
@@ -127,8 +130,11 @@ class StoreFiles(TableFiles):
 class _Ranges(io.RawIOBase):
     """A file that is larger: its beginning is at hand, the rest is read as it is asked for."""
 
-    def __init__(self, client: ObjectStore, key: str, begin: pa.Buffer, size: int) -> None:
+    def __init__(
+        self, client: ObjectStore, key: str, begin: pa.Buffer, size: int, otherwise: Callable[[], pa.NativeFile]
+    ) -> None:
         self._client, self._object, self._begin, self._size = client, key, begin, size
+        self._otherwise = otherwise
         self._at = 0
 
     def readable(self) -> bool:
@@ -152,8 +158,15 @@ class _Ranges(io.RawIOBase):
         known = bytes(self._begin[start:end]) if start < self._begin.size else b""
         if start + len(known) == end:
             return known
-        rest = obstore.get_range(self._client, self._object, start=start + len(known), end=end)
-        return known + bytes(rest) if known else bytes(rest)
+        return known + self._rest(start + len(known), end)
+
+    def _rest(self, start: int, end: int) -> bytes:
+        try:
+            return bytes(obstore.get_range(self._client, self._object, start=start, end=end))
+        except REFUSED:
+            with self._otherwise() as file:
+                file.seek(start)
+                return bytes(file.read(end - start))
 
 
 class _Sink(io.BytesIO):

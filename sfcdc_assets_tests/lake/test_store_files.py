@@ -16,7 +16,7 @@ from sfcdc_assets.lake import store_client, store_files
 from sfcdc_assets.lake.storage_options import TableFiles, storage_options
 from sfcdc_assets.lake.store_client import client_of
 from sfcdc_assets.lake.store_files import StoreFiles
-from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, ObjectStore, object_store
+from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, Failure, ObjectStore, object_store
 
 URI = f"s3://{BUCKET}/warehouse/table"
 
@@ -163,3 +163,19 @@ def test_a_key_of_azure_is_the_login_and_is_not_shown(files: fs.FileSystem) -> N
     client = client_of(uri, {"AZURE_STORAGE_ACCOUNT_NAME": "account", "AZURE_STORAGE_ACCOUNT_KEY": key})
     assert client is not None
     assert key not in repr(client)
+
+
+def test_a_part_of_a_file_that_the_client_is_refused_is_read_by_deltalake_whose_error_counts(
+    files: fs.FileSystem, served: ObjectStore
+) -> None:
+    content = Random(1).randbytes(store_files.READ_AT_FIRST + 1_000)
+    write(files, "large.parquet", content)
+    with files.open_input_file("large.parquet") as source:
+        with served.failing(Failure(403, "AccessDenied", "Access Denied"), times=1):
+            assert bytes(source.read()) == content
+        source.seek(len(content) - 10)
+        with (
+            served.failing(Failure(403, "AccessDenied", "Access Denied")),
+            pytest.raises(OSError, match="403 Forbidden"),
+        ):
+            source.read(10)
