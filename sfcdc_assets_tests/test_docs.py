@@ -135,7 +135,7 @@ def test_the_readme_documents_every_setting_and_no_other() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_setting_that_a_page_names_exists(page: Path) -> None:
-    of_orgs = re.sub(r"\bSFCDC_(EMEA|APAC)_(?=[A-Z])", "SFCDC_", page.read_text())  # the orgs of the examples
+    of_orgs = re.sub(r"\bSFCDC_(EMEA|APAC)_(?=[A-Z]|\.\.\.)", "SFCDC_", page.read_text())  # the orgs of the examples
     named = set(re.findall(r"SFCDC_[A-Z_]*[A-Z]", of_orgs))
     known = {name for name in named if name in SETTINGS or name.startswith("SFCDC_SPARK_CONF")}
     assert named == known

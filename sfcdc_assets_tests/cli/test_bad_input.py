@@ -224,7 +224,7 @@ def test_an_entity_without_permission_is_named_with_the_fix(org: EmulatedPipelin
     result = sfcdc("sync", "--until-caught-up")
     assert result.exit_code == 1
     said = result.stderr.strip().splitlines()[-1]
-    assert "job snapshot failed" in said
+    assert "Not all is applied" in said
     assert "The entity Account cannot be read" in said
     assert "SFCDC_ENTITIES" in said
     assert not (org.warehouse / "current_state").exists()

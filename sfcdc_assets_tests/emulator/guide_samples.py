@@ -117,7 +117,7 @@ OTHERS = (
         _STREAMING,
         "Interactive Visualforce Page without Replay: handshake, connect and subscribe (ch. 3)",
         "answers of the protocol",
-        f"{_TESTS}test_cometd_service.py::test_the_first_connect_is_answered_at_once_with_the_advice",
+        f"{_TESTS}cometd_service/test_sessions_and_replay.py::test_the_first_connect_is_answered_at_once_with_the_advice",
     ),
     OtherMessage(
         _STREAMING,

@@ -42,7 +42,7 @@ def change(pipeline: EmulatedPipeline, value: str) -> None:
     with pipeline.org.transaction() as one:
         for entity in ("Account", "Contact"):
             one.update(entity, ids(pipeline.org, entity)[0], {"Phone": value, "Description": value})
-            one.delete(entity, ids(pipeline.org, entity)[-1])
+            one.delete(entity, ids(pipeline.org, entity)[1])  # the oldest have no children
 
 
 def watermarks(warehouse: Warehouse) -> set[int]:

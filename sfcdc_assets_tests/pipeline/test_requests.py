@@ -37,7 +37,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
 
 def in_this_process(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
     """What one task of Spark does."""
-    done = apply_ranges(PackedBatches.of(batches), iter([ranges_of(batches)]))
+    done = apply_ranges(PackedBatches.of(batches), iter(ranges_of(batches, 1)))
     return outcomes(batches, pa.Table.from_batches(done, RESULTS))
 
 
