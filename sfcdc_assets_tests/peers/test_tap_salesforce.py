@@ -1,6 +1,7 @@
 """`tap-salesforce`, a Singer tap, in both of its modes: discovery and a sync of some streams, with a refresh token.
 
-Its known faults: login.salesforce.com is built in; it pins `requests`, so it is installed apart.
+Its known faults: login.salesforce.com is built in; it pins `requests`, so it is installed apart; in mode BULK it reads
+UTF-8 as Latin-1, because `requests` takes that for a text without a charset, and the Bulk API names none.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ def records(messages: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def as_read(value: str, mode: str) -> str:
+    """As it comes out of the tap."""
+    return value if mode == "REST" else value.encode().decode("latin-1")
+
+
 @pytest.mark.parametrize("mode", ["REST", "BULK"])
 def test_it_discovers_and_reads_what_the_org_has(tmp_path: Path, mode: str) -> None:
     counts = {"User": 2, "Account": 40, "Campaign": 7, "UserRole": 3}
@@ -68,7 +74,7 @@ def test_it_discovers_and_reads_what_the_org_has(tmp_path: Path, mode: str) -> N
             read = {record["Id"]: record for record in found[entity]}
             assert read.keys() == truth.keys()
             assert {each: record["Name"] for each, record in read.items()} == {
-                each: record["Name"] for each, record in truth.items()
+                each: as_read(record["Name"], mode) for each, record in truth.items()
             }
         assert [each["Id"] for each in found["Organization"]] == [served.org.organization_id]
         revenues = {record["Id"]: record["AnnualRevenue"] for record in served.org.records("Account")}
