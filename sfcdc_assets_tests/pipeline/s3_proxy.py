@@ -83,9 +83,16 @@ class _Proxy:
         self._days, self._is_unconditional = days, is_unconditional
         self._seconds = 0.0
         self._idle: list[tuple[StreamReader, StreamWriter]] = []
+        self._serving: set[asyncio.Task[None]] = set()
 
-    async def serve(self, client: StreamReader, back: StreamWriter) -> None:
-        """A client's connection, until it ends."""
+    def accept(self, client: StreamReader, back: StreamWriter) -> None:
+        """A client has connected. The task is held here: asyncio holds it weakly, and one that waits for the server
+        could be collected meanwhile."""
+        task = asyncio.create_task(self._serve(client, back))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, client: StreamReader, back: StreamWriter) -> None:
         with suppress(*_GONE):
             while True:
                 request = await _Message.read(client)
@@ -134,7 +141,7 @@ async def main() -> None:
     parser.add_argument("--days", type=int, default=0)
     given = parser.parse_args()
     proxy = _Proxy(given.upstream, given.days, is_unconditional=given.unconditional)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, limit=2**20)
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=2**20)
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:
         await server.serve_forever()
