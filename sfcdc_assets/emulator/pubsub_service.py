@@ -123,9 +123,10 @@ class PubSubService(pb_grpc.PubSubServicer):
 
     @property
     def unasked_streams(self) -> int:
-        """Subscribe calls that were begun and on which nothing is requested at the moment."""
+        """Subscribe calls that were begun, are heard, and on which nothing is requested at the moment."""
         with self._open_lock:
-            return sum(subscription.is_started and not subscription.pending for subscription in self._open)
+            heard = [each for each in self._open if each.is_started and not each.is_silent]
+            return sum(not each.pending for each in heard)
 
     @property
     def responses_sent(self) -> int:

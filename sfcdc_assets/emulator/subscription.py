@@ -91,7 +91,7 @@ class Subscription(RequestStream[pb.FetchRequest]):
         self._quiet_since = clock()
         self._paused_until = 0
         self._held_until = 0
-        self._is_silent = False
+        self.is_silent = False
         self._is_at_work = True
 
     @property
@@ -107,7 +107,7 @@ class Subscription(RequestStream[pb.FetchRequest]):
     def next_due(self) -> int:
         """When this stream speaks next, or ends, if nothing happens (epoch ms by the org's clock)."""
         with self._changed:
-            if self._is_silent:
+            if self.is_silent:
                 return self._clock() + 86_400_000
             if self._held_until:
                 return self._held_until
@@ -231,7 +231,7 @@ class Subscription(RequestStream[pb.FetchRequest]):
         if self._faults.take(Fault.STREAM_REFUSED):
             raise CODES[str(self._faults.option(Fault.STREAM_REFUSED, "code", "subscription.internal.error"))]()
         if self._faults.take(Fault.SILENT_STREAM):
-            self._is_silent = True
+            self.is_silent = True
             with self._changed:
                 self._changed.wait_for(lambda: self._ended)
             return False
