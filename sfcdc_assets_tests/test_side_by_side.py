@@ -7,8 +7,7 @@ from threading import Barrier
 import pytest
 
 from sfcdc_assets.side_by_side import all_side_by_side, side_by_side
-
-BOUND_SECONDS = 60
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

@@ -61,10 +61,10 @@ def measure(quick: bool) -> Sequence[Figure]:
 
 
 def _compare(warehouse: Warehouse) -> None:
-    told = json.loads(command("sfcdc_assets.cli", "status", "--json"))
+    reported = json.loads(command("sfcdc_assets.cli", "status", "--json"))
     expected = json.loads(json.dumps(status_of(warehouse, load_settings()).to_json()))
-    if told != expected or len(told["entities"]) != ENTITIES:
-        raise WrongAnswer(f"status says {told}, and the tables {expected}")
+    if reported != expected or len(reported["entities"]) != ENTITIES:
+        raise WrongAnswer(f"status says {reported}, and the tables {expected}")
     listed = command("sfcdc_assets.cli", "--help")
     if missing := [name for name in COMMANDS if f" {name} " not in listed]:
         raise WrongAnswer(f"--help does not list {missing}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.store_login import forget_logins
 
 ROOT = f"s3://{BUCKET}/warehouse"
 
@@ -23,8 +23,7 @@ def pipeline(
 ) -> Iterator[EmulatedPipeline]:
     """Over a store that replaces objects whatever it is asked."""
     made = make_pipeline("Account", records=3)
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
-        monkeypatch.delenv(name)
+    forget_logins(monkeypatch)
     with object_store("--unconditional") as store:
         for name, value in {**store.environment, "SFCDC_WAREHOUSE": ROOT}.items():
             monkeypatch.setenv(name, value)

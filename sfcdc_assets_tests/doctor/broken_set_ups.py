@@ -37,6 +37,7 @@ from sfcdc_assets.spark.workers import INSTALL, SHARE, WorkersNotReady
 from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
+from sfcdc_assets_tests.store_login import forget_logins
 from sfcdc_assets_tests.trusted_authority import _authority, trust_only_the_org
 
 ENTITIES = ["Account", "Contact"]
@@ -158,8 +159,7 @@ def _cluster(one: SetUp, error: Exception) -> None:
 
 
 def _no_credentials(one: SetUp) -> None:
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
-        one.patch.delenv(name)
+    forget_logins(one.patch)
     one.patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     one.patch.setenv("SFCDC_WAREHOUSE", "s3://bucket/warehouse")
 

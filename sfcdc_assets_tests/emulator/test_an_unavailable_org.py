@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from sfcdc_assets.emulator.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic import TrafficGenerator
 from sfcdc_assets_tests.emulator.platform_event_client import EventClient, event_client
 from sfcdc_assets_tests.emulator.rest_server import rest_client
+from sfcdc_assets_tests.eventually import eventually
 
 ENOUGH_PAGES = 1_000_000
 LARGE = {"Name": "Large", "Description": "x" * 30_000}
@@ -86,9 +86,9 @@ def test_traffic_waits_for_space_and_goes_on(tmp_path: Path, caplog: pytest.LogC
     traffic = TrafficGenerator(org)
     with full(org.database), caplog.at_level(logging.WARNING):
         traffic.start(10_000)
-        wait_until(lambda: bool(caplog.messages))
+        eventually(lambda: caplog.messages, "a warning of the full disk")
     made = traffic.transactions
-    wait_until(lambda: traffic.transactions > made)
+    eventually(lambda: traffic.transactions > made, "traffic that goes on")
     traffic.stop()
     org.close()
 
@@ -135,11 +135,3 @@ def test_a_request_to_an_org_that_has_ended_is_refused_without_a_traceback(caplo
         refused = client.query("SELECT Id FROM Account")
         assert (refused.status_code, refused.json()[0]["errorCode"]) == (503, "SERVER_UNAVAILABLE")
     assert [record for record in caplog.records if record.exc_info] == []
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    for _ in range(2_000):
-        if is_so():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not happen within 20 seconds")

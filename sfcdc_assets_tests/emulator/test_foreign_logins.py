@@ -91,8 +91,8 @@ def test_a_slash_at_the_end_of_the_soap_address_redirects_nobody(client: RestCli
 
 def test_soap_tells_who_is_logged_in_and_logs_out(client: RestClient, org: dict[str, Any]) -> None:
     session = ElementTree.fromstring(login(client).content)[0][0][0][4].text or ""
-    told = soap(client, "/services/Soap/u/59.0", "<urn:getUserInfo/>", session).text
-    assert f"<organizationId>{org['organization_id']}</organizationId>" in told
+    answered = soap(client, "/services/Soap/u/59.0", "<urn:getUserInfo/>", session).text
+    assert f"<organizationId>{org['organization_id']}</organizationId>" in answered
     assert "<timestamp>" in soap(client, "/services/Soap/u/59.0", "<urn:getServerTimestamp/>", session).text
     assert soap(client, "/services/Soap/u/59.0", "<urn:logout/>", session).status_code == 200
     assert not works(client, session)
@@ -243,9 +243,9 @@ def test_a_client_can_ask_what_its_token_is_worth(client: RestClient) -> None:
         return requests.post(f"{client.base_url}/services/oauth2/introspect", data=form, timeout=20)
 
     answer = token(client, grant_type="client_credentials").json()
-    told = worth(answer["access_token"]).json()
-    assert (told["active"], told["token_type"], told["sub"]) == (True, "access_token", answer["id"])
-    assert told["exp"] - told["iat"] == 7_200
+    answered = worth(answer["access_token"]).json()
+    assert (answered["active"], answered["token_type"], answered["sub"]) == (True, "access_token", answer["id"])
+    assert answered["exp"] - answered["iat"] == 7_200
     assert worth("sfcdcEmulatorRefreshToken").json()["token_type"] == "refresh_token"
     requests.post(f"{client.base_url}/services/oauth2/revoke", data={"token": answer["access_token"]}, timeout=20)
     assert worth(answer["access_token"]).json() == worth("nonsense").json() == {"active": False}

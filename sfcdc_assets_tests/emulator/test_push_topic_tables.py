@@ -5,6 +5,7 @@ example, the order of messages (Streaming API Developer Guide, chapters 4, 5 and
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -18,10 +19,8 @@ INVOICE = "Invoice_Statement__c"
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Emulated]:
-    emulated = Emulated()
-    yield emulated
-    emulated.service.stop()
-    emulated.org.close()
+    with closing(Emulated()) as emulated:
+        yield emulated
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ Guide, "Working with PushTopics" and "PushTopic")."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -21,10 +22,8 @@ TOPIC = "/topic/Accounts"
 
 @pytest.fixture
 def emulated() -> Iterator[Emulated]:
-    emulated = Emulated()
-    yield emulated
-    emulated.service.stop()
-    emulated.org.close()
+    with closing(Emulated()) as emulated:
+        yield emulated
 
 
 @pytest.fixture(scope="module")

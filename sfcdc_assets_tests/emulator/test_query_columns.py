@@ -35,7 +35,7 @@ def test_each_field_says_what_it_is(client: RestClient) -> None:
     read = columns(client, "SELECT Id, Name, AnnualRevenue, Is_Partner__c FROM Account")
     facts = {key: read[key] for key in ("entityName", "groupBy", "idSelected", "keyPrefix")}
     assert facts == {"entityName": "Account", "groupBy": False, "idSelected": True, "keyPrefix": "001"}
-    told = {
+    described = {
         each["columnName"]: (
             each["apexType"],
             each["textType"],
@@ -45,7 +45,7 @@ def test_each_field_says_what_it_is(client: RestClient) -> None:
         )
         for each in read["columnMetadata"]
     }
-    assert told == {
+    assert described == {
         "Id": ("Id", False, False, False, False),
         "Name": ("String", True, False, False, False),
         "AnnualRevenue": ("Double", False, True, False, False),

@@ -4,6 +4,7 @@ Streaming Quick Start", "StreamingChannel", "Streaming Channel Push")."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -23,10 +24,8 @@ OTHER = "005000000000002AAA"
 
 @pytest.fixture
 def emulated() -> Iterator[Emulated]:
-    emulated = Emulated()
-    yield emulated
-    emulated.service.stop()
-    emulated.org.close()
+    with closing(Emulated()) as emulated:
+        yield emulated
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ Developer Guide, chapters 2 to 7)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -16,13 +17,11 @@ INVOICES = "/topic/InvoiceStatementUpdates"
 
 @pytest.fixture
 def emulated() -> Iterator[Emulated]:
-    emulated = Emulated()
-    yield emulated
-    emulated.service.stop()
-    emulated.org.close()
+    with closing(Emulated()) as emulated:
+        yield emulated
 
 
-def told(emulated: Emulated) -> list[tuple[str, dict[str, Any]]]:
+def received(emulated: Emulated) -> list[tuple[str, dict[str, Any]]]:
     """Kind and fields of what has come; the replay ids rise and every event has its date."""
     found = messages(emulated)
     ids = [each["event"]["replayId"] for each in found]
@@ -40,7 +39,7 @@ def test_invoice_statements_of_the_quick_start(emulated: Emulated) -> None:
         invoice = work.create("Invoice_Statement__c", {"Status__c": "Open", "Description__c": "New invoice."})
     with emulated.org.transaction() as work:
         work.update("Invoice_Statement__c", invoice, {"Status__c": "Negotiating"})
-    (_, created), (_, updated) = found = told(emulated)
+    (_, created), (_, updated) = found = received(emulated)
     assert [kind for kind, _ in found] == ["created", "updated"]
     assert created == {"Id": invoice, "Name": created["Name"], "Status__c": "Open", "Description__c": "New invoice."}
     assert updated == {**created, "Status__c": "Negotiating"}
@@ -61,7 +60,7 @@ def test_test_accounts_of_the_replay_example(emulated: Emulated) -> None:
         ("updated", {"Website": None, "Id": account, "Name": "Lightning_UPDATED"}),
         ("deleted", {"Id": account}),
     ]
-    assert told(emulated) == expected
+    assert received(emulated) == expected
     left = emulated.send("/meta/unsubscribe", subscription=channel)
     assert left == {
         "clientId": emulated.client_id,
@@ -72,7 +71,7 @@ def test_test_accounts_of_the_replay_example(emulated: Emulated) -> None:
     }
     joined = emulated.subscribe(channel, -2)
     assert joined == {**left, "channel": "/meta/subscribe"}
-    assert told(emulated) == expected, "all are replayed"
+    assert received(emulated) == expected, "all are replayed"
 
 
 def test_a_name_brings_its_parts(emulated: Emulated) -> None:
@@ -80,7 +79,7 @@ def test_a_name_brings_its_parts(emulated: Emulated) -> None:
     follow(emulated)
     with emulated.org.transaction() as work:
         contact = work.create("Contact", {"FirstName": "Ada", "LastName": "Lovelace"})
-    ((kind, values),) = told(emulated)
+    ((kind, values),) = received(emulated)
     assert kind == "created"
     assert values.items() >= {"Id": contact, "FirstName": "Ada", "LastName": "Lovelace", "Email": None}.items()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 
@@ -17,6 +16,7 @@ from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, ObjectStore, object_store
+from sfcdc_assets_tests.store_login import forget_logins
 
 ROOT = f"s3://{BUCKET}/warehouse"
 ORGANIZATION = "00D000000000001EAA"
@@ -25,8 +25,7 @@ ORGANIZATION = "00D000000000001EAA"
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Of no store; and no metadata service is asked for a login, which would take long where there is none."""
-    for name in [each for each in os.environ if each.startswith(tuple(STORES))]:
-        monkeypatch.delenv(name)
+    forget_logins(monkeypatch)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     return monkeypatch
 

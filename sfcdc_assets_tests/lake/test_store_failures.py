@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable, Iterator
 
@@ -13,13 +12,14 @@ from sfcdc_assets.lake.beside import open_if_readable
 from sfcdc_assets.lake.damage import damage_of
 from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable
 from sfcdc_assets.lake.handles import HANDLES
-from sfcdc_assets.lake.stores import STORES, refusal_of
+from sfcdc_assets.lake.stores import refusal_of
 from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.maintenance.maintain import Retention, maintain
 from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
 from sfcdc_assets.state.apply import TaskFailed
 from sfcdc_assets_tests.lake.object_store import BUCKET, EXPIRED, SLOW_DOWN, Failure, ObjectStore, object_store
+from sfcdc_assets_tests.store_login import log_in
 
 WAREHOUSE = Warehouse(f"s3://{BUCKET}/warehouse")
 NAME = "current_state/Account"
@@ -32,10 +32,7 @@ CHANNEL = "/data/ChangeEvents"
 def store() -> Iterator[ObjectStore]:
     """With one table of one row."""
     with pytest.MonkeyPatch.context() as patch, object_store() as served:
-        for name in [each for each in os.environ if each.startswith(tuple(STORES))]:
-            patch.delenv(name)
-        for name, value in served.environment.items():
-            patch.setenv(name, value)
+        log_in(served.environment, patch)
         Table.open_or_create(WAREHOUSE, NAME, ROWS.schema).append(ROWS, {CHANNEL: 1}, {})
         yield served
 

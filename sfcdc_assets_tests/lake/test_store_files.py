@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterator
 from random import Random
@@ -17,6 +16,7 @@ from sfcdc_assets.lake.storage_options import TableFiles, storage_options
 from sfcdc_assets.lake.store_client import client_of
 from sfcdc_assets.lake.store_files import StoreFiles
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, Failure, ObjectStore, object_store
+from sfcdc_assets_tests.store_login import log_in
 
 URI = f"s3://{BUCKET}/warehouse/table"
 
@@ -30,10 +30,7 @@ def served() -> Iterator[ObjectStore]:
 @pytest.fixture
 def files(served: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> fs.FileSystem:
     """Those of a table, with the credentials of this process."""
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in served.environment.items():
-        monkeypatch.setenv(name, value)
+    log_in(served.environment, monkeypatch)
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setattr(store_client, "_KNOWN", {})
     return fs.PyFileSystem(StoreFiles(URI, storage_options(URI)))

@@ -7,7 +7,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +17,8 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from sfcdc_assets_tests.pipeline.s3_server import BOUND_SECONDS, BUCKET, S3Server
+from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.pipeline.s3_server import BUCKET, S3Server
 
 _LISTENS = ("master", "volume", "filer", "s3")
 _KEY = "any"
@@ -59,18 +59,18 @@ def seaweedfs(folder: Path) -> Iterator[S3Server]:
 
 
 def _make_bucket(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + BOUND_SECONDS
-    while True:
+    def is_made() -> bool:
+        assert server.poll() is None
         request = AWSRequest("PUT", f"{url}/{BUCKET}")
         S3SigV4Auth(Credentials(_KEY, _KEY), "s3", "us-east-1").add_auth(request)
+        signed = urllib.request.Request(request.url, method="PUT", headers=dict(request.headers.items()))
         try:
-            signed = urllib.request.Request(request.url, method="PUT", headers=dict(request.headers.items()))
             urllib.request.urlopen(signed, timeout=5).close()
-            return
         except (urllib.error.URLError, OSError):
-            assert server.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+            return False
+        return True
+
+    eventually(is_made, "SeaweedFS to take a bucket")
 
 
 def _free_ports(count: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives_tables import versions_of
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, quiet
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+from sfcdc_assets_tests.store_login import log_in
 
 __all__ = ["no_settings_but_the_tests_own"]
 
@@ -34,10 +34,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 @pytest.fixture(autouse=True)
 def azure(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator's login, and nobody else's."""
-    for name in [each for each in os.environ if each.startswith("AZURE_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    log_in(environment, monkeypatch)
 
 
 @pytest.mark.parametrize("root", ROOTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -30,6 +29,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
 from sfcdc_assets_tests.pipeline.s3_server import BUCKET, s3_server
 from sfcdc_assets_tests.pipeline.spark_cluster import SparkCluster, spark_cluster
+from sfcdc_assets_tests.store_login import log_in
 
 pytestmark = pytest.mark.slow
 
@@ -118,11 +118,8 @@ def test_workers_without_credentials_apply_to_tables_in_an_object_store(
     cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not [name for name in cluster.of_workers if name.startswith("AWS_")]
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
-        monkeypatch.delenv(name)
     with s3_server() as store:
-        for name, value in store.environment.items():
-            monkeypatch.setenv(name, value)
+        log_in(store.environment, monkeypatch)
         monkeypatch.setenv("SFCDC_WAREHOUSE", f"s3://{BUCKET}/warehouse")
         entities = Entities(Warehouse(f"s3://{BUCKET}/warehouse"), ("First__c", "Second__c"), 5)
         entities.day_zero()

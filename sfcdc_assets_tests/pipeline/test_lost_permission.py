@@ -160,9 +160,9 @@ def test_an_object_that_the_user_may_not_read_any_more_is_reported_and_copied_ag
     change("of which no event of the account comes")
     pipeline.settled_tick()
     pipeline.assert_equal_to_the_org(["Contact"])
-    told = check(pipeline)
-    assert (told["passed"], told["entities"]) == (False, "Account")
-    assert "may not read Account any more, so its events do not come. Give the user" in str(told["not_applied"])
+    reported = check(pipeline)
+    assert (reported["passed"], reported["entities"]) == (False, "Account")
+    assert "may not read Account any more, so its events do not come. Give the user" in str(reported["not_applied"])
     del asked[:]
     for _ in range(3):
         clock.sleep(3_600)

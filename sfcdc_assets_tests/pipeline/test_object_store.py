@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, object_store
 from sfcdc_assets_tests.pipeline.lives_in_process import job_of, worked_off
 from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Entities
+from sfcdc_assets_tests.store_login import log_in
 
 ANOTHERS = {"AWS_ACCESS_KEY_ID": "of somebody else", "AWS_SECRET_ACCESS_KEY": "of somebody else"}
 NAMES = ("Here__c", "There__c")
@@ -32,12 +32,8 @@ NAMES = ("Here__c", "There__c")
 @pytest.fixture
 def entities(monkeypatch: pytest.MonkeyPatch) -> Iterator[Entities]:
     """Two in a store that this process has the credentials of, with events to apply."""
-    for name in os.environ:
-        if name.startswith("AWS_"):
-            monkeypatch.delenv(name)
     with object_store() as store:
-        for name, value in store.environment.items():
-            monkeypatch.setenv(name, value)
+        log_in(store.environment, monkeypatch)
         made = Entities(Warehouse(f"s3://{BUCKET}/warehouse"), NAMES, 5)
         made.day_zero()
         made.land(2)

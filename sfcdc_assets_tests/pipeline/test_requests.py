@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +15,7 @@ from sfcdc_assets.state.entity_batch import EntityBatch
 from sfcdc_assets_tests.lake.object_store import BUCKET, ObjectStore, object_store
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.many_entities import Entities, catch_up
+from sfcdc_assets_tests.store_login import log_in
 
 __all__ = ["no_settings_but_the_tests_own"]
 
@@ -27,11 +27,8 @@ MOST_OF_AN_ENTITY = {"HEAD": 53, "GET": 17, "LIST": 9, "PUT": 5}
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
-        monkeypatch.delenv(name)
     with object_store() as store:
-        for name, value in store.environment.items():
-            monkeypatch.setenv(name, value)
+        log_in(store.environment, monkeypatch)
         yield store
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -22,6 +21,7 @@ from sfcdc_assets_tests.pipeline.many_entities import CHANNEL, Counts, Entities,
 from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+from sfcdc_assets_tests.store_login import log_in
 
 __all__ = ["no_settings_but_the_tests_own"]
 
@@ -41,10 +41,7 @@ def server() -> Iterator[S3Server]:
 @pytest.fixture
 def store(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A warehouse of the test's own in the store, whose settings are in the environment."""
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
+    log_in(server.environment, monkeypatch)
     return f"s3://{BUCKET}/{tmp_path.name}"
 
 

@@ -28,6 +28,7 @@ from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.s3_proxy import s3_proxy
 from sfcdc_assets_tests.pipeline.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+from sfcdc_assets_tests.store_login import forget_logins
 
 pytestmark = pytest.mark.slow
 
@@ -99,8 +100,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
         org.populate({"User": 3, ENTITY: 6})
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         without_settings(patch)
-        for name in [each for each in os.environ if each.startswith("AWS_")]:
-            patch.delenv(name)
+        forget_logins(patch)
         served = stack.enter_context(EmulatorServer(org, directory=folder / "org"))
         made = Copied(org, server, folder)
         settings = {"SFCDC_WAREHOUSE": made.warehouse.root, "SFCDC_SETTLE_SECONDS": "0.5"}

@@ -5,7 +5,6 @@ What tasks import comes with the session, what opens the tables with the tasks, 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from sfcdc_assets_tests.pipeline.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.spark_cluster import SparkCluster, spark_cluster
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+from sfcdc_assets_tests.store_login import log_in
 
 pytestmark = pytest.mark.slow
 
@@ -75,10 +75,7 @@ def spark(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def in_store(store: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A warehouse in the store, with the credentials in this process's environment alone."""
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in store.environment.items():
-        monkeypatch.setenv(name, value)
+    log_in(store.environment, monkeypatch)
     return f"s3://{BUCKET}/{tmp_path.name}"
 
 

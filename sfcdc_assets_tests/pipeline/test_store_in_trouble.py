@@ -3,7 +3,6 @@ that the tables were moved to: all goes on from where it was, and nothing is the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.quiet_life import QuietLife, quiet
+from sfcdc_assets_tests.store_login import log_in
 
 DONE_AND_NOT_SAID = Failure(500, "InternalError", "We encountered an internal error.", "PUT|POST|DELETE", is_done=True)
 """Who asks again finds that another one was first."""
@@ -29,11 +29,8 @@ IN_MID_RUN = [(EXPIRED, None, after) for after in (20, 70, 120, 170)] + [
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
-        monkeypatch.delenv(name)
     with object_store() as served:
-        for name, value in served.environment.items():
-            monkeypatch.setenv(name, value)
+        log_in(served.environment, monkeypatch)
         yield served
 
 

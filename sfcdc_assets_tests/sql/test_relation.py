@@ -19,6 +19,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.sql.relation import literally, relation
 from sfcdc_assets.sql.warehouse_files import WarehouseFiles, location
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
+from sfcdc_assets_tests.store_login import log_in
 
 TIME = pa.timestamp("us", "UTC")
 NAME = "current_state/Account"
@@ -132,8 +133,7 @@ def test_an_object_store_is_read_with_the_credentials_that_write_it(
 ) -> None:
     warehouse = Warehouse(f"s3://{BUCKET}/warehouse")
     with object_store() as store:
-        for name, value in store.environment.items():
-            monkeypatch.setenv(name, value)
+        log_in(store.environment, monkeypatch)
         write(warehouse, pa.table({"Id": ["a"], "n": [1]}))
         write(warehouse, pa.table({"Id": ["b"], "m": [2]}), schema_mode="merge")
         connection.register_filesystem(WarehouseFiles(warehouse))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -11,10 +12,8 @@ from sfcdc_assets_tests.emulator.cometd_service.emulated import Emulated
 
 @pytest.fixture
 def emulated() -> Iterator[Emulated]:
-    emulated = Emulated()
-    yield emulated
-    emulated.service.stop()
-    emulated.org.close()
+    with closing(Emulated()) as emulated:
+        yield emulated
 
 
 @pytest.fixture

@@ -33,6 +33,10 @@ class Emulated:
         self.client_id: str | None = None
         self.cookie: str | None = None
 
+    def close(self) -> None:
+        self.service.stop()
+        self.org.close()
+
     def update(self, **values: Any) -> None:
         with self.org.transaction() as work:
             work.update("Account", self.accounts[0], values or {"Phone": str(self.clock())})
