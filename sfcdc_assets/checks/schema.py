@@ -23,7 +23,7 @@ NAME = "schema_follows_the_org"
     name=NAME,
     description="Compares the columns of each table with the fields that the newest event schema and describe show: "
     "it fails where a field has no column, or one of another type, an hour after the schema was seen. New, retired and "
-    "retyped columns are reported and fail nothing. Reads no rows and asks nothing of the org.",
+    "retyped columns are reported and fail nothing. Reads no rows and makes no API calls.",
 )
 def schema_follows_the_org(lake: LakeResource) -> dg.AssetCheckResult:
     """Passed when every readable field that events carry has a column of its type, in every table."""

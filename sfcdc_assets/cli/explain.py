@@ -72,7 +72,7 @@ def explain(
 
     Of a record of a PushTopic: which notifications and reads of its query made it, and what is in doubt. Of an event:
     where it lies, which commit and run landed it, what it says, and why it could not be read, if so. Reads the tables
-    only; asks nothing of the org. Times are UTC.
+    only; makes no API calls. Times are UTC.
     """
     warehouse = Warehouse(load_settings().warehouse)
     channel = _channel(entity)

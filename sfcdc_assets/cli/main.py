@@ -22,7 +22,7 @@ from sfcdc_assets.setting_values import ORG, as_set_here
 COMMANDS = {
     "emulator": "Serve an emulated Salesforce org over TLS on this machine until interrupted.",
     "sync": "Poll every channel and bring the tables up to date, through Dagster, in this process.",
-    "status": "Show each channel's checkpoint and each entity's table. Reads the tables only; asks nothing of the org.",
+    "status": "Show each channel's checkpoint and each entity's table. Reads the tables only; makes no API calls.",
     "doctor": "Check the set-up, from Java to the allowances of the org, and say how to mend what is wrong.",
     "verify": "Compare each entity's table with the org, record by record and field by field.",
     "explain": "Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from "

@@ -49,7 +49,7 @@ _LEFT_OUT = "`sfcdc status --json` has all."
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
-    """Show each channel's checkpoint and each entity's table. Reads the tables only; asks nothing of the org.
+    """Show each channel's checkpoint and each entity's table. Reads the tables only; makes no API calls.
 
     Exit code 1 when a table is damaged: each is named, with the command that mends it.
     """

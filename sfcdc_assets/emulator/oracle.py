@@ -45,7 +45,7 @@ class Oracle:
         return self._store.records(self.definitions[entity], include_deleted=include_deleted)
 
     def silent_changes(self) -> list[SilentChange]:
-        """What no transaction tells: all of it, the oldest first."""
+        """The changes that no transaction has: all of them, the oldest first."""
         with self.database.lock:
             return self._silent_changes.since(BEFORE_ALL)
 
