@@ -5,50 +5,78 @@ LIVES ?= 2000
 CRASHES ?= 200
 # Tests wait for sockets and processes for a third of their time and more: three at a time keep two cores busy.
 WORKERS ?= 3
+# What `demo` and `dev` need; other targets install their extras when they are first run. The releases are those of
+# constraints.txt. uv takes a third of pip's time, and where it is missing or fails pip does the same. Both compile what
+# they install: each process of Spark's would, where Python is told to write no bytecode.
+EXTRAS = emulator,sql
+install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[$(1)]' || \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]'
 
-.PHONY: demo test test-slow soak bench bench-quick dev check docs reference java
+.PHONY: demo test test-slow soak bench bench-quick dev check docs reference lock images audit sbom java
 
 demo: java .venv/installed
 	$(BIN)/sfcdc demo
 
-test: java .venv/prepared
+test: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-slow: java .venv/prepared
+test-slow: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-soak: java .venv/installed
-	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/test_lives.py --lives $(LIVES) --numprocesses 2
-	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/test_crashes.py --crashes $(CRASHES) --numprocesses 2 --dist load
+soak: java .venv/extra-dev .venv/extra-deploy .venv/extra-peers
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives $(LIVES) --numprocesses 2
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/apply/test_crashes.py --crashes $(CRASHES) --numprocesses 2 --dist load
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile thorough --numprocesses 2 --dist loadfile --timeout 3600
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline -m "not slow" --with-spark --lives 0 --numprocesses 2
-	$(BIN)/python -m sfcdc_assets_tests.pipeline.long_run
-	$(BIN)/python -m sfcdc_assets_tests.pipeline.large_transaction
+	$(BIN)/python -m sfcdc_assets_tests.pipeline.lives.long_run
+	$(BIN)/python -m sfcdc_assets_tests.pipeline.apply.large_transaction
 
-bench: java .venv/prepared
+bench: java .venv/prepared .venv/extra-dev .venv/extra-bench
 	$(BIN)/python -m sfcdc_assets_tests.benchmarks --write
 
-bench-quick: java .venv/prepared
+bench-quick: java .venv/prepared .venv/extra-dev .venv/extra-bench
 	$(BIN)/python -m sfcdc_assets_tests.benchmarks --quick
 
 dev: java .venv/installed
 	$(BIN)/sfcdc dev
 
-check: .venv/installed
+check: .venv/extra-dev
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
 
-docs: .venv/installed
+docs: .venv/extra-dev .venv/extra-docs
 	$(BIN)/python -m sfcdc_assets_tests.docs.site
 
-reference: .venv/installed
+reference: .venv/extra-dev
 	$(BIN)/python -m sfcdc_assets_tests.docs.reference
+
+# Renews constraints.txt: the newest releases that pyproject.toml allows, for every Python and system.
+lock: .venv/installed
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --no-annotate --no-header \
+		--output-file constraints.txt pyproject.toml
+
+# Pins the base images of deploy/ to what their tags stand for now. Needs Docker and its registry.
+images:
+	deploy/pin-images
+
+# Known vulnerabilities in the releases of constraints.txt. Needs the network.
+audit: .venv/extra-supply
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+# What `make` has installed, as CycloneDX in build/sbom.json.
+sbom: .venv/extra-supply
+	mkdir -p build && $(BIN)/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-file build/sbom.json
 
 java:
 	@$(PYTHON) -m sfcdc_assets.spark.java
 
-.venv/installed: pyproject.toml
+.venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,deploy,docs,emulator,sql,bench,peers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true
+	$(call install,$(EXTRAS))
+	touch $@
+
+.venv/extra-%: .venv/installed
+	$(call install,$*)
 	touch $@
 
 # What Spark's Java process loads, recorded once: each later start takes half as long.

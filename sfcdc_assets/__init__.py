@@ -1,6 +1,7 @@
 """A Dagster code location that keeps a Delta Lake copy of a Salesforce org true, from the org's own change events."""
 
 import os
+from importlib import import_module
 
 # Starting the JVM forks this process for the moment before exec. gRPC's fork handlers run in that moment and may break
 # the child while a connection is in use ("Java gateway process exited", docs/salesforce-streams.md, "Failures seen in
@@ -8,13 +9,14 @@ import os
 # is first imported.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
-__all__ = ["open_history"]
+__all__ = ["open_cut", "open_history"]
+
+_PUBLIC = {"open_cut": "sfcdc_assets.consistent_cut", "open_history": "sfcdc_assets.lake.tables.all_versions"}
 
 
 def __getattr__(name: str) -> object:
-    """`open_history`, imported when it is first asked for: most of what imports this package needs no tables."""
-    if name == "open_history":
-        from sfcdc_assets.lake.all_versions import open_history  # noqa: PLC0415
-
-        return open_history
+    """What other programs import, imported when it is first asked for: most of what imports this package needs no
+    tables."""
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

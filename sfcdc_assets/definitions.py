@@ -2,27 +2,33 @@
 
 import dagster as dg
 
-from sfcdc_assets.assets.channels import channel_specs
-from sfcdc_assets.assets.event_tables import build_event_tables
-from sfcdc_assets.assets.push_topic_state import build_push_topic_state
-from sfcdc_assets.assets.raw_events import build_raw_events
-from sfcdc_assets.assets.snapshot import snapshot
-from sfcdc_assets.assets.specs import consistent_cuts_spec
-from sfcdc_assets.assets.tables import tables
-from sfcdc_assets.checks.drift import equals_the_org
-from sfcdc_assets.checks.events import build_event_checks
-from sfcdc_assets.checks.freshness import is_fresh
-from sfcdc_assets.checks.refused_reads import reads_are_applied
-from sfcdc_assets.checks.schema import schema_follows_the_org
-from sfcdc_assets.checks.suspects import suspects_are_reconciled
-from sfcdc_assets.checks.topics import build_topic_checks
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs import AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, FORGET_RUNS, MAINTAIN, SNAPSHOT, SYNC
-from sfcdc_assets.resources.lake import LakeResource
-from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.resources.run_scope import RunScope
-from sfcdc_assets.resources.spark import SparkResource
-from sfcdc_assets.schedules import (
+from sfcdc_assets.orchestration.assets.event_tables import build_event_tables
+from sfcdc_assets.orchestration.assets.launched import build_raw_events, snapshot, tables
+from sfcdc_assets.orchestration.assets.push_topic_state import build_push_topic_state
+from sfcdc_assets.orchestration.assets.specs import channel_specs, consistent_cuts_spec
+from sfcdc_assets.orchestration.checks.drift import equals_the_org
+from sfcdc_assets.orchestration.checks.events import build_event_checks
+from sfcdc_assets.orchestration.checks.freshness import is_fresh
+from sfcdc_assets.orchestration.checks.lagging import stands_at_the_cut
+from sfcdc_assets.orchestration.checks.refused_reads import reads_are_applied
+from sfcdc_assets.orchestration.checks.schema import schema_follows_the_org
+from sfcdc_assets.orchestration.checks.suspects import suspects_are_reconciled
+from sfcdc_assets.orchestration.checks.topics import build_topic_checks
+from sfcdc_assets.orchestration.jobs import (
+    AUDIT,
+    CHECK,
+    CHECK_TOPICS,
+    DROP_PAYLOADS,
+    FORGET_RUNS,
+    MAINTAIN,
+    PACK,
+    SNAPSHOT,
+    SYNC,
+    THIN_OUT,
+)
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource
+from sfcdc_assets.orchestration.run_scope import RunScope
+from sfcdc_assets.orchestration.schedules import (
     audit_every_night,
     audit_filtered_every_night,
     check_every_hour,
@@ -31,9 +37,12 @@ from sfcdc_assets.schedules import (
     forget_runs_every_night,
     maintain_every_night,
     sync_every_ten_minutes,
+    thin_out_every_hour,
 )
-from sfcdc_assets.sensors.alerts import alert_sensors
-from sfcdc_assets.sensors.channel import build_channel_sensor
+from sfcdc_assets.orchestration.sensors.alerts import alert_sensors
+from sfcdc_assets.orchestration.sensors.channel import build_channel_sensor
+from sfcdc_assets.orchestration.sensors.packing import pack_when_many
+from sfcdc_assets.settings.settings import load_settings
 
 SETTINGS = load_settings()
 
@@ -51,15 +60,21 @@ defs = dg.Definitions(
         equals_the_org,
         is_fresh,
         reads_are_applied,
+        stands_at_the_cut,
         schema_follows_the_org,
         suspects_are_reconciled,
         *build_event_checks(SETTINGS.event_channels),
         *build_topic_checks(SETTINGS.event_channels),
     ],
-    jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN, FORGET_RUNS],
-    sensors=[*(build_channel_sensor(channel) for channel in SETTINGS.channels), *alert_sensors(SETTINGS)],
+    jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN, THIN_OUT, PACK, FORGET_RUNS],
+    sensors=[
+        *(build_channel_sensor(channel) for channel in SETTINGS.channels),
+        pack_when_many,
+        *alert_sensors(SETTINGS),
+    ],
     schedules=[
         sync_every_ten_minutes,
+        thin_out_every_hour,
         audit_every_night,
         audit_filtered_every_night,
         check_every_hour,

@@ -16,9 +16,9 @@ import os
 from importlib import import_module
 from typing import Any
 
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.setting_values import ORG
+from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets.settings.setting_values import ORG
+from sfcdc_assets.settings.settings import load_settings
 
 
 def __getattr__(name: str) -> Any:

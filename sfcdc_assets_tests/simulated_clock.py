@@ -6,22 +6,24 @@ the org has nothing to do before some later moment, and all that it sent has arr
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Condition
 from typing import Any
 
 import pytest
 
-from sfcdc_assets.clock import Clock, using
-from sfcdc_assets.cometd.long_poll import LongPoll
 from sfcdc_assets.emulator.cometd.service import CometdService
-from sfcdc_assets.emulator.pubsub_service import PubSubService
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.lake.table import Table
-from sfcdc_assets.pubsub.fetch_stream import FetchStream
+from sfcdc_assets.emulator.pubsub.pubsub_service import PubSubService
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.runtime.clock import Clock, using
+from sfcdc_assets.streams.cometd.subscription import LongPoll
+from sfcdc_assets.streams.pubsub.fetch_stream import FetchStream
 
 MESSAGE_SECONDS = 20.0
 """What a message may take over loopback at most, by the machine's clock: a busy machine takes seconds. One that takes
@@ -36,11 +38,18 @@ def _machine_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+@dataclass
+class _Beside:
+    """A thread beside the driver's. `waits`: until when (seconds of `monotonic`) and for what; None while it works."""
+
+    waits: tuple[float, Callable[[], bool]] | None = None
+
+
 class SimulatedClock(Clock):
     """The same time for everybody: for the org as a function, for the client as its `Clock`.
 
     With `runs` the machine's own time passes too, so that what is dated by others is not far off. One that follows no
-    org waits for nobody.
+    org waits for nobody. Threads that `start_thread` began wait with the driver: time goes on when all of them wait.
     """
 
     def __init__(self, now: int | None = None, *, runs: bool = False) -> None:
@@ -57,6 +66,21 @@ class SimulatedClock(Clock):
         self._streams: list[FetchStream] = []
         self._polls: list[LongPoll] = []
         self._given_up = 0
+        self._beside: list[_Beside] = []
+        self._of_thread = threading.local()
+
+    def start_thread(self, name: str, work: Callable[[], object]) -> threading.Thread:
+        beside = _Beside()
+        self._beside.append(beside)  # by now: the driver may wait before the thread runs
+
+        def run() -> None:
+            self._of_thread.beside = beside
+            try:
+                work()
+            finally:
+                self._beside.remove(beside)
+
+        return super().start_thread(name, run)
 
     @contextmanager
     def followed(self, server: EmulatorServer) -> Iterator[None]:
@@ -115,17 +139,32 @@ class SimulatedClock(Clock):
         return self()
 
     def sleep(self, seconds: float) -> None:
-        self.advance(max(1, round(seconds * 1000)))
+        if hasattr(self._of_thread, "beside"):
+            condition = Condition()
+            with condition:
+                self.wait_for(condition, lambda: False, seconds)
+        else:
+            self.advance(max(1, round(seconds * 1000)))
 
     def wait_for(self, condition: Condition, predicate: Callable[[], bool], seconds: float) -> bool:
         """Also one who does not want to wait is given what was sent before: time was moved, not waited for. A wait is
         never shorter than was asked for, as with any clock."""
         deadline = self.monotonic() + seconds
+        beside: _Beside | None = getattr(self._of_thread, "beside", None)
+        if beside is not None:
+            beside.waits = (deadline, predicate)
+        try:
+            return self._wait_for(condition, predicate, deadline)
+        finally:
+            if beside is not None:
+                beside.waits = None
+
+    def _wait_for(self, condition: Condition, predicate: Callable[[], bool], deadline: float) -> bool:
         busy_since = time.monotonic()
         while not predicate():
             left = deadline - self.monotonic()
             is_driver = threading.get_ident() == self._driver
-            until = self._idle_until(time.monotonic() - busy_since) if is_driver else None
+            until = self._all_idle_until(time.monotonic() - busy_since) if is_driver else None
             if until is None:
                 if left <= 0 and not is_driver:
                     return False
@@ -141,6 +180,16 @@ class SimulatedClock(Clock):
                     condition.acquire()
                 busy_since = time.monotonic()
         return True
+
+    def _all_idle_until(self, busy: float) -> int | None:
+        """When the org or a thread beside the driver's does something next; None while one of them is at work."""
+        waits = [each.waits for each in list(self._beside)]
+        now = self.monotonic()
+        if any(each is None or each[0] <= now or each[1]() for each in waits):
+            return self() + 1_000 if busy > BOUND_SECONDS else None
+        until = self._idle_until(busy)
+        ends = [self._start + math.ceil(each[0] * 1000) for each in waits if each is not None]
+        return None if until is None else min([until, *ends])
 
     def _idle_until(self, busy: float) -> int | None:
         """When the org does something next; None while it is at work, no stream was begun yet, or a message is on its

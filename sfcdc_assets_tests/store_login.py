@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sfcdc_assets.lake.stores import STORES
+from sfcdc_assets.lake.store.object_stores import STORES
 
 
 def forget_logins(patch: pytest.MonkeyPatch) -> None:

@@ -16,28 +16,28 @@ import pyarrow as pa
 import pytest
 
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE, RAW_EVENTS
-from sfcdc_assets.cli.emulated_org import open_org
-from sfcdc_assets.config import Settings
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.traffic import TrafficGenerator
-from sfcdc_assets.lake.audits import AUDITS
-from sfcdc_assets.lake.channel_filters import FILTERS
-from sfcdc_assets.lake.consistent_cuts import CONSISTENT_CUTS
-from sfcdc_assets.lake.gap_reconciliation import LEDGER
-from sfcdc_assets.lake.lost_checkpoints import LOST_CHECKPOINTS
-from sfcdc_assets.lake.organization import ORGANIZATION
-from sfcdc_assets.lake.rolling_audits import ROLLING_AUDITS
-from sfcdc_assets.lake.schemas import SCHEMAS
-from sfcdc_assets.lake.snapshot_plan import SNAPSHOT_PLAN
-from sfcdc_assets.lake.snapshots import READ_OF_COLUMNS
-from sfcdc_assets.push_topics.state_rows import STATE_COLUMNS
-from sfcdc_assets.state.read_rows import READ_COLUMNS
-from sfcdc_assets.state.text_values import TEXT_FIELDS
-from sfcdc_assets.state.version_columns import SYSTEM_COLUMNS, history_schema
-from sfcdc_assets.typed_events.event_rows import EVENT_COLUMNS, KEPT_COLUMNS
+from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
+from sfcdc_assets.event_channels.event_rows import EVENT_COLUMNS, KEPT_COLUMNS
+from sfcdc_assets.event_channels.push_topics.state_rows import STATE_COLUMNS
+from sfcdc_assets.lake.tables.audits import AUDITS
+from sfcdc_assets.lake.tables.channel_members import MEMBERS
+from sfcdc_assets.lake.tables.consistent_cuts import CONSISTENT_CUTS
+from sfcdc_assets.lake.tables.gap_reconciliation import LEDGER
+from sfcdc_assets.lake.tables.lost_checkpoints import LOST_CHECKPOINTS
+from sfcdc_assets.lake.tables.organization import ORGANIZATION
+from sfcdc_assets.lake.tables.rolling_audits import ROLLING_AUDITS
+from sfcdc_assets.lake.tables.schemas import SCHEMAS
+from sfcdc_assets.lake.tables.snapshot_plan import SNAPSHOT_PLAN
+from sfcdc_assets.lake.tables.snapshots import READ_OF_COLUMNS
+from sfcdc_assets.settings.settings import SECRET_FILES, Settings
+from sfcdc_assets.timeline.read_rows import READ_COLUMNS
+from sfcdc_assets.timeline.text_values import TEXT_FIELDS
+from sfcdc_assets.timeline.version_columns import SYSTEM_COLUMNS, history_schema
 from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
+from sfcdc_assets_tests.pipeline.failures.killed_sync import QUICK_JVM
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
-from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 
 README, TABLES = ROOT / "README.md", ROOT / "docs" / "tables.md"
 BLOCKS = [block for page in PAGES for block in code_blocks(page)]
@@ -61,6 +61,7 @@ TYPES = {
     pa.timestamp("us", "UTC"): "timestamp",
     pa.list_(pa.string()): "list of string",
     pa.map_(pa.string(), pa.int64()): "map of string to long",
+    CONSISTENT_CUTS.field("lagging").type: "list of struct",
 }
 SCHEMAS_OF_TABLES = {
     "`raw_events`": RAW_EVENTS,
@@ -78,7 +79,7 @@ SCHEMAS_OF_TABLES = {
     "`audits`": AUDITS,
     "`rolling_audits`": ROLLING_AUDITS,
     "`snapshot_plan`": SNAPSHOT_PLAN,
-    "`channel_filters`": FILTERS,
+    "`channel_members`": MEMBERS,
 }
 
 
@@ -137,7 +138,7 @@ def test_the_readme_documents_every_setting_and_no_other() -> None:
 def test_every_setting_that_a_page_names_exists(page: Path) -> None:
     of_orgs = re.sub(r"\bSFCDC_(EMEA|APAC)_(?=[A-Z]|\.\.\.)", "SFCDC_", page.read_text())  # the orgs of the examples
     named = set(re.findall(r"SFCDC_[A-Z_]*[A-Z]", of_orgs))
-    known = {name for name in named if name in SETTINGS or name.startswith("SFCDC_SPARK_CONF")}
+    known = {name for name in named if name in SETTINGS | SECRET_FILES or name.startswith("SFCDC_SPARK_CONF")}
     assert named == known
 
 

@@ -1,148 +1,191 @@
-"""The way of the data is in the folders: imports go leftwards along it, and third parties have one edge each."""
+"""The way of the data is in the folders: imports point back along it, and third parties have one edge each."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import sfcdc_assets
-from sfcdc_assets.cli.emulator_extra import PACKAGES as EMULATOR_PACKAGES
+from sfcdc_assets.cli.emulator_parts.extra import PACKAGES as EMULATOR_PACKAGES
 
 PACKAGE = Path(sfcdc_assets.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "proto" not in path.parts)
 
-STAGES = [
-    "streams",
-    "pubsub",
+ORDER = (
+    "runtime",
+    "settings",
+    "webserver",
+    "spark",
     "salesforce",
-    "cometd",
+    "streams",
     "change_events",
-    "typed_events",
-    "push_topics",
     "text_diff",
+    "event_channels",
     "snapshot",
-    "state",
+    "key_ranges",
+    "timeline",
+    "lake",
+    "org_connection",
+    "schema_evolution",
+    "entities",
+    "landing",
+    "org_reads",
+    "apply",
     "reconciliation",
-]
-"""Packages that do the work on values and DataFrames, in the order of the flow."""
+    "event_channels.tables",
+    "status",
+    "sql",
+    "explain",
+    "consistent_cut",
+    "doctor",
+    "orchestration",
+    "definitions",
+    "orgs",
+    "emulator",
+    "cli",
+    "code_server",
+    "__main__",
+)
+"""A module imports from its own place and from those before it. docs/architecture.md says what each place is for."""
 
-ROOT = {
-    "channel_kinds",
-    "clock",
-    "errors",
-    "config",
-    "setting_names",
-    "setting_types",
-    "setting_values",
-    "outcome",
-    "observation",
-    "side_by_side",
-}
+WITHOUT_TABLES = ORDER[: ORDER.index("lake")]
+"""What works on values and data frames, and can be used without Delta Lake and Dagster."""
 
-MAY_IMPORT = {
-    "streams": {"streams"},
-    "pubsub": {"streams", "pubsub"},
-    "salesforce": {"salesforce"},
-    "cometd": {"streams", "salesforce", "cometd"},
-    "change_events": {"streams", "salesforce", "change_events"},
-    "typed_events": {"streams", "salesforce", "change_events", "typed_events"},
-    "push_topics": {"salesforce", "change_events", "push_topics"},
-    "text_diff": {"text_diff"},
-    "snapshot": {"salesforce", "change_events", "snapshot"},
-    "state": {"change_events", "text_diff", "state"},
-    "reconciliation": {"salesforce", "change_events", "text_diff", "snapshot", "state", "reconciliation"},
-    "spark": {"spark"},
-    "lake": {"streams", "salesforce", "change_events", "typed_events", "push_topics", "snapshot", "state", "lake"},
-    "emulator": {"emulator", "pubsub.proto"},
-    "transports": {"streams", "pubsub", "cometd", "salesforce"},
-}
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {name_of(path): path for path in MODULES}
+
+
+def place(name: str) -> str | None:
+    """Where a module stands in `ORDER`; None for the package itself."""
+    found = [each for each in ORDER if name == each or name.startswith(f"{each}.")]
+    return max(found, key=len, default=None)
 
 
 @cache
-def imports(path):
-    """Full names of the modules that a module imports, at its top or inside."""
-    return tuple(_imports(path))
+def imports(path: Path, *, of_types_too: bool = True) -> tuple[str, ...]:
+    """Full names of what a module imports, at its top or inside."""
+    return tuple(_imports(ast.parse(path.read_text()), of_types_too))
 
 
-def _imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def _imports(node: ast.AST, of_types_too: bool) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING" and not of_types_too:
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            yield from (f"{child.module}.{alias.name}" for alias in child.names)
+        else:
+            yield from _imports(child, of_types_too)
 
 
-def package_of(path):
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+def ours(path: Path, *, of_types_too: bool = True) -> set[str]:
+    """The modules of this package that one imports."""
+    found = set()
+    for name in imports(path, of_types_too=of_types_too):
+        inside = name.removeprefix("sfcdc_assets.")
+        if inside != name:
+            found.add(inside if inside in NAMES else inside.rpartition(".")[0])
+    return found & NAMES.keys() - {""}
 
 
-@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
-def test_a_package_imports_only_what_lies_left_of_it(package):
-    allowed = {f"sfcdc_assets.{name}" for name in MAY_IMPORT[package] | ROOT}
-    for path in MODULES:
-        if package_of(path) == package:
-            for name in imports(path):
-                if name.startswith("sfcdc_assets."):
-                    assert any(name == one or name.startswith(f"{one}.") for one in allowed), (path, name)
+def test_every_module_has_a_place() -> None:
+    assert [name for name in NAMES if name and place(name) is None] == []
+
+
+def test_no_import_points_ahead_of_its_place() -> None:
+    ahead = [
+        f"{name} imports {other}"
+        for name, path in NAMES.items()
+        if name
+        for other in ours(path)
+        if ORDER.index(str(place(other))) > ORDER.index(str(place(name)))
+    ]
+    assert ahead == []
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    """A part may name its whole in an annotation: that is no import of a running program."""
+    try:
+        TopologicalSorter({name: ours(path, of_types_too=False) for name, path in NAMES.items()}).prepare()
+    except CycleError as circle:
+        pytest.fail(" -> ".join(circle.args[1]))
+
+
+def test_only_its_commands_and_those_that_serve_one_know_the_emulated_org() -> None:
+    know = {name for name, path in NAMES.items() if any(place(other) == "emulator" for other in ours(path))}
+    outside = {name for name in know if place(name) != "emulator"}
+    parts = ("cli.emulator", "cli.emulator_parts", "cli.demo", "cli.demo_parts", "cli.dev")
+    assert [name for name in outside if not name.startswith(parts)] == []
+
+
+def test_the_emulated_org_shares_only_the_wire_with_what_it_serves() -> None:
+    for name, path in NAMES.items():
+        if place(name) == "emulator":
+            others = {other for other in ours(path) if place(other) != "emulator"}
+            assert {
+                other for other in others if not other.startswith(("streams.pubsub.proto", "webserver", "runtime"))
+            } == set()
 
 
 @pytest.mark.parametrize(
-    ("library", "packages"),
+    ("library", "places"),
     [
         ("deltalake", {"lake"}),
+        ("obstore", {"lake"}),
+        ("dagster", {"orchestration", "webserver", "definitions", "code_server", "cli"}),
         (
-            "dagster",
+            "pyspark",
             {
-                "assets",
-                "sensors",
-                "checks",
-                "resources",
-                "cli",
-                "jobs",
-                "schedules",
-                "definitions",
-                "partitions",
-                "table_metadata",
+                "spark",
+                "key_ranges",
+                "schema_evolution",
+                "org_reads",
+                "apply",
+                "reconciliation",
+                "explain",
+                "orchestration",
             },
         ),
-        ("pyspark", {"spark", "state", "reconciliation", "pipeline", "resources"}),
-        ("grpc", {"pubsub", "emulator"}),
+        ("grpc", {"streams", "code_server", "emulator"}),
         ("fastavro", {"change_events", "emulator"}),
         ("simple_salesforce", {"salesforce"}),
-        *((library, {"emulator"}) for library in EMULATOR_PACKAGES),
+        ("starlette", {"emulator", "webserver"}),
+        *((library, {"emulator"}) for library in EMULATOR_PACKAGES if library != "starlette"),
     ],
 )
-def test_a_library_is_met_only_where_it_belongs(library, packages):
-    for path in MODULES:
-        if any(name == library or name.startswith(f"{library}.") for name in imports(path)):
-            assert package_of(path) in packages, path
+def test_a_library_is_met_only_where_it_belongs(library: str, places: set[str]) -> None:
+    met = {name for name, path in NAMES.items() if any(f"{each}.".startswith(f"{library}.") for each in imports(path))}
+    assert [name for name in met if place(name) not in places] == []
 
 
-def test_the_stages_know_neither_dagster_nor_the_tables():
-    for path in MODULES:
-        if package_of(path) in STAGES:
-            for name in imports(path):
-                assert name.split(".")[0] not in {"dagster", "deltalake"}, path
-                assert not name.startswith("sfcdc_assets.lake"), path
+def test_what_comes_before_the_tables_knows_neither_them_nor_dagster() -> None:
+    for name, path in NAMES.items():
+        if place(name) in WITHOUT_TABLES and place(name) != "webserver":
+            assert not any(each.split(".")[0] in {"dagster", "deltalake"} for each in imports(path)), name
 
 
-def test_one_module_makes_the_transport_and_the_rest_knows_no_protocol():
+def test_one_module_makes_the_transport_and_the_rest_knows_no_protocol() -> None:
+    protocols = ("streams.pubsub", "streams.cometd")
     knows = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in MODULES
-        if package_of(path) not in {"pubsub", "cometd", "emulator"}
-        and any(name.startswith(("sfcdc_assets.pubsub", "sfcdc_assets.cometd")) for name in imports(path))
+        name
+        for name, path in NAMES.items()
+        if not name.startswith((*protocols, "emulator")) and any(other.startswith(protocols) for other in ours(path))
     }
-    assert knows == {"transports.py"}
+    assert knows == {"streams.open_transport"}
 
 
 @pytest.mark.parametrize("module", ["decode", "header", "bitmap"])
-def test_avro_is_one_form_of_payload_that_nothing_after_decoding_knows(module):
-    for path in MODULES:
-        if package_of(path) not in {"change_events", "emulator"}:
-            assert f"sfcdc_assets.change_events.{module}" not in imports(path), path
+def test_avro_is_one_form_of_payload_that_nothing_after_decoding_knows(module: str) -> None:
+    knows = {name for name, path in NAMES.items() if f"change_events.{module}" in ours(path)}
+    assert {place(name) for name in knows} <= {"change_events", "emulator"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.event_schema import SchemaField
 from sfcdc_assets.change_events.field_types import doc_type
 from sfcdc_assets.change_events.hashed_value import hashing
-from sfcdc_assets.change_events.record_id import to_18_characters
 from sfcdc_assets.change_events.type_conversion import CellValue, convert, int_of
+from sfcdc_assets.salesforce.record_id import to_18_characters
 
 Converter = Callable[[Any], CellValue]
 
@@ -39,6 +40,8 @@ class SourceKind(StrEnum):
     REFERENCE = "reference"
     BOOLEAN = "boolean"
     INTEGER = "integer"
+    LONG = "long"
+    """A whole number of 64 bits that is no time: describe's type `long`, which tables hold as a text."""
     NUMBER = "number"
     DATE = "date"
     """Epoch ms at 00:00 UTC."""
@@ -56,7 +59,7 @@ _KIND_OF_AVRO = {
     "enum": SourceKind.TEXT,
     "boolean": SourceKind.BOOLEAN,
     "int": SourceKind.INTEGER,
-    "long": SourceKind.INTEGER,
+    "long": SourceKind.LONG,
     "double": SourceKind.NUMBER,
     "float": SourceKind.NUMBER,
     "array": SourceKind.LIST,
@@ -68,7 +71,7 @@ def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
     type_of_doc = doc_type(leaf.doc_type)
     name = type_of_doc.name if type_of_doc else column.salesforce_type
     if leaf.scalar == "long":
-        return _KIND_OF_LONG.get(name) or _KIND_OF_LONG.get(column.salesforce_type) or SourceKind.INTEGER
+        return _KIND_OF_LONG.get(name) or _KIND_OF_LONG.get(column.salesforce_type) or SourceKind.LONG
     # A reference whose doc says otherwise (`ExternalId`) holds the key of another system, however long that is.
     if leaf.scalar == "string" and name == "reference" and (type_of_doc or not leaf.doc_type):
         return SourceKind.REFERENCE
@@ -99,6 +102,11 @@ def in_calendar(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     return (values >= _FIRST_MS) & (values < _END_MS)
 
 
+def is_in_calendar(value: int) -> bool:
+    """Whether a time (epoch ms) is in the years 1 to 9999."""
+    return _FIRST_MS <= value < _END_MS
+
+
 def _refuser(leaf: SchemaField, column: Column) -> Converter:
     def refuse(value: object) -> CellValue:
         raise ValueError(f"a {leaf.scalar or 'record'} does not fit a column of type {column.plain_type}")
@@ -107,6 +115,13 @@ def _refuser(leaf: SchemaField, column: Column) -> Converter:
 
 
 def _same(value: Any) -> CellValue:
+    same: CellValue = value
+    return same
+
+
+def _finite(value: float) -> float:
+    if not isfinite(value):
+        raise ValueError("it is no finite number")
     return value
 
 
@@ -117,7 +132,7 @@ def _text(value: str) -> CellValue:
 
 
 def _in_calendar(value: int) -> int:
-    if not _FIRST_MS <= value < _END_MS:
+    if not is_in_calendar(value):
         raise ValueError(f"{value} ms is outside of the years 1 to 9999")
     return value
 
@@ -148,7 +163,8 @@ _READERS: dict[SourceKind, tuple[ColumnType, Converter]] = {
     SourceKind.REFERENCE: (ColumnType.STRING, lambda value: to_18_characters(value) or None),
     SourceKind.BOOLEAN: (ColumnType.BOOLEAN, _same),
     SourceKind.INTEGER: (ColumnType.INT, int_of),
-    SourceKind.NUMBER: (ColumnType.DOUBLE, _same),
+    SourceKind.LONG: (ColumnType.STRING, str),
+    SourceKind.NUMBER: (ColumnType.DOUBLE, _finite),
     SourceKind.DATE: (ColumnType.DATE, _days),
     SourceKind.DATETIME: (ColumnType.TIMESTAMP, _microseconds),
     SourceKind.TIME: (ColumnType.STRING, _time_text),

@@ -12,6 +12,7 @@ from typing import Any
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.errors import HeaderError
 from sfcdc_assets.change_events.type_conversion import CellValue
+from sfcdc_assets.salesforce.api_name import is_api_name
 
 Cell = tuple[int, CellValue]
 """A column's index and its value; None is an explicit null."""
@@ -55,6 +56,8 @@ class DecodedEvent:
     """Columns whose cell is not the value but a diff to the value before (large text)."""
     missing: str | None = None
     """What the event changed without telling the value, in words; only reading the record back does."""
+    unproven: frozenset[int] = frozenset()
+    """Columns whose values are not known after the event, because of what is `missing`."""
     enriched: Sequence[Cell] = ()
     """Columns that the event did not change, and what it says is in them (see `enriched`). Never null, never a diff."""
 
@@ -65,6 +68,9 @@ def header_of(values: Mapping[str, Any], change_type: str) -> ChangeEventHeader:
         raise HeaderError(
             f"commitTimestamp {values['commitTimestamp']} or sequenceNumber {values['sequenceNumber']} is no such thing"
         )
+    if not is_api_name(values["entityName"]):
+        # It would become a folder and a part of addresses. It is not quoted: a stranger may have written it.
+        raise HeaderError("its entityName is not the API name of an object")
     return ChangeEventHeader(
         values["entityName"],
         tuple(values["recordIds"]),

@@ -46,8 +46,8 @@ class Checkboxes:
     def read(
         self, body: Mapping[str, Sequence[str] | None], touched: Collection[str], *, has_all_groups: bool = False
     ) -> tuple[list[tuple[int, bool]], str | None]:
-        """The cells that the touched lists set, and what they leave open, in words (None: nothing). `has_all_groups`:
-        the event is of a whole record.
+        """The cells that the touched lists set, and what they leave open, in words (None: nothing); then each checkbox
+        without a cell may have changed. `has_all_groups`: the event is of a whole record.
 
         A name may stand in a list with or without the beginning.
         """

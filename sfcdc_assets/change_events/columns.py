@@ -19,6 +19,7 @@ from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import SchemaField, schema_fields
 from sfcdc_assets.change_events.field_types import LARGE_TEXT_DOCS, field_type, field_type_of_event
 from sfcdc_assets.change_events.hash_key import HashKey
+from sfcdc_assets.salesforce.api_name import by_any_case, is_api_name
 from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
 
 LARGE_TEXT_LENGTH = 1000
@@ -27,6 +28,7 @@ SALESFORCE_TYPE_METADATA = b"salesforce.type"
 LARGE_TEXT_METADATA = b"salesforce.large_text"
 SHAPE_METADATA = b"salesforce.shape"
 """Length, precision and scale of the field, as describe has them."""
+FIELD_METADATA = b"salesforce.field"
 KEPT_FROM_METADATA = b"salesforce.kept_from"
 KEPT_UNTIL_METADATA = b"salesforce.kept_until"
 KEPT_FOR_METADATA = b"salesforce.kept_for"
@@ -56,6 +58,8 @@ class Column:
     """Events before this position were written when the field had this type."""
     kept_for: ColumnType | None = None
     """The type that these values did not convert to."""
+    field: str | None = dataclasses.field(default=None, compare=False)
+    """The field's name in the org where it is spelt in another case than the column."""
 
     @property
     def plain_type(self) -> ColumnType:
@@ -86,21 +90,22 @@ def columns(event_schema: Mapping[str, Any], describe: ObjectDescription | None 
     events carry null for it, which is not its value. A list of checkboxes gives a column for each of them.
     Raises `EventSchemaError`.
     """
+    described = {} if describe is None else {field.name: field for field in describe.fields}
+    spelt = by_any_case(described)
     carried: dict[str, SchemaField] = {}
     for field in schema_fields(event_schema)[1:]:
         for name, parent, child in leaf_columns(field):
-            if name != ID_COLUMN.name:
-                carried.setdefault(name, child or parent)
+            if name != ID_COLUMN.name and is_api_name(name):
+                carried.setdefault(spelt.get(name.lower(), name), child or parent)
     if describe is None:
         return (ID_COLUMN, *(_column(name, leaf, None) for name, leaf in carried.items()))
-    described = {field.name: field for field in describe.fields}
     boxes = [name for name, field in described.items() if name not in carried and _may_be_listed(field)]
     for listing in filter(is_list, schema_fields(event_schema)[1:]):
         carried |= dict.fromkeys(checkboxes_of(listing.name, boxes), listing)
     return (ID_COLUMN, *(_column(name, carried[name], described[name]) for name in described if name in carried))
 
 
-PLAIN_METADATA = {SHAPE_METADATA.decode(): "0,0,0", LARGE_TEXT_METADATA.decode(): "false"}
+PLAIN_METADATA = {SHAPE_METADATA.decode(): "0,0,0", LARGE_TEXT_METADATA.decode(): "false", FIELD_METADATA.decode(): ""}
 """What the metadata of a column without these must say where it said something else before: it cannot be unsaid."""
 
 
@@ -141,6 +146,7 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
                 kept_from.decode() if kept_from else None,
                 int(metadata.get(KEPT_UNTIL_METADATA, b"0")),
                 ColumnType(metadata[KEPT_FOR_METADATA].decode()) if kept_from else None,
+                metadata.get(FIELD_METADATA, b"").decode() or None,
             )
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
 
@@ -158,6 +164,8 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
         metadata[HASHED_METADATA] = column.hash_key.id.encode()
     if column.shape is not None:
         metadata[SHAPE_METADATA] = ",".join(str(number) for number in column.shape).encode()
+    if column.field is not None:
+        metadata[FIELD_METADATA] = column.field.encode()
     if column.kept_from is not None and column.kept_for is not None:
         metadata[KEPT_FOR_METADATA] = column.kept_for.encode()
         metadata[KEPT_FROM_METADATA] = column.kept_from.encode()

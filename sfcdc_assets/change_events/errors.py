@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
 
 _BITMAP_CHARACTERS = re.compile(r"[0-9A-Fa-fxX-]{1,200}")
 _QUARANTINE = "The event is kept as received; the records it names have to be read back from the org"

@@ -7,7 +7,7 @@ an unchanged one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,8 @@ class Update:
     parts: tuple[tuple[str, Leaf], ...]
     whole: tuple[WantedField, ...]
     diffs: frozenset[int]
-    missing: frozenset[str]
-    """Switchable fields of which parts changed: what they are together is not known."""
+    missing: Mapping[str, int]
+    """Switchable fields of which parts changed, and their columns: what they are together is not known."""
     named: Named
 
 
@@ -62,15 +62,18 @@ class EventCells:
         Raises `PayloadError` for a value that its column cannot hold.
         """
         if update is not None:
-            missing: dict[str, None] = {f"{name}: {_PARTS_ONLY}": None for name in sorted(update.missing)}
+            missing: dict[str, Collection[int]] = {
+                f"{name}: {_PARTS_ONLY}": (column,) for name, column in sorted(update.missing.items())
+            }
             cells = self._changed(body, update, missing)
             # A null is a null, even where the header names a diff.
             diffs = update.diffs and update.diffs.intersection(column for column, value in cells if value is not None)
             reported = enriched(body, update.named, self._fields)
-            return DecodedEvent(header, cells, diffs, "; ".join(missing) or None, reported)
+            return DecodedEvent(header, cells, diffs, "; ".join(missing) or None, _unproven(missing), reported)
         if header.change_type.carries_all_fields:
             missing = {}
-            return DecodedEvent(header, self._all(body, missing), frozenset(), "; ".join(missing) or None)
+            cells = self._all(body, missing)
+            return DecodedEvent(header, cells, frozenset(), "; ".join(missing) or None, _unproven(missing))
         if header.change_type is ChangeType.DELETE:
             reported = enriched(body, self._nothing_named, self._fields)
             return DecodedEvent(header, [], frozenset(), enriched=reported)
@@ -97,18 +100,19 @@ class EventCells:
                 plain.append((field.name, leaf))
             elif (position, None) not in sent:
                 parts.append((field.name, leaf))
-        missing = self._switchable((*changed, *nulled)) - {field.name for field in whole}
+        told = {field.name for field in whole}
+        switchable = self._switchable((*changed, *nulled))
         return Update(
             self._nulls(nulls),
             tuple(plain),
             tuple(parts),
             tuple(whole),
             diff_columns,
-            frozenset(missing),
+            {name: column for name, column in switchable.items() if name not in told},
             named_fields({*changed, *nulled, *diffs}, self._layout),
         )
 
-    def _all(self, body: dict[str, Any], missing: dict[str, None]) -> list[Cell]:
+    def _all(self, body: dict[str, Any], missing: dict[str, Collection[int]]) -> list[Cell]:
         cells: list[Cell] = []
         self._checkboxes(self._lists, body, cells, missing, has_all_groups=True)
         for field in self._fields.values():
@@ -118,7 +122,7 @@ class EventCells:
                 cells.append((field.plain.column, self._value(field.name, field.plain, body[field.name])))
         return cells
 
-    def _changed(self, body: dict[str, Any], update: Update, missing: dict[str, None]) -> list[Cell]:
+    def _changed(self, body: dict[str, Any], update: Update, missing: dict[str, Collection[int]]) -> list[Cell]:
         cells: list[Cell] = list(update.nulls)
         for name, leaf in update.plain:
             cells.append((leaf.column, self._value(name, leaf, body[name])))
@@ -135,7 +139,7 @@ class EventCells:
         fields: Iterable[WantedField],
         body: dict[str, Any],
         cells: list[Cell],
-        missing: dict[str, None],
+        missing: dict[str, Collection[int]],
         *,
         has_all_groups: bool = False,
     ) -> None:
@@ -148,12 +152,13 @@ class EventCells:
             reported, problem = checkboxes.read(body, lists, has_all_groups=has_all_groups)
             cells.extend(reported)
             if problem is not None:
-                missing[problem] = None
+                set_ = {column for column, _ in reported}
+                missing[problem] = [column for column in checkboxes.columns.values() if column not in set_]
 
-    def _whole(self, field: WantedField, value: Any, cells: list[Cell], missing: dict[str, None]) -> None:
+    def _whole(self, field: WantedField, value: Any, cells: list[Cell], missing: dict[str, Collection[int]]) -> None:
         """A value with its parts. One that is a text has no parts: what was a person's name is a business's now."""
         if field.plain is not None and isinstance(value, dict):
-            missing[f"{field.name}: {_PARTS_ONLY}"] = None
+            missing[f"{field.name}: {_PARTS_ONLY}"] = (field.plain.column,)
         elif field.plain is not None:
             cells.append((field.plain.column, self._value(field.name, field.plain, value)))
         parts = value if isinstance(value, dict) else None
@@ -178,11 +183,16 @@ class EventCells:
     def _error(self, problem: str, field: str = "") -> PayloadError:
         return PayloadError(self._entity, problem, field)
 
-    def _switchable(self, bits: Sequence[FieldBit]) -> set[str]:
-        """The fields of which parts are named and the whole is wanted, whether or not the parts are."""
+    def _switchable(self, bits: Sequence[FieldBit]) -> dict[str, int]:
+        """The fields of which parts are named and the whole is wanted, whether or not the parts are, and the whole's
+        columns."""
         positions = {position for position, child in bits if child is not None}
         fields = (self._fields.get(position) for position in positions)
-        return {field.name for field in fields if field is not None and field.compound and field.plain is not None}
+        return {
+            field.name: field.plain.column
+            for field in fields
+            if field is not None and field.compound and field.plain is not None
+        }
 
     def _nulls(self, nulled: dict[FieldBit, Leaf | None]) -> tuple[Cell, ...]:
         columns: dict[int, None] = {}
@@ -207,3 +217,7 @@ class EventCells:
             elif child in field.children:
                 leaves[position, child] = field.children[child]
         return leaves
+
+
+def _unproven(missing: Mapping[str, Collection[int]]) -> frozenset[int]:
+    return frozenset().union(*missing.values())

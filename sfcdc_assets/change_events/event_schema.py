@@ -115,7 +115,7 @@ def _field(position: int, field: Any, named: Mapping[str, Mapping[str, Any]], *,
         avro_type = resolved.get("type") if isinstance(resolved, Mapping) else resolved
         if avro_type == "record" and nested:
             inner = resolved.get("fields", ())
-            children = tuple(_field(checkpoint, child, named, nested=False) for checkpoint, child in enumerate(inner))
+            children = tuple(_field(index, child, named, nested=False) for index, child in enumerate(inner))
         elif avro_type != "null" and scalar is None:
             scalar = str(avro_type)
     return SchemaField(position, field["name"], _doc_type(field.get("doc")), scalar, children)

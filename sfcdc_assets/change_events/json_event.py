@@ -27,6 +27,7 @@ from sfcdc_assets.change_events.event_schema import (
 )
 from sfcdc_assets.change_events.json_values import avro_value
 from sfcdc_assets.change_events.wanted_field import wanted_fields
+from sfcdc_assets.runtime.foreign_text import unicode_text
 
 _REMEMBERED_UPDATES = 1024
 _DIFF = "diff"
@@ -133,9 +134,12 @@ def _header(values: Mapping[str, Any]) -> ChangeEventHeader:
                 raise HeaderError(f"its {name} is {'absent' if name not in head else 'of another type'}")
     if not all(isinstance(each, str) for name in _LISTS for each in head[name]):
         raise HeaderError("its recordIds or changedFields are not texts")
+    texts = {name: unicode_text(head[name]) for name in _TEXTS}
+    if any(unicode_text(each) != each for each in head["recordIds"]):
+        raise HeaderError("its recordIds are not texts of Unicode")
     if not -(2**63) <= head["commitNumber"] < 2**63:
         raise HeaderError("its commitNumber is no such thing")
-    return header_of(head, head["changeType"])
+    return header_of({**head, **texts}, texts["changeType"])
 
 
 def _no_number(constant: str) -> NoReturn:

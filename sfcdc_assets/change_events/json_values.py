@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Any
 
 from sfcdc_assets.change_events.event_schema import SchemaField
+from sfcdc_assets.runtime.foreign_text import unicode_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -38,7 +40,7 @@ def avro_value(field: SchemaField, value: Any) -> Any:
 def _text(field: SchemaField, value: Any) -> str:
     if not isinstance(value, str):
         raise _misfit(field, value)
-    return value
+    return unicode_text(value)
 
 
 def _boolean(field: SchemaField, value: Any) -> bool:
@@ -56,7 +58,10 @@ def _integer(field: SchemaField, value: Any) -> int:
 def _number(field: SchemaField, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _misfit(field, value)
-    return float(value)
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError(f"{field.name} is a number that no {field.scalar} holds")
+    return number
 
 
 def _long(field: SchemaField, value: Any) -> int:
@@ -74,7 +79,7 @@ def _long(field: SchemaField, value: Any) -> int:
 def _texts(field: SchemaField, value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise _misfit(field, value)
-    return value
+    return [unicode_text(each) for each in value]
 
 
 def _misfit(field: SchemaField, value: Any) -> ValueError:

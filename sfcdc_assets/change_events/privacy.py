@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.hash_key import HashKey
-from sfcdc_assets.setting_types import KEPT_FIELDS
+from sfcdc_assets.settings.setting_types import KEPT_FIELDS
 
 if TYPE_CHECKING:
-    from sfcdc_assets.config import Settings
+    from sfcdc_assets.settings.settings import Settings
 
 Compounds = Mapping[str, Collection[str]]
 """Column -> the compound fields that it is a component of: MailingCity -> MailingAddress."""
@@ -25,7 +25,7 @@ Compounds = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True, slots=True)
 class FieldPattern:
-    """`Contact.Email`, `*.Phone`, `Lead.*`; case as in Salesforce."""
+    """`Contact.Email`, `*.Phone`, `Lead.*`; of fields in any case, because a field may be made again in another one."""
 
     entity: str
     field: str
@@ -38,7 +38,7 @@ class FieldPattern:
 
     def covers(self, entity: str, names: Iterable[str]) -> bool:
         """Whether it names a field of the entity that has one of these names."""
-        return fnmatchcase(entity, self.entity) and any(fnmatchcase(name, self.field) for name in names)
+        return fnmatchcase(entity, self.entity) and any(fnmatchcase(name.lower(), self.field.lower()) for name in names)
 
     def __str__(self) -> str:
         return f"{self.entity}.{self.field}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from math import isfinite
 from typing import Any
 
 from sfcdc_assets.change_events.column_types import ColumnType, value_text
@@ -25,8 +26,9 @@ _BOOLEANS = {"true": True, "false": False}
 
 def convert(value: Any, old: ColumnType, new: ColumnType) -> CellValue:
     """The value in the new type. Raises `ValueError` when it does not fit without loss."""
+    same: CellValue = value
     if value is None or old is new:
-        return value
+        return same
     if new is ColumnType.STRING:
         return value_text(old, value)
     conversion = _CONVERSIONS.get((old, new))
@@ -50,7 +52,10 @@ def int_of(value: int | float) -> int:
 def _text_number(value: str) -> float:
     if not _NUMBER.fullmatch(value):
         raise ValueError("the text is no number")
-    return float(value)
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError("the text is a number too large")
+    return number
 
 
 def _text_boolean(value: str) -> bool:
@@ -67,6 +72,10 @@ def _text_timestamp(value: str) -> int:
     moment = datetime.fromisoformat(value)
     if moment.tzinfo is None:
         raise ValueError("the text is a time without its zone")
+    try:
+        moment = moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the text is a time outside of the years 1 to 9999") from None
     return (moment - _EPOCH_TIME) // timedelta(microseconds=1)
 
 

@@ -43,13 +43,13 @@ class WantedField:
 
 def wanted_fields(layout: Sequence[SchemaField], columns: Sequence[Column]) -> dict[int, WantedField]:
     """The fields that have at least one column, by position; the header is not one of them."""
-    index = {column.name: number for number, column in enumerate(columns)}
+    index = {column.name.lower(): number for number, column in enumerate(columns)}
     fields = {}
     for field in layout[1:]:
         plain: Leaf | None = None
         children: dict[int, Leaf] = {}
         for name, parent, child in leaf_columns(field):
-            number = index.get(name)
+            number = index.get(name.lower())
             if number is None or name == ID_COLUMN.name:
                 continue
             if child is None:

@@ -1,0 +1,1 @@
+"""The `sfcdc` command: one module a subcommand, imported when it runs."""

@@ -6,7 +6,7 @@ import atexit
 import gc
 import sys
 
-from sfcdc_assets.cli.stopping import stop_on_signals
+from sfcdc_assets.cli.terminal.stopping import stop_on_signals
 
 
 def main() -> None:
@@ -14,6 +14,9 @@ def main() -> None:
     stop_on_signals()
     atexit.register(_leave_memory)
     from sfcdc_assets.cli.main import app  # noqa: PLC0415 - takes seconds
+    from sfcdc_assets.cli.terminal.output import show_exceptions_as_text  # noqa: PLC0415
+
+    show_exceptions_as_text()
 
     app(prog_name="sfcdc")  # the name in help and in completions, also under `python -m`
 

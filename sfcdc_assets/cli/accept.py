@@ -6,10 +6,14 @@ from typing import Annotated
 
 import typer
 
-from sfcdc_assets import clock
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.lake.tables import gap_reconciliation, snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.org_reads.accept_vanished import accept as accept_entity
+from sfcdc_assets.org_connection.wanted_entities import entity_named
+from sfcdc_assets.org_reads.accept_vanished import accept as accept_entity
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.settings.settings import load_settings
 
 
 def accept(
@@ -23,11 +27,10 @@ def accept(
     is the remedy. What is accepted here the next run applies. Makes no API calls. Exit code 1 where nothing waits.
     """
     warehouse = Warehouse(load_settings().warehouse)
-    for name in entity:
+    known = {*warehouse.entities(snapshots.LAYER), *warehouse.entities(gap_reconciliation.LAYER)}
+    for name in [entity_named(each, known, "no entity of this name was copied") for each in entity]:
         done = accept_entity(warehouse, name, clock.now_ms())
         if done.snapshot is not None:
-            typer.echo(f"{name}: snapshot {done.snapshot} is accepted; the next run applies it.")
+            say(f"{name}: snapshot {done.snapshot} is accepted; the next run applies it.")
         if done.records:
-            typer.echo(
-                f"{name}: {done.records:,} records are read again by the next run, and deleted if they are gone."
-            )
+            say(f"{name}: the next run reads {counted(done.records, 'record')} again, and deletes what is gone.")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.lake.open_cut import open_cut
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.consistent_cut import open_cut
+from sfcdc_assets.lake.errors import EntitiesLag
+from sfcdc_assets.settings.settings import load_settings
 
 
 def cut(
@@ -20,22 +23,35 @@ def cut(
     channel: Annotated[
         str | None, typer.Option(help="Show the cut of this channel; by default of the first configured.")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail when an entity lags, and name each that does.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: table path -> Delta version.")] = False,
 ) -> None:
     """Show a consistent cut: the Delta version of every table at one position between two transactions.
 
-    Tables opened at these versions belong together: nothing of a transaction is in one and missing in another.
+    Tables opened at these versions belong together: nothing of a transaction is in one and missing in another. An
+    entity that could not be brought that far is in the cut as of its own last batch, and is named as lagging.
     """
     settings = load_settings()
     wanted = channel or next(iter(settings.change_channels), settings.channels[0])
     opened = open_cut(settings.warehouse, channel=wanted, at=at.replace(tzinfo=UTC) if at is not None else None)
+    (found,) = opened.cuts
+    if strict and found.lagging:
+        raise EntitiesLag(found.lagging)
     list(opened.values())  # raises where a version is gone: what is printed can be opened
-    found = opened.cut
-    committed = found.commit_timestamp.isoformat() if found.commit_timestamp else None
+    committed = _iso(found.commit_timestamp)
     if as_json:
         description = {"channel": wanted, "position": found.position, "commit_timestamp": committed}
-        typer.echo(json.dumps({**description, "tables": dict(found.tables)}))
+        lagging = [{**asdict(each), "as_of": _iso(each.as_of), "since": _iso(each.since)} for each in found.lagging]
+        say(json.dumps({**description, "tables": dict(found.tables), "lagging": lagging}))
         return
-    typer.echo(f"# {wanted} at position {found.position}, last commit {committed or 'none yet'}")
+    say(f"# {wanted} at position {found.position}, last commit {committed or 'none yet'}")
+    for each in found.lagging:
+        say(f"# {each}")
     for path, version in found.tables.items():
-        typer.echo(f"{path}\t{version}")
+        say(f"{path}\t{version}")
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment is not None else None

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.lake.open_cut import newest_open_cuts
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.lake.tables.open_cut import cuts_at
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.sql.catalogue import described_views
-from sfcdc_assets.sql.dbt_sources import sources_yml
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.sql.catalogue import described_views, sources_yml
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 
 
@@ -30,6 +30,6 @@ def dbt_sources(
 
     Descriptions are the labels of the fields in Salesforce, and what docs/tables.md says of the columns beside them.
     """
-    root = load_settings().warehouse
-    tables = TablesOfCuts(Warehouse(root), newest_open_cuts(root))
-    typer.echo(sources_yml(described_views(tables), source=source, schema=schema, database=database), nl=False)
+    warehouse = Warehouse(load_settings().warehouse)
+    tables = TablesOfCuts(warehouse, cuts_at(warehouse))
+    say(sources_yml(described_views(tables), source=source, schema=schema, database=database), nl=False)

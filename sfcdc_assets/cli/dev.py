@@ -12,22 +12,22 @@ from typing import Annotated
 import typer
 from dotenv import dotenv_values
 
-from sfcdc_assets import clock
-from sfcdc_assets.cli.dagster_home import prepare, write_environment
-from sfcdc_assets.cli.dagster_ui import DagsterUi, free_port
-from sfcdc_assets.cli.emulator_extra import require_emulator
-from sfcdc_assets.cli.first_start import agree_to_first_start
-from sfcdc_assets.cli.folder_lock import only_user_of
-from sfcdc_assets.cli.interruption import Interruption
-from sfcdc_assets.cli.lost_runs import fail_lost_runs
-from sfcdc_assets.cli.spark_process import StandingSparkProcess
-from sfcdc_assets.config import Settings, load_settings
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.cli.emulator_parts.extra import require_emulator
+from sfcdc_assets.cli.local_dagster.dagster_home import only_user_of, prepare, write_environment
+from sfcdc_assets.cli.local_dagster.dagster_ui import DagsterUi, free_port
+from sfcdc_assets.cli.local_dagster.lost_runs import fail_lost_runs
+from sfcdc_assets.cli.syncing.first_start import agree_to_first_start
+from sfcdc_assets.cli.terminal.interruption import Interruption
+from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.connect_for import connect_for
-from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
-from sfcdc_assets.setting_values import prefix_of
+from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.same_organization import claim_warehouse
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.setting_values import prefix_of
+from sfcdc_assets.settings.settings import Settings, is_secret_file, load_settings
 from sfcdc_assets.spark.java import check_java
+from sfcdc_assets.spark.process import SparkProcess
 
 _PATHS = ("WAREHOUSE", "CA_FILE", "PRIVATE_KEY_FILE", "SPARK_STANDING")
 """Settings that are paths, without their prefix."""
@@ -82,7 +82,7 @@ def dev(
             named = "_".join(settings.orgs) if several else followed_orgs[settings.org]
             home = (directory / f"dagster_home_{named}").absolute()
         else:
-            from sfcdc_assets.cli.emulated_org import busy_org  # noqa: PLC0415 - only with the extra
+            from sfcdc_assets.cli.demo_parts.emulated_org import busy_org  # noqa: PLC0415 - only with the extra
 
             org = stack.enter_context(busy_org(directory, records, traffic, seed))
             environment = {**org.environment, **environment}
@@ -95,13 +95,13 @@ def dev(
         workspace, shared = prepare(home, [each.org or "" for each in several]), (directory / "dev.env").absolute()
         write_environment(shared, environment, org.environment if org is not None else {}, home)
         for name, organization_id in followed_orgs.items():
-            typer.echo(followed(organization_id, environment, home, name), err=True)
-        typer.echo(f"For `sfcdc status` in another terminal:  . {shlex.quote(str(shared))}", err=True)
+            say(followed(organization_id, environment, home, name), err=True)
+        say(f"For `sfcdc status` in another terminal:  . {shlex.quote(str(shared))}", err=True)
         fail_lost_runs(home)
-        spark = None if has_spark else stack.enter_context(StandingSparkProcess(environment, home))
+        spark = None if has_spark else stack.enter_context(SparkProcess(environment, home))
         ui = stack.enter_context(DagsterUi(workspace, home, port, environment))
         _wait(ui, spark, interruption)
-    typer.echo(f"Stopped. Everything is kept in {directory}.", err=True)
+    say(f"Stopped. Everything is kept in {directory}.", err=True)
 
 
 def names_an_org(settings: Settings) -> bool:
@@ -125,10 +125,10 @@ def _enriched(settings: Settings) -> str:
         return org.session.organization_id
 
 
-def _wait(ui: DagsterUi, spark: StandingSparkProcess | None, interruption: Interruption) -> None:
+def _wait(ui: DagsterUi, spark: SparkProcess | None, interruption: Interruption) -> None:
     """Say when the UI is there, then wait for the interruption; a standing Spark that ended is started again. Raises
     `DagsterEnded`."""
-    typer.echo("Dagster is starting ...", err=True)
+    say("Dagster is starting ...", err=True)
     announced = False
     while not interruption.wait(1.0):
         if not ui.running:
@@ -136,7 +136,7 @@ def _wait(ui: DagsterUi, spark: StandingSparkProcess | None, interruption: Inter
         if spark is not None:
             spark.look()
         if not announced and ui.answers():
-            typer.echo(f"The Dagster UI is on {ui.url} (Ctrl+C ends it).", err=True)
+            say(f"The Dagster UI is on {ui.url} (Ctrl+C ends it).", err=True)
             announced = True
 
 
@@ -145,7 +145,8 @@ def _environment(settings: Settings) -> dict[str, str]:
     found = {**{name: value for name, value in dotenv_values(".env").items() if value}, **os.environ}
     if names_an_org(settings):
         found[f"{prefix_of(settings.org)}WAREHOUSE"] = settings.warehouse
-    for name in (f"{prefix_of(org)}{path}" for org in (None, *settings.orgs) for path in _PATHS):
-        if found.get(name) and "://" not in found[name]:
+    paths = {f"{prefix_of(org)}{path}" for org in (None, *settings.orgs) for path in _PATHS}
+    for name in (each for each in found if each in paths or is_secret_file(each, settings.orgs)):
+        if found[name] and "://" not in found[name]:
             found[name] = str(Path(found[name]).expanduser().absolute())
     return found

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from sfcdc_assets import clock
-from sfcdc_assets.cli.dagster_ui import free_port
-from sfcdc_assets.cli.stopping import stops_at_once
+from sfcdc_assets.cli.local_dagster.dagster_ui import free_port
+from sfcdc_assets.cli.terminal.output import Screen, say
+from sfcdc_assets.cli.terminal.stopping import stops_at_once
 from sfcdc_assets.doctor.examination import Machine, examine
-from sfcdc_assets.doctor.finding import Finding, would_fail
+from sfcdc_assets.doctor.finding import Finding, Outcome, would_fail
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
 
 
 @stops_at_once
@@ -34,7 +35,7 @@ def doctor(
     found = examine(Machine(os.environ, port, free_port, clock.now_ms))
     findings = list(found) if as_json else _shown(found)
     if as_json:
-        typer.echo(json.dumps({"healthy": not would_fail(findings), "findings": [asdict(each) for each in findings]}))
+        say(json.dumps({"healthy": not would_fail(findings), "findings": [asdict(each) for each in findings]}))
     if would_fail(findings):
         raise typer.Exit(1)
 
@@ -45,17 +46,27 @@ _INDENT = 13
 
 def _shown(found: Iterable[Finding]) -> list[Finding]:
     """A line for each as it is found, and one for all."""
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     findings = []
     for each in found:
         findings.append(each)
         if console.is_terminal:
             console.print(line_of(each, console.width), soft_wrap=True)
         else:
-            typer.echo(f"{each.check}: {each.outcome}: {_words(each)}")
-    failed, warnings = (sum(each.outcome == one for each in findings) for one in ("failed", "warning"))
-    typer.echo(f"{f'{failed} would fail' if failed else 'All would work'}; {warnings or 'nothing'} to look at.")
+            say(f"{each.check}: {each.outcome}: {_words(each)}")
+    say(_verdict(findings))
     return findings
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    """In one sentence."""
+    failed, warnings, unchecked = (
+        sum(each.outcome is one for each in findings) for one in (Outcome.FAILED, Outcome.WARNING, Outcome.NOT_CHECKED)
+    )
+    parts = [f"{counted(failed, 'check')} failed" if failed else "All would work"]
+    parts += [f"{unchecked} could not be made"] * bool(unchecked)
+    parts += [counted(warnings, "warning")] * bool(warnings)
+    return f"{'; '.join(parts)}."
 
 
 def line_of(finding: Finding, width: int) -> Text:

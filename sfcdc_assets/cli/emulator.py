@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from sfcdc_assets.cli.emulator_change import change
-from sfcdc_assets.cli.emulator_control import DEFAULT_FOLDER
-from sfcdc_assets.cli.emulator_events import events
-from sfcdc_assets.cli.emulator_extra import require_emulator
-from sfcdc_assets.cli.emulator_fault import fault
-from sfcdc_assets.cli.emulator_scenario import LIST, scenario
-from sfcdc_assets.cli.interruption import Interruption
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.cli.emulator_parts.change import change
+from sfcdc_assets.cli.emulator_parts.control import DEFAULT_FOLDER
+from sfcdc_assets.cli.emulator_parts.events import events
+from sfcdc_assets.cli.emulator_parts.extra import require_emulator
+from sfcdc_assets.cli.emulator_parts.fault import fault
+from sfcdc_assets.cli.emulator_parts.scenario import LIST, scenario
+from sfcdc_assets.cli.terminal.interruption import Interruption
+from sfcdc_assets.cli.terminal.output import Screen
+from sfcdc_assets.runtime.errors import SfcdcError
 
 SUBCOMMANDS = {"fault": fault, "change": change, "events": events, "scenario": scenario}
 """What one does to an org that is being served, from another terminal."""
@@ -81,14 +81,14 @@ def emulator(
     if context.invoked_subcommand is not None:
         return
     require_emulator()
-    from sfcdc_assets.cli.emulated_org import list_scenarios, serve  # noqa: PLC0415 - only with the extra
+    from sfcdc_assets.cli.demo_parts.emulated_org import list_scenarios, serve  # noqa: PLC0415 - only with the extra
 
     if scenario_name == LIST:
         list_scenarios(as_json)
         return
     if as_json and scenario_name is None:
         raise JsonWithoutScenarioError
-    console = Console(highlight=False, soft_wrap=True, stderr=as_json)
+    console = Screen(highlight=False, soft_wrap=True, stderr=as_json)
     with Interruption() as interruption:
         serve(
             console,

@@ -8,16 +8,17 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from sfcdc_assets.channel_kinds import carries_changes, kind_of, table_of
-from sfcdc_assets.cli.fitting_table import Column, print_table
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.cli.terminal.fitting_table import Column, print_table
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.event_channels.tables.fold import has_state
+from sfcdc_assets.explain.explain import explain_record
+from sfcdc_assets.explain.explain_event import explain_event
+from sfcdc_assets.explain.explain_topic import explain_topic_record
+from sfcdc_assets.explain.explanation import NotExplained
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.explain import explain_record
-from sfcdc_assets.pipeline.explain_event import explain_event
-from sfcdc_assets.pipeline.explanation import NotExplained
-from sfcdc_assets.pipeline.push_topics.explain_topic import explain_topic_record
-from sfcdc_assets.pipeline.push_topics.fold import has_state
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
+from sfcdc_assets.settings.channel_kinds import carries_changes, kind_of, table_of
+from sfcdc_assets.settings.settings import load_settings
 
 _SHOWN = 200
 """Characters of a value in the table."""
@@ -71,8 +72,8 @@ def explain(
     """Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from where.
 
     Of a record of a PushTopic: which notifications and reads of its query made it, and what is in doubt. Of an event:
-    where it lies, which commit and run landed it, what it says, and why it could not be read, if so. Reads the tables
-    only; makes no API calls. Times are UTC.
+    where it lies, which commit and run landed it, what it says, and why it could not be read, if so. Users have their
+    names where User is copied. Reads the tables only; makes no API calls. Times are UTC.
     """
     warehouse = Warehouse(load_settings().warehouse)
     channel = _channel(entity)
@@ -84,7 +85,7 @@ def explain(
     else:
         found = explain_event(warehouse, channel, record_id, field)
     if as_json:
-        typer.echo(found.write_ndjson(), nl=False)
+        say(found.write_ndjson(), nl=False)
     elif channel is None:
         print_table(None, _OF_ENTITY, [_of_entity(each) for each in found.iter_rows(named=True)], left_out=_LEFT_OUT)
     elif is_of_topic:
@@ -112,7 +113,7 @@ def _channel(entity: str) -> str | None:
 def _print_events(channel: str, found: pl.DataFrame) -> None:
     for event in found.partition_by("position", maintain_order=True):
         facts = event.row(0, named=True)
-        typer.echo(_where(channel, facts))
+        say(_where(channel, facts))
         values = [(each["field"], _value(each)) for each in event.iter_rows(named=True) if each["field"] is not None]
         if values:
             print_table(None, _OF_EVENT, values, left_out=_LEFT_OUT)
@@ -141,9 +142,9 @@ def _of_entity(link: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         _time(link["valid_from"]),
         link["field"],
-        _value(link),
+        f"{link['value_name']} ({_value(link)})" if link["value_name"] else _value(link),
         link["change_type"],
-        link["commit_user"] or "",
+        link["commit_user_name"] or link["commit_user"] or "",
         link["transaction_key"] or "",
         link["change_origin"] or "",
         str(link["position"]),

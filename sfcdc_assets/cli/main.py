@@ -16,8 +16,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.setting_values import ORG, as_set_here
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.setting_values import ORG, as_set_here
 
 COMMANDS = {
     "emulator": "Serve an emulated Salesforce org over TLS on this machine until interrupted.",
@@ -32,6 +33,7 @@ COMMANDS = {
     "rebuild": "Build an entity's tables again from raw_events and all that was read of the org: the same rows.",
     "maintain": "Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on "
     "its age.",
+    "forget-samples": "Delete the rows that materializations have shown in Dagster from its event log.",
     "cut": "Show a consistent cut: the Delta version of every table at one position between two transactions.",
     "sql": "Ask the tables in SQL (DuckDB), all at one consistent cut.",
     "views": "Write the views of `sfcdc sql` to a DuckDB file that other tools open.",
@@ -125,7 +127,7 @@ class Commands(ShownGroup):
         try:
             return super().invoke(ctx)
         except SfcdcError as error:
-            typer.echo(f"sfcdc: {error}", err=True)
+            say(f"sfcdc: {error}", err=True)
             raise typer.Exit(1) from error
 
 
@@ -134,7 +136,7 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=F
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"sfcdc {version('sfcdc_assets')}")
+        say(f"sfcdc {version('sfcdc_assets')}")
         raise typer.Exit
 
 

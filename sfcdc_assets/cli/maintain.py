@@ -6,13 +6,13 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from sfcdc_assets import clock
-from sfcdc_assets.cli.stopping import drawing, stops_at_once
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.cli.terminal.output import Screen, say
+from sfcdc_assets.cli.terminal.stopping import drawing, stops_at_once
+from sfcdc_assets.lake.maintenance.maintain import TableDone, maintain_with_settings, summary_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.maintenance.maintain import TableDone, maintain_with_settings, summary_of
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.settings import load_settings
 
 
 @stops_at_once
@@ -22,10 +22,12 @@ def maintain(
     """Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on its age.
 
     The tables that are only appended to get a small file with each run: these are packed into larger ones, in order.
-    Consistent cuts older than SFCDC_CUT_RETENTION_DAYS are forgotten; files that no kept cut and no version of the last
-    week needs are deleted, those that killed tasks left included; each table's log gets a checkpoint. No row changes.
+    Consistent cuts are forgotten as they age (SFCDC_CUT_BATCH_HOURS, SFCDC_CUT_MINUTE_HOURS, SFCDC_CUT_RETENTION_DAYS);
+    files and log entries that no kept cut and no reader of the last hour needs are deleted, and after a week those that
+    killed tasks left; each table's log gets a checkpoint. No row changes.
 
-    Dagster does this every night (schedule `maintain_every_night`). Where only `sfcdc sync` runs, from cron, run this
+    Dagster does this every night (schedule `maintain_every_night`), and what cuts need less of every hour
+    (`thin_out_every_hour`). Where only `sfcdc sync` runs, from cron, run this
     once a day. It is safe at any time, beside syncs and sensors too, and may be stopped: what was done stays. Makes no
     API calls.
 
@@ -36,15 +38,15 @@ def maintain(
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
     done: list[TableDone] = []
-    with drawing() as terminal, Console(file=terminal).status("Maintaining raw_events ...") as progress:
+    with drawing() as terminal, Screen(file=terminal).status("Maintaining raw_events ...") as progress:
         for each in maintain_with_settings(warehouse, settings, clock.now_ms()):
             done.append(each)
             progress.update(f"{len(done)} tables done, last {each.table}, {each.seconds:.1f} s")
             if not as_json and each.is_worth_telling:
-                typer.echo(str(each))
+                say(str(each))
     if as_json:
-        typer.echo(json.dumps({"tables": [each.to_json() for each in done]}))
+        say(json.dumps({"tables": [each.to_json() for each in done]}))
     else:
-        typer.echo(summary_of(done))
-    if any(each.problem for each in done):
+        say(summary_of(done))
+    if any(each.failure for each in done):
         raise typer.Exit(1)

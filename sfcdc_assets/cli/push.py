@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from sfcdc_assets.channel_kinds import ChannelKind, kind_of
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.streaming_channel import BROADCAST, Pushed
 from sfcdc_assets.salesforce.streaming_channel import listeners as listening
 from sfcdc_assets.salesforce.streaming_channel import push as push_text
+from sfcdc_assets.settings.channel_kinds import ChannelKind, kind_of
+from sfcdc_assets.settings.settings import load_settings
 
 
 def push(
@@ -34,12 +35,12 @@ def push(
         online = listening(session, channel)
     if as_json:
         found = {"channel": channel, "fanout": sent.fanout, "online": list(online), "users": dict(sent.online)}
-        typer.echo(json.dumps(found))
+        say(json.dumps(found))
         return
-    typer.echo(_described(channel, sent))
+    say(_described(channel, sent))
     for each, is_online in sent.online.items():
-        typer.echo(f"{each}: {'online' if is_online else 'not online'}")
-    typer.echo(f"Online on {channel}: {', '.join(online) or 'nobody'}.")
+        say(f"{each}: {'online' if is_online else 'not online'}")
+    say(f"Online on {channel}: {', '.join(online) or 'nobody'}.")
 
 
 def _described(channel: str, sent: Pushed) -> str:

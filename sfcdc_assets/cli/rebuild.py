@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
-from sfcdc_assets import clock
+from sfcdc_assets.apply.ready_spark import ready_spark
 from sfcdc_assets.change_events.privacy import Privacy
-from sfcdc_assets.channel_kinds import ChannelKind, kind_of
-from sfcdc_assets.cli.stopping import stops_at_once
-from sfcdc_assets.cli.verify_topics import compare_topics, topic_channels
-from sfcdc_assets.config import Settings, load_settings
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.cli.syncing.verify_topics import compare_topics, topic_channels
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.cli.terminal.stopping import stops_at_once
+from sfcdc_assets.entities.entities import entity_channels
+from sfcdc_assets.event_channels.payload_schema import payload_schemas
+from sfcdc_assets.event_channels.tables.filter_check import check_topic
+from sfcdc_assets.event_channels.tables.rebuild_topic import rebuild_topic
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.landing.connect_for import connect_for
-from sfcdc_assets.pipeline.landing.event_readers import event_reader
-from sfcdc_assets.pipeline.landing.lander import Poller
-from sfcdc_assets.pipeline.landing.same_organization import (
-    accept_organization,
-    check_accepted,
-    claim_warehouse,
-)
-from sfcdc_assets.pipeline.org_connection import connect
-from sfcdc_assets.pipeline.org_reads.watermark import Watermarks
-from sfcdc_assets.pipeline.push_topics.filter_check import check_topic
-from sfcdc_assets.pipeline.ready_spark import ready_spark
-from sfcdc_assets.pipeline.rebuilding.rebuild import applying, channel_of, rebuild_entity
-from sfcdc_assets.pipeline.rebuilding.rebuild_from_org import rebuild_from_org
-from sfcdc_assets.pipeline.rebuilding.rebuild_topic import rebuild_topic
-from sfcdc_assets.pipeline.rebuilding.type_again import type_again
-from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
-from sfcdc_assets.typed_events.payload_schema import payload_schemas
+from sfcdc_assets.landing.event_readers import event_reader
+from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.type_again import type_again
+from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.org_connection import connect
+from sfcdc_assets.org_connection.same_organization import accept_organization, check_accepted, claim_warehouse
+from sfcdc_assets.org_connection.wanted_entities import check_wanted_entities, entity_named
+from sfcdc_assets.org_reads.watermark import Watermarks
+from sfcdc_assets.reconciliation.rebuild import RebuildReport, applying, channel_of, rebuild_entity, rebuild_from_org
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.errors import SettingsError, SfcdcError, counted
+from sfcdc_assets.settings.channel_kinds import ChannelKind, kind_of
+from sfcdc_assets.settings.settings import Settings, load_settings
+
+
+class RebuildFailed(SfcdcError):
+    """Some of several entities could not be rebuilt, or one for a reason that no other message has."""
+
+    def __init__(self, failed: Mapping[str, Exception]) -> None:
+        self.failed = failed
+        lines = {
+            entity: str(error).strip().partition("\n")[0] or type(error).__name__ for entity, error in failed.items()
+        }
+        reasons = "; ".join(f"{entity}: {line.removesuffix('.')}" for entity, line in lines.items())
+        super().__init__(
+            f"Not rebuilt, and their tables are as they were: {reasons}. The others are done. Remove the cause and "
+            f"run `sfcdc rebuild {' '.join(f'--entity {entity}' for entity in failed)}`."
+        )
 
 
 @stops_at_once
@@ -74,7 +86,7 @@ def rebuild(
     --from-org, for a new snapshot, with which history begins again. A PushTopic's state is built from its
     notifications, then compared with the topic's query. With --channel, rows change in place, file by file.
     """
-    from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
+    from sfcdc_assets.cli.local_dagster.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
@@ -92,19 +104,13 @@ def rebuild(
     if accept is not None and not from_org:
         raise SettingsError("--accept-organization", "goes with --from-org only", "Add it: every entity is read again")
     known = warehouse.entities("snapshot")
-    missing = [name for name in entities if name not in known]
-    if missing:
-        raise SettingsError(
-            "--entity",
-            f"{', '.join(missing)} has no snapshot to rebuild from",
-            f"Entities that have: {', '.join(known) or 'none yet; run `sfcdc sync` first'}",
-        )
+    entities = [entity_named(name, known, "it has no snapshot to rebuild from") for name in entities]
     warehouse.check_writable()
     _claim(warehouse, settings, accept)
     _rebuild(warehouse, settings, entities, from_org=from_org)
     for each in topics:
         report = rebuild_topic(warehouse, each)
-        typer.echo(f"{each}: rebuilt, {report.rows:,} rows as of position {report.position}.", err=True)
+        say(f"{each}: rebuilt, {counted(report.rows, 'row')} as of position {report.position}.", err=True)
     if topic:
         compare_topics(topic, check_topic)
     for each in channels:
@@ -113,11 +119,11 @@ def rebuild(
         kept = (
             f"; {typed.without_bytes:,} stay as they are, as their bytes were not kept" if typed.without_bytes else ""
         )
-        typer.echo(f"{each}: {typed.rows:,} events read, {typed.changed:,} typed differently{kept}.", err=True)
+        say(f"{each}: {counted(typed.rows, 'event')} read, {typed.changed:,} typed differently{kept}.", err=True)
     if not entities and accept is None and not topics:
         return  # nothing of the stream was passed over
     with dagster_instance() as instance:
-        sync_channels(instance, until_caught_up=True, tell=lambda line: typer.echo(line, err=True))
+        sync_channels(instance, until_caught_up=True, tell=lambda line: say(line, err=True))
 
 
 def _check_channel(settings: Settings, channel: str) -> None:
@@ -140,20 +146,30 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
         return
     # Spark comes first: its JVM is forked from this process, where no connection of gRPC is open yet.
     spark = ready_spark(settings)
-    for entity in entities:
+
+    def one(entity: str) -> RebuildReport:
         if not from_org:
             channel = channel_of(warehouse, entity, settings.change_channels)
-            report = rebuild_entity(warehouse, entity, channel, applying(spark, Privacy.of(settings), entity, channel))
+            return rebuild_entity(warehouse, entity, channel, applying(spark, Privacy.of(settings), entity, channel))
+        with connect_for(warehouse, settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
+            known = entity_channels(warehouse, settings.channels, (), org.members)
+            if entity not in known:
+                raise SettingsError("--entity", f"no channel carries {entity}", "Add one that does to SFCDC_CHANNELS")
+            watermarks = Watermarks(warehouse, lander, settings.visibility_seconds)
+            return rebuild_from_org(warehouse, org, entity, known[entity], spark, watermarks)
+
+    failed: dict[str, Exception] = {}
+    for entity in entities:
+        report = outcome_of(one, entity)
+        if isinstance(report, Exception):
+            failed[entity] = report
         else:
-            with connect_for(warehouse, settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
-                known = entity_channels(warehouse, settings.channels, (), org.members)
-                if entity not in known:
-                    raise SettingsError(
-                        "--entity", f"no channel carries {entity}", "Add one that does to SFCDC_CHANNELS"
-                    )
-                watermarks = Watermarks(warehouse, lander, settings.visibility_seconds)
-                report = rebuild_from_org(warehouse, org, entity, known[entity], spark, watermarks)
-        typer.echo(f"{entity}: rebuilt, {report.rows:,} rows as of position {report.position}.", err=True)
+            say(f"{entity}: rebuilt, {counted(report.rows, 'row')} as of position {report.position}.", err=True)
+    ours = [each for each in failed.values() if isinstance(each, SfcdcError)]
+    if len(entities) == len(ours) == 1:
+        raise ours[0]
+    if failed:
+        raise RebuildFailed(failed) from next(iter(failed.values()))
 
 
 def _claim(warehouse: Warehouse, settings: Settings, accept: str | None) -> None:
@@ -167,7 +183,7 @@ def _claim(warehouse: Warehouse, settings: Settings, accept: str | None) -> None
             return
         check_accepted(accept, organization_id)
         if accept_organization(warehouse, organization_id, settings.channels, now_ms):
-            typer.echo(
+            say(
                 f"The warehouse {warehouse.root} belongs to the organization {organization_id} from now on; every "
                 "entity is read again.",
                 err=True,

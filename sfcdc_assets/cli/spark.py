@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from sfcdc_assets.cli.stopping import before_stopping, stops_at_once
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.cli.terminal.stopping import before_stopping, stops_at_once
+from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.pack import pack
 from sfcdc_assets.spark.pack import settings as pack_settings
@@ -28,14 +29,15 @@ def spark(
         Path | None,
         typer.Option("--pack", metavar="FILE", help="Write what tasks import into an archive for a cluster, and end."),
     ] = None,
-    until_parent_ends: Annotated[bool, typer.Option("--until-parent-ends", hidden=True)] = False,
+    parent: Annotated[int | None, typer.Option("--parent", hidden=True)] = None,
 ) -> None:
     """Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.
 
     It saves each of them the start of a Java process: seconds. They find it by the file SFCDC_SPARK_STANDING, and
     do without when it is not there, or has other code or options than they. It listens on the loopback interface only,
     and asks for a token that stands in the file. Exit code 1 when Spark ends by itself, or when the code has changed:
-    for a service that is started again then. `sfcdc dev` has one of its own.
+    for a service that is started again then. `sfcdc dev` has one of its own, and so has a code location of Dagster for
+    which neither SFCDC_SPARK_STANDING nor SFCDC_SPARK_REMOTE is set.
 
     `--prepare` makes every later start of a Spark on this machine take half as long: what its Java process loads is
     recorded once, 160 MB beside the Python environment. For the building of an image, or after an installation.
@@ -46,27 +48,21 @@ def spark(
     settings = load_settings(of_all=True)
     if archive is not None:
         size = pack(archive)
-        typer.echo(
-            f"{archive} has what tasks import, {size / 1e6:.0f} MB. A session ships it with these settings:", err=True
-        )
+        say(f"{archive} has what tasks import, {size / 1e6:.0f} MB. A session ships it with these settings:", err=True)
         for name, value in pack_settings(archive).items():
-            typer.echo(f"{name}={value}")
+            say(f"{name}={value}")
         return
     if prepares:
-        typer.echo(f"Spark's classes are recorded in {prepare(settings)}.", err=True)
+        say(f"Spark's classes are recorded in {prepare(settings)}.", err=True)
         return
     if settings.spark_remote:
         raise SettingsError("SFCDC_SPARK_REMOTE", "names a server already", "Unset it, or do without `sfcdc spark`")
     path = settings.spark_standing
-    found = standing.read(path)
-    if found is not None and found.pid != os.getpid() and found.is_alive():
-        raise SettingsError("SFCDC_SPARK_STANDING", f"{path} is that of process {found.pid}", "End it, or name another")
     with before_stopping(lambda: standing.forget(path, os.getpid())), listening(settings) as session:
-        typer.echo(f"Spark is ready and noted in {path} (Ctrl-C ends it).", err=True)
-        parent = os.getppid()
+        say(f"Spark is ready and noted in {path}{' (Ctrl-C ends it)' * (parent is None)}.", err=True)
 
         def is_left_alone(seconds: float) -> bool:
             threading.Event().wait(seconds)
-            return until_parent_ends and os.getppid() != parent
+            return parent is not None and os.getppid() != parent
 
         watch(session, settings, is_left_alone)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfcdc_assets.cli.sql_extra import require_duckdb
-from sfcdc_assets.cli.stopping import stops_at_once
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.cli.terminal.stopping import stops_at_once
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.sql.conversation import HELP, converse
 from sfcdc_assets.sql.moment import moment_of
 
@@ -32,8 +33,17 @@ def sql(
         str | None,
         typer.Option(metavar="TIME", help="Show the tables as they were at this time (ISO 8601; UTC without a zone)."),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse an entity that lags behind the cut, instead of naming it.")
+    ] = False,
     form: Annotated[
-        str, typer.Option("--format", metavar="table|csv|json", help="Write results in this form: table, csv or json.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="table|csv|spreadsheet|json",
+            help="Write results in this form. csv has every value as it is; in spreadsheet, which is CSV too, an "
+            "apostrophe stands before texts that a spreadsheet would take for formulas (=, +, -, @).",
+        ),
     ] = "table",
     as_json: Annotated[bool, typer.Option("--json", help="Do the same as --format json.")] = False,
 ) -> None:
@@ -41,18 +51,19 @@ def sql(
 
     Each entity is a view named after it in lower case (`account`: live rows). Beside it are `account_history` (every
     version), `account_as_of('2026-11-20')`, `account_text_fields` and `account_gap_reconciliation`; `raw_events` and
-    the other tables of the warehouse have their own names. Columns such as `owner_name` have the names of users. Makes
-    no API calls and changes no table. Exit code 1 when a statement fails.
+    the other tables of the warehouse have their own names. Columns such as `owner_name` have the names of users. An
+    entity that could not be brought to the cut is shown as of its own last batch, and a remark says so. Makes no API
+    calls. Answers queries only, over the tables only. Exit code 1 when a statement fails or is refused.
     """
     require_duckdb("`sfcdc sql`")
     from sfcdc_assets.sql.ask import opened  # noqa: PLC0415 - only with the extra
     from sfcdc_assets.sql.results import Format  # noqa: PLC0415
 
     if form not in list(Format):
-        raise typer.BadParameter(f"{form!r} is none of table, csv, json", param_hint="--format")
+        raise typer.BadParameter(f"{form!r} is none of {', '.join(Format)}", param_hint="--format")
     chosen = Format.JSON if as_json else Format(form)
     moment = moment_of(at) if at is not None else None
-    with opened(load_settings().warehouse, moment) as tables:
+    with opened(load_settings().warehouse, moment, strict=strict) as tables:
         if query is None and sys.stdin.isatty():
             _converse(tables, chosen, moment)
             return
@@ -64,7 +75,7 @@ def _answer(tables: AskedTables, text: str, form: Format, moment: datetime | Non
     from sfcdc_assets.sql.ask import ask  # noqa: PLC0415
 
     for remark in ask(tables, text, form, sys.stdout, _width(), moment):
-        typer.echo(remark, err=True)
+        say(remark, err=True)
 
 
 def _converse(tables: AskedTables, form: Format, moment: datetime | None) -> None:
@@ -72,10 +83,10 @@ def _converse(tables: AskedTables, form: Format, moment: datetime | None) -> Non
 
     def answer(statement: str) -> None:
         for remark in ask(tables, statement, form, sys.stdout, _width(), moment):
-            typer.echo(remark, err=True)
+            say(remark, err=True)
 
-    typer.echo(f"{described(tables, moment)}\n{HELP}", err=True)
-    converse(answer, tables.connection.interrupt, tables.names, lambda line: typer.echo(line, err=True))
+    say(f"{described(tables, moment)}\n{HELP}", err=True)
+    converse(answer, tables.connection.interrupt, tables.names, lambda line: say(line, err=True))
 
 
 def _width() -> int | None:

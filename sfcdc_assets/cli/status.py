@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from sfcdc_assets.channel_kinds import carries_changes
-from sfcdc_assets.cli.fitting_table import Column, print_table
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.cli.terminal.fitting_table import Column, print_table
+from sfcdc_assets.cli.terminal.output import Screen, say
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.org_reads.refused_reads import sentences
-from sfcdc_assets.pipeline.status import status_of
-from sfcdc_assets.pipeline.status_report import (
-    EntityStatus,
-    LostCheckpointStatus,
-    PrivacyStatus,
-    WarehouseStatus,
-)
-from sfcdc_assets.setting_values import as_set_here
+from sfcdc_assets.org_reads.refused_reads import sentences
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.settings.channel_kinds import carries_changes
+from sfcdc_assets.settings.setting_values import as_set_here
+from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.status.staleness import LEAST_SECONDS, WarehouseStale, stale_parts
+from sfcdc_assets.status.status import status_of
+from sfcdc_assets.status.status_report import EntityStatus, LostCheckpointStatus, PrivacyStatus, WarehouseStatus
+from sfcdc_assets.timeline.doubt import Doubt
 
 LOST_CHECKPOINTS_SHOWN = 5
 NEXT_SHOWN = 3
-_CHANNEL_COLUMNS = (Column("channel"), Column("position"), Column("complete", 2), Column("last landed (UTC)", 1))
+_CHANNEL_COLUMNS = (
+    Column("channel"),
+    Column("position"),
+    Column("complete", 2),
+    Column("delivered again", 3),
+    Column("last landed (UTC)", 1),
+    Column("last read (UTC)", 4),
+)
 _ENTITY_COLUMNS = (
     Column("entity"),
     Column("channel", 3),
@@ -45,29 +52,70 @@ _TOPIC_COLUMNS = (
     Column("landed"),
     Column("last check (UTC)", 4),
 )
+_AGE = re.compile(r"(?P<number>\d{1,6})(?P<unit>[smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _LEFT_OUT = "`sfcdc status --json` has all."
 
 
-def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    stale_after: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-if-stale",
+            metavar="AGE",
+            help="Only say what was not read or not applied for longer than this (10m, 2h; two minutes at least).",
+        ),
+    ] = None,
+) -> None:
     """Show each channel's checkpoint and each entity's table. Reads the tables only; makes no API calls.
 
     Exit code 1 when a table is damaged: each is named, with the command that mends it.
+
+    With --fail-if-stale, for cron and probes: nothing is printed, and exit code 0, when every channel was read within
+    that time, however quiet it is, and no landed event has waited longer for being applied. Otherwise exit code 1 and
+    one line that names the channels and entities. It does not ask Dagster, so it finds that Dagster is gone, too.
     """
     settings = load_settings()
+    if stale_after is not None:
+        _fail_if_stale(settings, stale_after, as_json=as_json)
+        return
     found = status_of(Warehouse(settings.warehouse), settings)
     if as_json:
-        typer.echo(json.dumps(found.to_json()))
+        say(json.dumps(found.to_json()))
     else:
         show(found)
     if found.damaged:
         raise typer.Exit(1)
 
 
+def _fail_if_stale(settings: Settings, age: str, *, as_json: bool) -> None:
+    """Raises `WarehouseStale`."""
+    option = "--fail-if-stale"
+    if as_json:
+        raise typer.BadParameter("it prints no tables, and cannot be combined with --json.", param_hint=option)
+    found = _AGE.fullmatch(age)
+    seconds = int(found["number"]) * _SECONDS[found["unit"]] if found else 0
+    if seconds < LEAST_SECONDS:
+        problem = f"{age!r} is no age of two minutes or more, written as 10m, 2h or 1d."
+        raise typer.BadParameter(problem, param_hint=option)
+    parts = list(stale_parts(Warehouse(settings.warehouse), settings, seconds, clock.now_ms()))
+    if parts:
+        raise WarehouseStale(parts, age)
+
+
 def show(status: WarehouseStatus) -> None:
-    console = Console()
+    console = Screen()
     channels = [
-        (channel.channel, str(channel.position), str(channel.complete_position), channel.landed_at or "never")
-        for channel in status.channels
+        (
+            each.channel,
+            str(each.position),
+            str(each.complete_position),
+            f"{each.repeated_deliveries:,}",
+            each.landed_at or "never",
+            each.read_at or "never",
+        )
+        for each in status.channels
     ]
     print_table("Channels", _CHANNEL_COLUMNS, channels, left_out=_LEFT_OUT)
     entities = [
@@ -109,7 +157,7 @@ def show(status: WarehouseStatus) -> None:
     for line in _remarks(status):
         console.print(as_set_here(line), markup=False, highlight=False, soft_wrap=True)
     console.print(
-        f"{status.quarantined} events in quarantine. Warehouse: {status.warehouse}, a copy of "
+        f"{counted(status.quarantined, 'event')} in quarantine. Warehouse: {status.warehouse}, a copy of "
         f"{status.organization or 'no organization yet'}.",
         soft_wrap=True,
     )
@@ -117,6 +165,11 @@ def show(status: WarehouseStatus) -> None:
 
 def _remarks(status: WarehouseStatus) -> Iterator[str]:
     for channel in status.channels:
+        if channel.pending:
+            yield (
+                f"{channel.channel}: {counted(channel.pending, 'event')} delivered that could not be landed yet "
+                f"({(channel.pending_reason or '').rstrip('.')}). They are kept, and the next try lands them."
+            )
         for lost in channel.lost_checkpoints[:LOST_CHECKPOINTS_SHOWN]:
             yield f"{channel.channel}: {_lost_checkpoint(channel.channel, lost)}"
         if len(channel.lost_checkpoints) > LOST_CHECKPOINTS_SHOWN:
@@ -125,8 +178,12 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
         yield damage.message
     if status.waiting:
         yield _waiting(status.waiting)
+        if status.waiting_because:
+            yield f"No copy was begun at the last look: {status.waiting_because}."
     yield from sentences(status.refused_reads)
     for entity in status.entities:
+        for why in entity.missed:
+            yield f"{why}. It is suspect until it was read again; put back what was taken away, and that follows."
         if entity.filter_expression:
             yield _filtered(entity)
     yield from _privacy(status.privacy)
@@ -135,7 +192,7 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
 def _waiting(waiting: Mapping[str, int | None]) -> str:
     """The entities that are not copied yet, and which of them are next."""
     known = [records for records in waiting.values() if records is not None]
-    size = f", about {sum(known):,} records" if known else ""
+    size = f", about {counted(sum(known), 'record')}" if known else ""
     unknown = f" and {len(waiting) - len(known)} of unknown size" if known and len(known) < len(waiting) else ""
     noun = "entity waits" if len(waiting) == 1 else "entities wait"
     return f"{len(waiting)} {noun} for a snapshot{size}{unknown}; next: {', '.join(list(waiting)[:NEXT_SHOWN])}."
@@ -186,4 +243,8 @@ def _state(entity: EntityStatus) -> str:
         return "not copied yet" if entity.snapshot is None else "snapshot taken, not built yet"
     if entity.new_channel:
         return f"to be read again for {entity.new_channel}"
+    if Doubt.OFF_CHANNEL in entity.open_doubts:
+        return "off the channel"
+    if entity.missed:
+        return "to be read again"
     return "up to date" if entity.up_to_date else "events waiting"

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfcdc_assets.cli.first_reading import read_first
-from sfcdc_assets.cli.first_start import agree_to_first_start
-from sfcdc_assets.cli.progress_display import ProgressDisplay
-from sfcdc_assets.cli.stopping import stops_at_once
-from sfcdc_assets.cli.sync_progress import SyncProgress
-from sfcdc_assets.cli.sync_summary import summary_of
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.cli.syncing.first_start import agree_to_first_start
+from sfcdc_assets.cli.syncing.sync_progress import SyncProgress
+from sfcdc_assets.cli.syncing.sync_summary import summary_of
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
+from sfcdc_assets.cli.terminal.stopping import stops_at_once
+from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.lost_checkpoint import KnownLoss, known_losses
-from sfcdc_assets.pipeline.landing.patience import POLL, TICK, until_settled
-from sfcdc_assets.pipeline.org_reads.refused_reads import ReadsRefused, refused_reads
-from sfcdc_assets.sensors.open_channels import OpenChannels
+from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.orchestration.sensors.readings import begin_readings
+from sfcdc_assets.org_reads.first_start import first_patience, is_first_start
+from sfcdc_assets.org_reads.refused_reads import ReadsRefused, refused_reads
+from sfcdc_assets.org_reads.snapshot_budget import CopiesWait
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.early import EarlySpark
 
 if TYPE_CHECKING:
-    from sfcdc_assets.cli.ticks import TickOutcome
+    from sfcdc_assets.cli.local_dagster.ticks import TickOutcome
 
 
 @stops_at_once
@@ -58,33 +65,62 @@ def sync(
     outcomes: list[TickOutcome] = []
     ended_well = False
     try:
-        with ProgressDisplay(progress) as display, OpenChannels(forgotten_seconds=math.inf) as channels:
-            patience = TICK if watch else until_settled(settings.settle_seconds) if until_caught_up else POLL
-            read_first(channels, settings, patience, early)
-            from sfcdc_assets.cli import ticks  # noqa: PLC0415 - loaded by now
+        with ProgressDisplay(progress) as display, _open_channels() as channels:
+            patience = first_patience(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
+            if settings.change_channels and is_first_start(warehouse):
+                early.start()  # it will be wanted, and starts while the copies are taken
+            readings = begin_readings(channels, settings, TICK if watch else patience, early)
+            # Dagster takes as long to import as a stream to answer.
+            loading = threading.Thread(target=_load_ahead, args=("sfcdc_assets.cli.local_dagster.ticks",), daemon=True)
+            loading.start()
+            readings.wait()
+            loading.join()
+            from sfcdc_assets.cli.local_dagster import ticks  # noqa: PLC0415
 
             if watch:
-                ticks.watch_channels(tell=display.tell, channels=channels, early=early)
+                ticks.watch_channels(tell=display.tell, channels=channels, early=early, readings=readings)
             else:
                 with ticks.dagster_instance() as instance:
                     outcomes += ticks.sync_channels(
-                        instance, until_caught_up=until_caught_up, tell=display.tell, channels=channels, early=early
+                        instance,
+                        until_caught_up=until_caught_up,
+                        tell=display.tell,
+                        channels=channels,
+                        early=early,
+                        readings=readings,
                     )
+            waiting = channels.copies_that_wait() if until_caught_up else {}
         ended_well = True
     finally:
         for loss in _losses(warehouse, settings.channels):
             if loss.checkpoint not in settled:
-                typer.echo(str(loss), err=True)
-        summary = summary_of(progress, warehouse)
+                say(str(loss), err=True)
+        summary = summary_of(progress, warehouse, settings.entities)
         if ended_well or not summary.is_empty:
-            typer.echo("\n".join(summary.lines()), err=True)
+            say("\n".join(summary.lines()), err=True)
     if as_json:
         said = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]
-        typer.echo(json.dumps({"ticks": said, "summary": summary.to_json()}))
+        say(json.dumps({"ticks": said, "summary": summary.to_json()}))
     refused = refused_reads(warehouse, settings.entities or None)
     if refused:
         raise ReadsRefused(refused)
+    if waiting:
+        raise CopiesWait(waiting)
+
+
+def _load_ahead(module: str) -> None:
+    """Import a module; what prevents it is raised by the caller's own import, not here.
+
+    A Ctrl-C that ends an import in the main thread leaves a half-made module to the thread that waits for it.
+    """
+    with suppress(Exception):
+        import_module(module)
 
 
 def _losses(warehouse: Warehouse, channels: Sequence[str]) -> list[KnownLoss]:
     return [loss for channel in channels for loss in known_losses(warehouse, channel)]
+
+
+def _open_channels() -> OpenChannels:
+    """Those of one sync. Whoever watches it may have mended in the org what others were refused for."""
+    return OpenChannels(forgotten_seconds=math.inf, tries_at_once=sys.stderr.isatty())

@@ -10,14 +10,15 @@ from typing import Annotated
 
 import typer
 
-from sfcdc_assets.config import Settings, load_settings
-from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.pipeline.push_topics.definitions import CheckedPlan, checked_plan
-from sfcdc_assets.push_topics.definition import PushTopic
-from sfcdc_assets.push_topics.definition_files import read_definitions
-from sfcdc_assets.push_topics.org_topics import apply_steps, org_topics
-from sfcdc_assets.push_topics.plan import Action, OrgTopic, Plan, Step, differences
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.event_channels.push_topics.definition import PushTopic
+from sfcdc_assets.event_channels.push_topics.definition_files import read_definitions
+from sfcdc_assets.event_channels.push_topics.org_topics import apply_steps, org_topics
+from sfcdc_assets.event_channels.push_topics.plan import Action, OrgTopic, Plan, Step, differences
+from sfcdc_assets.event_channels.tables.topic_definitions import CheckedPlan, checked_plan
+from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.settings import Settings, load_settings
 
 SIGNS = {Action.CREATE: "+", Action.CHANGE: "~", Action.DEACTIVATE: "-"}
 NOT_APPLIED = 1
@@ -59,14 +60,14 @@ def _list(ours: list[PushTopic], theirs: tuple[OrgTopic, ...], *, as_json: bool)
         for name in sorted({*defined, *in_org})
     ]
     if as_json:
-        typer.echo(json.dumps([{**asdict(topic), "state": state} for topic, state in rows]))
+        say(json.dumps([{**asdict(topic), "state": state} for topic, state in rows]))
         return
     for topic, state in rows:
-        typer.echo(f"{topic.name} ({state})")
-        typer.echo(f"    {topic.query}")
-        typer.echo(f"    {_notifies(topic)}")
+        say(f"{topic.name} ({state})")
+        say(f"    {topic.query}")
+        say(f"    {_notifies(topic)}")
     if not rows:
-        typer.echo("No PushTopics, in the org or in files.")
+        say("No PushTopics, in the org or in files.")
 
 
 def _notifies(topic: PushTopic) -> str:
@@ -90,32 +91,32 @@ def _apply(settings: Settings, session: OrgSession, *, yes: bool, as_json: bool)
         raise SettingsError("SFCDC_PUSH_TOPICS", problem, "Put a TOML file for each topic into it")
     checked = checked_plan(session, settings.push_topics)
     if as_json:
-        typer.echo(json.dumps({**checked.plan.to_json(), "warnings": checked.warnings, "applied": yes}))
+        say(json.dumps({**checked.plan.to_json(), "warnings": checked.warnings, "applied": yes}))
     else:
         _show(checked)
     if not checked.plan.steps:
         return
     if not yes and not (not as_json and sys.stdin.isatty() and typer.confirm(_question(checked.plan))):
-        typer.echo("Nothing was changed. `--yes` applies without a question.", err=True)
+        say("Nothing was changed. `--yes` applies without a question.", err=True)
         raise typer.Exit(NOT_APPLIED)
     apply_steps(session, checked.plan.steps)
     if not as_json:
-        typer.echo(f"Applied: {', '.join(step.topic.name for step in checked.plan.steps)}.")
+        say(f"Applied: {', '.join(step.topic.name for step in checked.plan.steps)}.")
 
 
 def _show(checked: CheckedPlan) -> None:
     for step in checked.plan.steps:
-        typer.echo(f"{SIGNS[step.action]} {step.action} {step.topic.name}")
+        say(f"{SIGNS[step.action]} {step.action} {step.topic.name}")
         for line in _lines(step):
-            typer.echo(f"    {line}")
+            say(f"    {line}")
     for warning in checked.warnings:
-        typer.echo(f"! {warning}")
+        say(f"! {warning}")
     if checked.plan.unchanged:
-        typer.echo(f"= as in their files: {', '.join(checked.plan.unchanged)}")
+        say(f"= as in their files: {', '.join(checked.plan.unchanged)}")
     if checked.plan.not_ours:
-        typer.echo(f"  only in the org, left as they are: {', '.join(checked.plan.not_ours)}")
+        say(f"  only in the org, left as they are: {', '.join(checked.plan.not_ours)}")
     if not checked.plan.steps:
-        typer.echo("Nothing to apply.")
+        say("Nothing to apply.")
 
 
 def _lines(step: Step) -> list[str]:

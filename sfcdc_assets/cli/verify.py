@@ -5,32 +5,33 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from sfcdc_assets import clock
-from sfcdc_assets.cli.fitting_table import Column, print_table
-from sfcdc_assets.cli.progress_display import ProgressDisplay
-from sfcdc_assets.cli.stopping import stops_at_once
-from sfcdc_assets.cli.verify_progress import VerifyProgress
-from sfcdc_assets.cli.verify_topics import compare_topics, show_topics
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.lake.damage import damages_of
+from sfcdc_assets.cli.syncing.verify_progress import VerifyProgress
+from sfcdc_assets.cli.syncing.verify_topics import OneSubscription, compare_topics, show_topics
+from sfcdc_assets.cli.terminal.fitting_table import Column, print_table
+from sfcdc_assets.cli.terminal.output import Screen, say
+from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
+from sfcdc_assets.cli.terminal.stopping import stops_at_once
+from sfcdc_assets.entities.entities import entity_channels
 from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.tables.damage import damages_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.audits.audit import audit
-from sfcdc_assets.pipeline.audits.verify import VerifyReport, open_drift_doubts
-from sfcdc_assets.pipeline.entities import entity_channels
-from sfcdc_assets.pipeline.landing.connect_for import connect_for
-from sfcdc_assets.pipeline.landing.land import LandingReport
-from sfcdc_assets.pipeline.landing.patience import POLL
-from sfcdc_assets.sensors.open_channels import OpenChannel, OpenChannels
+from sfcdc_assets.landing.poll_timeouts import NOW
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.wanted_entities import entity_named
+from sfcdc_assets.reconciliation.audit import audit
+from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.settings.settings import load_settings
 
 DRIFT = 3
 """Exit code when a table differs from the org."""
@@ -80,7 +81,7 @@ def verify(
     """
     damaged = _damaged(entity or []) if entity or not topic else []
     for each in damaged:
-        typer.echo(f"sfcdc: {each}", err=True)
+        say(f"sfcdc: {each}", err=True)
     without = {each.entity for each in damaged if each.entity}
     topics = compare_topics(topic or []) if topic or not entity else []
     reports: list[VerifyReport] = []
@@ -92,67 +93,56 @@ def verify(
             warehouse = Warehouse(load_settings().warehouse)
             for report in differing:
                 opened = open_drift_doubts(warehouse, report, clock.now_ms())
-                display.tell(f"{report.entity}: {opened} records are read back.")
-            _sync(display.tell)
+                display.tell(f"{report.entity}: {counted(opened, 'record')} to be read back.")
+            _sync(display.tell, {report.channel for report in differing})
             compared_again = verify_entities([each.entity for each in differing], display.tell, budget)
             again = {report.entity: report for report in compared_again}
             reports = [again.get(report.entity, report) for report in reports]
     refused = [report.refused for report in reports if report.refused]
     for sentence in refused:
-        typer.echo(sentence, err=True)
+        say(sentence, err=True)
     if as_json:
         equal = not damaged and all(each.is_equal for each in reports) and all(each.is_equal for each in topics)
         described = [{**asdict(each), "equal": each.is_equal} for each in topics]
-        typer.echo(
-            json.dumps({"equal": equal, "entities": [report.to_json() for report in reports], "topics": described})
-        )
+        say(json.dumps({"equal": equal, "entities": [report.to_json() for report in reports], "topics": described}))
     else:
         if topics:
             show_topics(topics, SHOWN)
         if reports or not topics:
             show(reports)
-            typer.echo(verdict(reports, [str(each.entity or each.table) for each in damaged]))
+            say(verdict(reports, [str(each.entity or each.table) for each in damaged]))
     if any(report.differs for report in reports) or not all(each.is_equal for each in topics):
         raise typer.Exit(DRIFT)
     if damaged or refused or any(report.left for report in reports):
         raise typer.Exit(NOT_COMPARED)
 
 
-def _sync(tell: Callable[[str], None], channels: OpenChannels | None = None) -> None:
-    """Bring the tables up to date; `tell` is given what the ticks come to."""
-    from sfcdc_assets.cli.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
+def _sync(tell: Callable[[str], None], only: Collection[str], channels: OpenChannels | None = None) -> None:
+    """Bring the tables of these channels up to date; `tell` is given what the ticks come to."""
+    from sfcdc_assets.cli.local_dagster.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
 
     with dagster_instance() as instance:
-        sync_channels(instance, until_caught_up=True, tell=tell, channels=channels)
-
-
-@dataclass(frozen=True)
-class _OneSubscription:
-    """Lands by the subscriptions that the syncs between two comparisons use too: nothing is delivered twice."""
-
-    open_channel: Callable[[str], OpenChannel]
-
-    def land(self, channel: str) -> LandingReport:
-        """Land what there is."""
-        return self.open_channel(channel).reader.land(POLL)
+        sync_channels(instance, until_caught_up=True, tell=tell, channels=channels, only=only)
 
 
 def verify_entities(
-    wanted: list[str], tell: Callable[[str], None], budget: int | None = None, without: Collection[str] = ()
+    wanted: list[str],
+    tell: Callable[[str], None],
+    budget: int | None = None,
+    without: Collection[str] = (),
+    channels: OpenChannels | None = None,
 ) -> list[VerifyReport]:
     """A report for each wanted entity, or for all that are known, but for those in `without`. `tell` is given what the
-    syncs between two comparisons come to."""
+    syncs between two comparisons come to: of the channels that feed these entities. `channels`: the caller's, which
+    stay open."""
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
     connect = partial(connect_for, warehouse, settings)
-    with connect() as org, OpenChannels(forgotten_seconds=math.inf) as channels:
+    own = nullcontext(channels) if channels else OpenChannels(forgotten_seconds=math.inf, tries_at_once=True)
+    with connect() as org, own as opened:
         known = entity_channels(warehouse, settings.channels, settings.entities, org.members)
-        unknown = [entity for entity in wanted if entity not in known]
-        if unknown:
-            raise SettingsError(
-                "--entity", f"no configured channel carries {', '.join(unknown)}", f"Known are {', '.join(known)}"
-            )
+        wanted = [entity_named(entity, known, "no configured channel carries it") for entity in wanted]
         chosen = {
             entity: channel
             for entity, channel in known.items()
@@ -163,9 +153,9 @@ def verify_entities(
             org,
             chosen,
             budget,
-            lander=_OneSubscription(lambda channel: channels.of(channel, warehouse, settings, connect)),
+            lander=OneSubscription(lambda channel: opened.of(channel, warehouse, settings, connect), NOW),
             visibility_seconds=settings.visibility_seconds,
-            bring_up_to_date=lambda: _sync(tell, channels),
+            bring_up_to_date=lambda: _sync(tell, set(chosen.values()), opened),
         )
 
 
@@ -173,12 +163,13 @@ def _damaged(wanted: list[str]) -> list[TableDamaged]:
     """Damage of the wanted entities' tables, or of all that there are."""
     warehouse = Warehouse(load_settings().warehouse)
     known = sorted({*warehouse.entities("current_state"), *warehouse.entities("snapshot")})
-    return damages_of(warehouse, [entity for entity in known if not wanted or entity in wanted])
+    chosen = {entity.lower() for entity in wanted}
+    return damages_of(warehouse, [entity for entity in known if not wanted or entity.lower() in chosen])
 
 
 def show(reports: list[VerifyReport]) -> None:
     """A line for each entity, what could not be compared, then the first differences."""
-    console = Console()
+    console = Screen()
     print_table(None, _COLUMNS, [_row(report) for report in reports], left_out="--json has all.")
     for report in reports:
         if report.skipped:
@@ -186,16 +177,17 @@ def show(reports: list[VerifyReport]) -> None:
             console.print(f"{report.entity}: {report.skipped} of {parts} parts were not read: the budget is spent.")
         if report.left:
             console.print(
-                f"{report.entity}: {len(report.left):,} records could not be compared: {report.changed_meanwhile:,} "
-                f"changed each time, {report.in_doubt:,} are in doubt, {report.unreadable:,} cannot be read. "
-                "Run it again, or `sfcdc sync --until-caught-up` first.",
+                f"{report.entity}: {counted(len(report.left), 'record')} could not be compared: "
+                f"{report.changed_meanwhile:,} changed each time, {report.in_doubt:,} in doubt, {report.unreadable:,} "
+                "unreadable. Run it again, or `sfcdc sync --until-caught-up` first.",
                 soft_wrap=True,
             )
         if report.broken_histories:
-            first = ", ".join(report.broken_histories[:3])
+            first, more = ", ".join(report.broken_histories[:3]), " ..." if len(report.broken_histories) > 3 else ""
+            broken = counted(len(report.broken_histories), "record")
             console.print(
-                f"{report.entity}: the versions of {len(report.broken_histories):,} records do not follow one another "
-                f"({first} ...). `sfcdc rebuild --entity {report.entity}` builds them again.",
+                f"{report.entity}: the versions of {broken} do not follow one another "
+                f"({first}{more}). `sfcdc rebuild --entity {report.entity}` builds them again.",
                 soft_wrap=True,
             )
     differences = [difference for report in reports for difference in report.differences]
@@ -212,8 +204,9 @@ def verdict(reports: Sequence[VerifyReport], damaged: Sequence[str] = ()) -> str
         records = sum(len({each.record_id for each in report.differences}) for report in differing)
         more = "+" if any(report.cut_off for report in differing) else ""
         broken = sum(len(report.broken_histories) for report in differing)
-        found = [f"{records:,}{more} records differ from the org"] * bool(records)
-        found += [f"the versions of {broken:,} records do not follow one another"] * bool(broken)
+        differ = "record differs" if (records, more) == (1, "") else "records differ"
+        found = [f"{records:,}{more} {differ} from the org"] * bool(records)
+        found += [f"the versions of {counted(broken, 'record')} do not follow one another"] * bool(broken)
         fix = "`sfcdc verify --repair` reads them back." if records else "`sfcdc rebuild` builds them again."
         return f"Different: {' and '.join(found)}, in {_named(report.entity for report in differing)}. {fix}"
     refused = [report.entity for report in reports if report.refused]
@@ -221,16 +214,17 @@ def verdict(reports: Sequence[VerifyReport], damaged: Sequence[str] = ()) -> str
     missing = [
         *([f"tables of {_named(damaged)} are damaged"] if damaged else []),
         *([f"{_named(refused)} cannot be read as a whole"] if refused else []),
-        *([f"{sum(len(r.left) for r in left):,} records of {_named(r.entity for r in left)}"] if left else []),
+        *([f"{counted(sum(len(r.left) for r in left), 'record')} of {_named(r.entity for r in left)}"] if left else []),
     ]
-    compared = f"{sum(report.compared for report in reports):,} records"
-    values = f"{sum(report.values_compared for report in reports):,} values"
+    compared = counted(sum(report.compared for report in reports), "record")
+    values = counted(sum(report.values_compared for report in reports), "value")
     if missing:
         return f"Not everything could be compared: {'; '.join(missing)}. The other {compared} equal the org."
     parts = sum(report.skipped for report in reports)
     if parts:
-        return f"Equal, as far as the budget went: {compared} ({values}) equal the org; {parts:,} parts were not read."
-    return f"Equal: all {compared} ({values}) of {len(reports):,} entities equal the org."
+        unread = f"{counted(parts, 'part')} left unread"
+        return f"Equal, as far as the budget went: {compared} ({values}) equal the org; {unread}."
+    return f"Equal: all {compared} ({values}) of {counted(len(reports), 'entity')} equal the org."
 
 
 def _named(entities: Iterable[str]) -> str:

@@ -1,1 +1,1 @@
-"""Checks of a set-up, before anything is spent or written: one module for each family, findings in their order."""
+"""Whether a set-up would work, looked at before it is used."""

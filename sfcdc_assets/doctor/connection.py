@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
-from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
-from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.pipeline.landing.change_event_landing import CLOCKS_DIFFER_MS
-from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.landing.land import CLOCKS_DIFFER_MS
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.salesforce.reach import is_this_machine, reach
+from sfcdc_assets.settings.settings import Settings
 
 TLS, CLOCK, LOGIN, MY_DOMAIN = "TLS", "clock", "login", "My Domain"
 _HALF_A_SECOND_MS = 500

@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfcdc_assets.config import Settings, load_settings
-from sfcdc_assets.doctor import allowances, connection, machine, organization, rights, setting_sources, streams
-from sfcdc_assets.doctor.checkpoints import checkpoint
+from sfcdc_assets.doctor import connection, machine, organization, rights, streams
 from sfcdc_assets.doctor.finding import Finding, Outcome, not_checked, of_error, warning
 from sfcdc_assets.doctor.storage import WRITABLE, storage
+from sfcdc_assets.doctor.streams import checkpoint
 from sfcdc_assets.doctor.workers import WORKERS, workers
-from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.outcome import outcome_of
-from sfcdc_assets.pipeline.first_start import first_start, never_copied
-from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
-from sfcdc_assets.pipeline.wanted_entities import entities_to_copy
+from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
+from sfcdc_assets.org_connection.wanted_entities import entities_to_copy
+from sfcdc_assets.org_reads.first_start import first_start, never_copied
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.salesforce.login_choice import chosen_grant
-from sfcdc_assets.setting_values import DOTENV, dotenv_settings
+from sfcdc_assets.settings.setting_values import DOTENV, dotenv_settings
+from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.spark.cluster import is_cluster, spark_address
 
 RIGHTS = "rights on objects"
@@ -45,17 +45,17 @@ def examine(here: Machine) -> Iterator[Finding]:
     dotenv, file = dotenv_settings(), Path(DOTENV)
     if isinstance(settings, SfcdcError):
         yield machine.java(None)
-        yield of_error(setting_sources.SETTINGS, settings)
+        yield of_error(machine.SETTINGS, settings)
         for check in (connection.LOGIN, *_AFTER_THE_LOGIN, "warehouse", "checkpoints"):
-            yield not_checked(check, setting_sources.SETTINGS)
+            yield not_checked(check, machine.SETTINGS)
     elif isinstance(settings, Exception):
         raise settings
     else:
         yield machine.java(settings)
         remote = [machine.spark_server(spark_address(settings))] if settings.spark_remote else []
         yield from remote
-        yield setting_sources.sources(here.environment, dotenv, file)
-        yield from setting_sources.secret_files(settings, dotenv, file)
+        yield machine.sources(here.environment, dotenv, file)
+        yield from machine.secret_files(settings, dotenv, file)
         stored = storage(Warehouse(settings.warehouse))
         yield from _org(settings, here, is_refused=_is_refused(settings, stored))
         yield from stored
@@ -78,7 +78,7 @@ _AFTER_THE_LOGIN = (
     rights.API,
     "streams",
     RIGHTS,
-    allowances.ALLOWANCES,
+    rights.ALLOWANCES,
 )
 
 
@@ -89,7 +89,7 @@ def _is_refused(settings: Settings, stored: Sequence[Finding]) -> bool:
 
 
 def _session(settings: Settings) -> object:
-    from sfcdc_assets.pipeline.ready_spark import ready_spark  # noqa: PLC0415 - PySpark, for who has a cluster
+    from sfcdc_assets.apply.ready_spark import ready_spark  # noqa: PLC0415 - PySpark, for who has a cluster
 
     return ready_spark(settings)
 
@@ -155,21 +155,32 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
     in_streams = not any(each.outcome is Outcome.FAILED for each in reached)
     entities = entities_to_copy(settings, warehouse, listed)
     new = never_copied(warehouse, entities)
+    tries = _has_jobs_to_try(org, len(new), settings.snapshot_reserve_percent)
     for entity in entities:
-        yield from rights.rights_of(org, entity, try_bulk=entity in new, streams=in_streams)
+        yield from rights.rights_of(org, entity, try_bulk=tries and entity in new, streams=in_streams)
+    if new and not tries:
+        problem = "Bulk was not tried: the org has few Bulk jobs left today, and copies need them."
+        yield warning(RIGHTS, problem, "Run it again when the org has taken yesterday's jobs off its count.")
     if not entities:
         yield not_checked(RIGHTS, "the objects of the channels, which are not known")
-    yield from _allowances(org, new, here)
+    yield from _allowances(org, new, here, settings.snapshot_reserve_percent)
 
 
-def _allowances(org: OrgConnection, new: tuple[str, ...], here: Machine) -> Iterator[Finding]:
+def _has_jobs_to_try(org: OrgConnection, new: int, reserve_percent: float) -> bool:
+    """Whether a job for each object that was never copied leaves enough for their copies and for others."""
+    found = outcome_of(limits, org.session)
+    jobs = None if isinstance(found, Exception) else found.get(rights.JOBS)
+    return jobs is None or jobs.remaining - 2 * new >= jobs.maximum * reserve_percent / 100
+
+
+def _allowances(org: OrgConnection, new: tuple[str, ...], here: Machine, reserve_percent: float) -> Iterator[Finding]:
     try:
         allowed = limits(org.session)
-        yield from allowances.allowances(
-            allowed, first_start(org.session, new, here.now_ms(), from_earliest=org.from_earliest)
+        yield from rights.allowances(
+            allowed, first_start(org.session, new, here.now_ms(), from_earliest=org.from_earliest), reserve_percent
         )
     except RequestRefused:
         fix = "Give the user View Setup and Configuration."
-        yield warning(allowances.ALLOWANCES, "The org does not show them to this user.", fix)
+        yield warning(rights.ALLOWANCES, "The org does not show them to this user.", fix)
     except SfcdcError as error:
-        yield of_error(allowances.ALLOWANCES, error)
+        yield of_error(rights.ALLOWANCES, error)

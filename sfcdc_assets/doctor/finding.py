@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sfcdc_assets.errors import SettingsError, SfcdcError
-from sfcdc_assets.setting_values import as_set_here
+from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
+from sfcdc_assets.settings.setting_values import as_set_here
 
 _SENTENCE = re.compile(r"\.\s+(?=[A-Z`])")
 

@@ -1,19 +1,22 @@
-"""The machine: Java, Dagster's home, the port of its UI."""
+"""The machine: Java, Dagster's home, the port of its UI, and where settings come from and who else can read them."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+import stat
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sfcdc_assets.config import Settings
-from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok
-from sfcdc_assets.errors import PortInUseError
+from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
+from sfcdc_assets.runtime.errors import PortInUseError
+from sfcdc_assets.settings.secrets_in_files import SUFFIX
+from sfcdc_assets.settings.setting_values import PREFIX, environment
+from sfcdc_assets.settings.settings import Settings, is_secret, is_secret_file
 from sfcdc_assets.spark.cluster import spark_address
 from sfcdc_assets.spark.java import JavaMissing, check_java
 
@@ -76,3 +79,51 @@ def _is_dagster(port: int) -> bool:
             return "dagster_version" in json.loads(answer.read(10_000))
     except (urllib.error.URLError, OSError, ValueError, TypeError):
         return False
+
+
+SETTINGS, FILES = "settings", "files with secrets"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def sources(environment: Mapping[str, str], dotenv: Mapping[str, str], file: Path) -> Finding:
+    """The names that are set, by where they are; the environment wins."""
+    in_environment = sorted({name.upper() for name, value in environment.items() if _is_set(name, value)})
+    in_file = sorted({name.upper() for name, value in dotenv.items() if _is_set(name, value)})
+    parts = []
+    if in_environment:
+        parts.append(f"from the environment {', '.join(in_environment)}")
+    if in_file:
+        parts.append(f"from {file.absolute()} {', '.join(in_file)}")
+    both = sorted(set(in_environment) & set(in_file))
+    if both:
+        return warning(
+            SETTINGS,
+            "; ".join(parts),
+            f"{', '.join(both)} {'is' if len(both) == 1 else 'are'} set in both, and the environment wins: keep one.",
+        )
+    return ok(SETTINGS, "; ".join(parts) or "none is set: every default holds")
+
+
+def secret_files(settings: Settings, dotenv: Mapping[str, str], file: Path) -> Iterator[Finding]:
+    """`.env` if it has a secret, the private key, and the files that settings name: readable by nobody else. A group
+    may be how a container is given the last ones."""
+    in_file = sorted(name.upper() for name, value in dotenv.items() if is_secret(name, settings.orgs) and value)
+    if in_file:
+        yield _readable_by(file, in_file)
+    if settings.private_key_file is not None:
+        yield _readable_by(settings.private_key_file, ["the private key"])
+    for name, path in sorted(environment().items()):
+        if is_secret_file(name, () if settings.org is None else (settings.org,)):
+            yield _readable_by(Path(path).expanduser(), [name[: -len(SUFFIX)]], stat.S_IRWXO)
+
+
+def _readable_by(file: Path, secrets: Collection[str], others: int = _OTHERS) -> Finding:
+    mode = stat.S_IMODE(file.stat().st_mode)
+    has = f"{file} has {', '.join(secrets)} and mode {mode:o}"
+    if mode & others:
+        return warning(FILES, f"{has}: other users of this machine may read it.", f"Run: chmod 600 {file}")
+    return ok(FILES, has)
+
+
+def _is_set(name: str, value: str) -> bool:
+    return name.upper().startswith(PREFIX) and bool(value)

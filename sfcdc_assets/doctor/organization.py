@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sfcdc_assets.doctor.finding import Finding, of_error, ok
-from sfcdc_assets.errors import SfcdcError
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.same_organization import check_owner
-from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.same_organization import check_owner
+from sfcdc_assets.runtime.errors import SfcdcError
 
 ORGANIZATION = "organization"
 

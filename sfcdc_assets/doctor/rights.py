@@ -1,20 +1,24 @@
-"""What the user may do: use the API, read each object as a whole, by Bulk, with all of its fields.
-
-For each object one describe and, if it was never copied, one Bulk job of a single row, which is aborted at once.
-"""
+"""What the user may do, and what the org still allows today against what a first start would take."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from sfcdc_assets.change_events.checkboxes import checkboxes_of, is_list
 from sfcdc_assets.change_events.columns import ID_COLUMN, columns
+from sfcdc_assets.change_events.event_schema import schema_fields
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
-from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.landing.channel_reader import LEAST_ALLOWANCE
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.first_start import FirstStart
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.bulk_query import abort_job, create_job
 from sfcdc_assets.salesforce.describe import describe, object_names
 from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.streams.errors import TransportError
@@ -84,10 +88,50 @@ def _hidden(org: OrgConnection, check: str, entity: str, described: ObjectDescri
         schema = json.loads(org.transport.schema(org.transport.newest_schema_id(entity)))
     except TransportError as error:
         return of_error(check, error)
-    carried = [column for column in columns(schema) if column.name not in described.field_names]
-    wanted = org.privacy.columns(entity, carried, {})
-    hidden = sorted(column.name for column in wanted if column.name != ID_COLUMN.name)
+    carried = [column for column in columns(schema) if column.name in hidden_columns(schema, described)]
+    hidden = sorted(column.name for column in org.privacy.columns(entity, carried, {}))
     if not hidden:
         return None
     fix = "Make them readable in field-level security, unless they are meant to be left out."
     return warning(check, f"Hidden from the user, and so without a column: {', '.join(hidden)}.", fix)
+
+
+def hidden_columns(schema: Mapping[str, Any], described: ObjectDescription) -> list[str]:
+    """What events carry and describe does not show. A list of checkboxes is no field of the object: the checkboxes
+    are."""
+    shown = described.field_names
+    spelt = by_any_case(shown)
+    lists = {field.name for field in schema_fields(schema)[1:] if is_list(field) and checkboxes_of(field.name, shown)}
+    names = (column.name for column in columns(schema) if column.name != ID_COLUMN.name)
+    return [name for name in names if name.lower() not in spelt and name not in lists]
+
+
+REQUESTS, JOBS, DELIVERIES = "DailyApiRequests", "DailyBulkV2QueryJobs", "DailyDeliveredPlatformEvents"
+ALLOWANCES = "allowances"
+"""The check where the org does not show them; each has the name that the org gives it."""
+_WAIT = "Wait: allowances are counted over 24 hours. Or have it raised, or stop other clients that use it up."
+
+
+def allowances(limits: Mapping[str, Limit], start: FirstStart, reserve_percent: float) -> Iterator[Finding]:
+    """API requests, Bulk jobs, delivered events. `start`: what the entities that were never copied will take;
+    `reserve_percent`: of requests and jobs, what copies leave to others."""
+    needs = {REQUESTS: start.requests, JOBS: start.jobs, DELIVERIES: start.events}
+    for name, need in needs.items():
+        limit = limits.get(name)
+        if limit is not None:
+            yield allowance(name, limit, need, 0 if name == DELIVERIES else reserve_percent)
+
+
+def allowance(name: str, limit: Limit, need: int, reserve_percent: float = 0) -> Finding:
+    """One of them. Too few deliveries stop no first start: it begins with what happens from then on."""
+    takes = f"; the first start takes {'at least' if name == DELIVERIES else 'about'} {need:,}" if need else ""
+    found = f"{limit.remaining:,} of {limit.maximum:,} are left{takes}"
+    if limit.remaining <= 0 or (need > limit.remaining and name != DELIVERIES):
+        return failed(name, f"{found}.", _WAIT)
+    if need and limit.remaining - need < limit.maximum * reserve_percent / 100:
+        fix = f"{_WAIT} Copies pause so that SFCDC_SNAPSHOT_RESERVE_PERCENT ({reserve_percent:g} %) is left to others."
+        return warning(name, f"{found}.", fix)
+    if need > limit.remaining or limit.remaining < limit.maximum * LEAST_ALLOWANCE:
+        fix = f"{_WAIT} A first start skips the retained events while fewer than {LEAST_ALLOWANCE:.0%} are left."
+        return warning(name, f"{found}.", fix if name == DELIVERIES else _WAIT)
+    return ok(name, found)

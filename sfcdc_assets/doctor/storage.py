@@ -6,12 +6,11 @@ import shutil
 from uuid import uuid4
 
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
-from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake import commit_probe
-from sfcdc_assets.lake.commit_probe import commits_accepted
+from sfcdc_assets.lake.delta import commit_probe
+from sfcdc_assets.lake.delta.commit_probe import commits_accepted, nearest_folder, probe_of
 from sfcdc_assets.lake.errors import CommitsNotAtomic
-from sfcdc_assets.lake.probe import nearest_folder, probe_of
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.errors import SfcdcError
 
 WRITABLE, SPACE, COMMITS = "warehouse", "disk space", "atomic commits"
 LEAST_BYTES, FEW_BYTES = 256 * 1024**2, 2 * 1024**3

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from sfcdc_assets.config import Settings
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok
-from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.outcome import outcome_of
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark.cluster import spark_address
 
 WORKERS = "Spark's workers"

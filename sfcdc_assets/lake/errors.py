@@ -5,7 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sfcdc_assets.errors import SfcdcError, TransientError
+from sfcdc_assets.runtime.errors import SfcdcError, TransientError
+
+
+class TableNameUnusable(SfcdcError):
+    """A table would lie outside of the warehouse, or under a name that is none."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(
+            f"{table!a} is no name of a table: nothing was read or written. Names of objects have letters, digits "
+            "and underscores; find out which system gave this one."
+        )
+
+
+class WarehousePathUnusable(SfcdcError):
+    """The warehouse's path has characters with which its tables would not be found again."""
+
+    def __init__(self, folder: str, found: str) -> None:
+        self.folder, self.found = folder, found
+        super().__init__(
+            f"SFCDC_WAREHOUSE: the folder {folder!r} has {found!r} in its path, which the Delta library cannot open. "
+            "Use a folder without control characters, brackets, backslashes, ^, | and percent escapes such as %20; "
+            "spaces and letters of any script are fine."
+        )
 
 
 class WarehouseNotWritable(SfcdcError):
@@ -77,18 +100,19 @@ class NoCut(SfcdcError):
         self.warehouse, self.channel, self.at = warehouse, channel, at
         of = f" of {channel}" if channel else ""
         when = f" at or before {at.isoformat()}" if at else " yet"
+        remedy = "Ask for a later time" if at else "Run `sfcdc sync --until-caught-up`, which makes the first one"
+        super().__init__(f"The warehouse {warehouse} has no consistent cut{of}{when}. {remedy}.")
+
+
+class EntitiesLag(SfcdcError):
+    """Entities do not stand at the cut, and the reader wants none that lags."""
+
+    def __init__(self, lagging: Sequence[object]) -> None:
+        self.lagging = tuple(lagging)
         super().__init__(
-            f"The warehouse {warehouse} has no consistent cut{of}{when}. "
-            "Run `sfcdc sync` until it is caught up, or ask for a later time."
+            f"{'; '.join(map(str, self.lagging))}. `sfcdc status` and `gap_reconciliation` say what keeps it; without "
+            "`strict` it is shown as it was then."
         )
-
-
-class SeveralChannels(SfcdcError):
-    """Each channel has cuts of its own, and none was chosen."""
-
-    def __init__(self, channels: Sequence[str]) -> None:
-        self.channels = tuple(channels)
-        super().__init__(f"Several channels have consistent cuts: {', '.join(channels)}. Name one as `channel`.")
 
 
 class CutGone(SfcdcError):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyarrow import fs
 
-from sfcdc_assets.lake.errors import WarehouseNotWritable
+from sfcdc_assets.lake.errors import TableNameUnusable, WarehouseNotWritable, WarehousePathUnusable
 
 ENTITIES_AT_ONCE = 48
 """Whose tables an object store is asked for, or given, beside each other: it answers each of a hundred questions about
 them after some hundredths of a second, and thousands of them in one."""
+_UNUSABLE = re.compile(r"[\x00-\x1f\x7f\[\]^|\\]|%[0-9A-Fa-f]{2}")
+"""What delta-rs does not find again in a path, or stops the process at (`[`): it takes the path for a URL."""
+_TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=-]*(/[A-Za-z0-9_][A-Za-z0-9_.=-]*)*", re.ASCII)
+"""Names of objects and channels are checked where they enter; this holds whoever forgets it."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,18 @@ class Warehouse:
 
     @property
     def folder(self) -> Path:
-        """The local root as an absolute path."""
-        return Path(self.root.removeprefix("file://")).expanduser().absolute()
+        """The local root as an absolute path. Raises `WarehousePathUnusable`."""
+        folder = Path(self.root.removeprefix("file://")).expanduser().absolute()
+        found = _UNUSABLE.search(str(folder))
+        if found is not None:
+            raise WarehousePathUnusable(str(folder), found[0])
+        return folder
 
     def uri(self, table: str) -> str:
-        """URI of a table named by its path below the root, such as `current_state/Account`."""
+        """URI of a table named by its path below the root, such as `current_state/Account`. Raises `TableNameUnusable`
+        for a path that could lead out of it."""
+        if table and not _TABLE.fullmatch(table):
+            raise TableNameUnusable(table)
         if self.is_local:
             return str(self.folder / table)
         return f"{self.root.rstrip('/')}/{table}"
@@ -48,8 +60,8 @@ class Warehouse:
         what opens the store (`storage_options`); its repr shows none of that."""
         if self.is_local:
             return fs.SubTreeFileSystem(self.uri(table), fs.LocalFileSystem())
-        from sfcdc_assets.lake.storage_options import storage_options  # noqa: PLC0415 - tasks on local tables need not import deltalake
-        from sfcdc_assets.lake.store_files import StoreFiles  # noqa: PLC0415
+        from sfcdc_assets.lake.store.store_files import StoreFiles  # noqa: PLC0415
+        from sfcdc_assets.lake.store.store_options import storage_options  # noqa: PLC0415 - tasks on local tables need not import deltalake
 
         return fs.PyFileSystem(StoreFiles(self.uri(table), storage_options(self.root)))
 
@@ -59,12 +71,13 @@ class Warehouse:
         An object store is asked once a process; raises `StoreRefused` and `StoreUnavailable`.
         """
         if not self.is_local:
-            from sfcdc_assets.lake.store_access import check_store  # noqa: PLC0415 - see filesystem()
+            from sfcdc_assets.lake.store.store_access import check_store  # noqa: PLC0415 - see filesystem()
 
             check_store(self.root)
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            # Customers' data: its owner says who else may read it.
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder):
                 pass
         except OSError as error:
@@ -77,7 +90,7 @@ class Warehouse:
         if self.is_local:
             found = files.get_file_info(folder)
         else:
-            from sfcdc_assets.lake.stores import store_refusals  # noqa: PLC0415 - see filesystem()
+            from sfcdc_assets.lake.store.object_stores import store_refusals  # noqa: PLC0415 - see filesystem()
 
             with store_refusals(self.root):
                 found = files.get_file_info(folder)

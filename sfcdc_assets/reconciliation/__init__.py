@@ -1,0 +1,1 @@
+"""The tables against the org and against themselves: audits, comparisons, and tables built again."""

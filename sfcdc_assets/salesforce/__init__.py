@@ -1,1 +1,2 @@
-"""The org's REST side as a client: session, describe, query, bulk query, retrieve, limits, channel members."""
+"""The org's REST side: login, queries, describe, Bulk jobs, setup objects. Asked, never believed beyond what it
+says."""

@@ -7,22 +7,28 @@ cannot store an empty text, so nothing is lost). Datetimes end in Z, numbers may
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from sfcdc_assets.salesforce.errors import UnexpectedAnswer
+from sfcdc_assets.runtime.foreign_text import unicode_bytes
+from sfcdc_assets.salesforce.api_name import by_any_case
+from sfcdc_assets.salesforce.errors import RowsUnreadable, UnexpectedAnswer
 
 _ID = "Id"
 _LARGEST_HEADER_BYTES = 1024 * 1024
 _LARGEST_ROW_BYTES = 16 * 1024 * 1024
 """pyarrow needs a row to fit into one block. A record's text fields hold at most some million characters together."""
-MOST_UNREADABLE_ROWS = 100
-"""In one page: more of them are no record's fault, and the page is refused as a whole."""
+_CALENDAR = (dt.datetime.min.replace(tzinfo=dt.UTC), dt.datetime.max.replace(tzinfo=dt.UTC))
+FEW_UNREADABLE_ROWS = 100
+"""In one page: more of them, if they are most of its rows, are no record's fault: the page is refused as a whole."""
 _CONVERSION_ERROR = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to ([a-z0-9_]+)")
 
 
@@ -38,12 +44,15 @@ def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> CsvPage:
     """All rows, the columns as in the page's header line; types by name from `schema`, text for other columns.
 
     An empty body is a table without rows and with the schema's columns. `url` names the page in errors.
-    A value that does not convert costs its row alone, if the page has an Id. What is reported of it names column and
-    type but quotes no value, because values are the org's data. Raises `UnexpectedAnswer` for another page.
+    Bytes that are no UTF-8 become U+FFFD. A value that does not convert costs its row alone, if the page has an Id.
+    What is reported of it names column and type but quotes no value, because values are the org's data. Raises
+    `RowsUnreadable` where most rows have such a value, and `UnexpectedAnswer` for another page.
     """
     header, has_rows = _header(source)
     if not header:
         return CsvPage(schema.empty_table())
+    spelt = by_any_case(schema.names)
+    header = [spelt.get(name.lower(), name) for name in header]
     wanted = pa.schema([(name, schema.field(name).type if name in schema.names else pa.string()) for name in header])
     if not has_rows:
         return CsvPage(wanted.empty_table())
@@ -52,9 +61,15 @@ def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> CsvPage:
     except pa.ArrowInvalid as error:
         if _ID not in header:
             raise UnexpectedAnswer(url, _described(str(error), header)) from None
+    source.seek(0)
+    raw = source.read()
+    source = io.BytesIO(unicode_bytes(raw))
     try:
-        source.seek(0)
-        return _row_by_row(_typed(source, pa.schema([(name, pa.string()) for name in header])), wanted)
+        if source.getbuffer() != raw:
+            with suppress(pa.ArrowInvalid):
+                return CsvPage(_typed(source, wanted))
+            source.seek(0)
+        return _row_by_row(_typed(source, pa.schema([(name, pa.string()) for name in header])), wanted, url)
     except pa.ArrowInvalid as error:
         raise UnexpectedAnswer(url, _described(str(error), header)) from None
 
@@ -64,7 +79,9 @@ def _typed(source: IO[bytes], wanted: pa.Schema) -> pa.Table:
     read_as = {field.name: pa.float64() if pa.types.is_integer(field.type) else field.type for field in wanted}
     table = arrow_csv.read_csv(
         source,
-        read_options=arrow_csv.ReadOptions(block_size=_LARGEST_ROW_BYTES, use_threads=False),
+        read_options=arrow_csv.ReadOptions(
+            block_size=_LARGEST_ROW_BYTES, use_threads=False, skip_rows=1, column_names=wanted.names
+        ),
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
             column_types=read_as,
@@ -76,11 +93,30 @@ def _typed(source: IO[bytes], wanted: pa.Schema) -> pa.Table:
             timestamp_parsers=[arrow_csv.ISO8601],
         ),
     )
-    return table.cast(wanted)
+    table = table.cast(wanted)
+    for number, (column, of) in enumerate(zip(table.columns, wanted, strict=True)):
+        if not _is_sound(column, of.type):
+            raise pa.ArrowInvalid(f"In CSV column #{number}: CSV conversion error to {str(of.type).partition('[')[0]}")
+    return table
 
 
-def _row_by_row(texts: pa.Table, wanted: pa.Schema) -> CsvPage:
-    """Convert a page in halves, down to the rows that do not convert. Raises `pa.ArrowInvalid` for too many of them."""
+def _is_sound(values: pa.ChunkedArray, type_: pa.DataType) -> bool:
+    """Whether Python, Arrow and Spark can all show what pyarrow read: finite numbers, the years 1 to 9999."""
+    if pa.types.is_floating(type_):
+        return pc.all(pc.is_finite(values), min_count=0).as_py() is not False
+    if not pa.types.is_temporal(type_):
+        return True
+    first, last = (moment.date() if pa.types.is_date(type_) else moment for moment in _CALENDAR)
+    bounds = pc.min_max(values)
+    inside = pc.and_(
+        pc.greater_equal(bounds["min"], pa.scalar(first, type_)), pc.less_equal(bounds["max"], pa.scalar(last, type_))
+    )
+    return inside.as_py() is not False
+
+
+def _row_by_row(texts: pa.Table, wanted: pa.Schema, url: str) -> CsvPage:
+    """Convert a page in halves, down to the rows that do not convert. Raises `RowsUnreadable` for too many of them."""
+    most = max(FEW_UNREADABLE_ROWS, texts.num_rows // 2)
     converted: list[pa.Table] = []
     unreadable: dict[str, str] = {}
     waiting = [texts]
@@ -93,8 +129,8 @@ def _row_by_row(texts: pa.Table, wanted: pa.Schema) -> CsvPage:
             converted.append(_typed(written, wanted))
         except pa.ArrowInvalid as error:
             middle = some.num_rows // 2
-            if len(unreadable) == MOST_UNREADABLE_ROWS:
-                raise
+            if len(unreadable) == most:
+                raise RowsUnreadable(url, most, texts.num_rows, _described(str(error), wanted.names)) from None
             if middle:
                 waiting += [some.slice(middle), some.slice(0, middle)]
             else:

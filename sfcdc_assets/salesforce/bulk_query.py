@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sfcdc_assets.salesforce.errors import (
@@ -49,6 +50,8 @@ class BulkJob:
     records: int | None
     """Number of records of the result as far as known; exact once the state is JobComplete."""
     error_message: str
+    created_at_ms: int | None = None
+    """When it was created by the org's own clock, epoch ms; None where the org does not say."""
 
     @property
     def path(self) -> str:
@@ -138,6 +141,14 @@ def _job(session: OrgSession, answer: Any, version: str) -> BulkJob:
             api_version=f"{float(answer.get('apiVersion', version)):.1f}",
             records=answer.get("numberRecordsProcessed"),
             error_message=str(answer.get("errorMessage") or ""),
+            created_at_ms=_time_ms(answer.get("createdDate")),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UnexpectedAnswer(session.url_of("jobs/query"), "it does not describe a bulk query job") from None
+
+
+def _time_ms(text: object) -> int | None:
+    try:
+        return int(datetime.fromisoformat(str(text)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None

@@ -6,15 +6,22 @@ https://developer.salesforce.com/docs/atlas.en-us.api_tooling.meta/api_tooling/t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from sfcdc_assets.channel_kinds import managed_name
+from sfcdc_assets.salesforce.api_name import is_api_name
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.managed_subscription import managed_topic
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
-from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.channel_kinds import managed_name
+
+if TYPE_CHECKING:  # who reads what was noted of members does not wait for a session's libraries
+    from sfcdc_assets.salesforce.session import OrgSession
+
+_log = logging.getLogger(__name__)
 
 _CHANGES = "/data/"
 STANDARD_CHANNEL = f"{_CHANGES}ChangeEvents"
@@ -23,13 +30,29 @@ _CUSTOM_SUFFIX = "__ChangeEvent"
 _CUSTOM_CHANNEL_SUFFIX = "__chn"
 
 
+_STAMPS = ("Id", "CreatedDate", "LastModifiedDate")
+
+
+@dataclass(frozen=True)
+class Member:
+    """How an entity is on a channel. An object that is taken off and put back has another `id`; whoever sets or removes
+    a filter or enriched fields moves `modified_at`. Times are UTC, in whole seconds, None where the org wrote none. A
+    record outside `filter_expression` raises no event; None: all records do."""
+
+    id: str
+    created_at: datetime | None
+    modified_at: datetime | None
+    filter_expression: str | None = None
+
+
 @dataclass(frozen=True)
 class ChannelMembers:
-    """API names of a channel's entities, sorted, and the filter expressions of those that have one: a record that is
-    outside it raises no event."""
+    """API names of a channel's entities, sorted, the filter expressions of those that have one, and how each is on the
+    channel, where the org says it: `members` is empty for a channel of one entity, about which it is not asked."""
 
     entities: tuple[str, ...]
     filters: Mapping[str, str] = field(default_factory=dict)
+    members: Mapping[str, Member] = field(default_factory=dict)
 
 
 def entity_of_change_event(name: str) -> str:
@@ -85,33 +108,54 @@ def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
         # because names such as LeadChangeEvent have the 15 characters of an id.
         return None
     try:
-        filters = {entity_of_change_event(name): expression for name, expression in selected.items() if expression}
-        return ChannelMembers(tuple(sorted({entity_of_change_event(name) for name in selected})), filters)
+        rows = {entity_of_change_event(name): row for name, row in selected.items()}
     except ValueError as error:
         raise UnexpectedAnswer(session.url_of("tooling/query/"), str(error)) from error
+    filters = {entity: str(row["FilterExpression"]) for entity, row in rows.items() if row.get("FilterExpression")}
+    members = {entity: _member(row) for entity, row in rows.items() if row.get("Id")}
+    return ChannelMembers(tuple(sorted(rows)), filters, members)
 
 
-def _selected_entities(session: OrgSession, event_channel: str) -> dict[str, str | None]:
-    """Change event -> filter expression. An org whose Tooling API does not know filters yet has none."""
-    members = f"FROM PlatformEventChannelMember WHERE EventChannel = '{event_channel}'"
+def _member(row: Mapping[str, Any]) -> Member:
+    return Member(
+        str(row["Id"]),
+        _time(row.get("CreatedDate")),
+        _time(row.get("LastModifiedDate")),
+        str(row["FilterExpression"]) if row.get("FilterExpression") else None,
+    )
+
+
+def _time(text: object) -> datetime | None:
+    """A time as REST writes it; None for what is none, which tells nothing and stops nobody."""
     try:
-        rows = _rows(session, f"SELECT SelectedEntity, FilterExpression {members}")
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _selected_entities(session: OrgSession, event_channel: str) -> dict[str, Mapping[str, Any]]:
+    """Change event -> its member. An org whose Tooling API does not know filters yet has none."""
+    members = f"FROM PlatformEventChannelMember WHERE EventChannel = '{event_channel}'"
+    known = ", ".join((*_STAMPS, "SelectedEntity"))
+    try:
+        rows = _rows(session, f"SELECT {known}, FilterExpression {members}")
     except RequestRefused as refusal:
         if refusal.error_code != "INVALID_FIELD":
             raise
-        rows = _rows(session, f"SELECT SelectedEntity {members}")
-    return {str(row["SelectedEntity"]): row.get("FilterExpression") or None for row in rows}
+        rows = _rows(session, f"SELECT {known} {members}")
+    selected: dict[str, Mapping[str, Any]] = {str(row["SelectedEntity"]): row for row in rows}
+    for name in [name for name in selected if not (is_api_name(name) or is_salesforce_id(name))]:
+        # What it stands for can't be asked for; the channel's other members can.
+        _log.warning("%s has a member whose name is not an API name: %s. It is left out.", event_channel, ascii(name))
+        del selected[name]
+    return selected
 
 
-def _selected_by_channel_id(session: OrgSession, name: str) -> dict[str, str | None]:
+def _selected_by_channel_id(session: OrgSession, name: str) -> dict[str, Mapping[str, Any]]:
     """Members refer to a custom channel by its name or by its id (0YL...); the docs show both."""
     developer_name = name.removesuffix(_CUSTOM_CHANNEL_SUFFIX)
     channels = _rows(session, f"SELECT Id FROM PlatformEventChannel WHERE DeveloperName = '{developer_name}'")
-    return {
-        name: description
-        for row in channels
-        for name, description in _selected_entities(session, str(row["Id"])).items()
-    }
+    return {event: row for each in channels for event, row in _selected_entities(session, str(each["Id"])).items()}
 
 
 def _rows(session: OrgSession, soql: str) -> list[dict[str, Any]]:

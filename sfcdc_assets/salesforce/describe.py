@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sfcdc_assets.salesforce.api_name import is_api_name
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.session import OrgSession
@@ -12,6 +13,8 @@ def describe(session: OrgSession, entity: str) -> ObjectDescription:
 
     Raises `EntityNotReadable` when the org has no such entity for the user, or it cannot be queried.
     """
+    if not is_api_name(entity):
+        raise EntityNotReadable(entity, 0, "INVALID_NAME", "an API name has letters, digits and underscores only")
     path = f"sobjects/{entity}/describe"
     try:
         answer = session.request("GET", path, what=f"the description of {entity}")
@@ -31,6 +34,6 @@ def object_names(session: OrgSession) -> frozenset[str]:
     path = "sobjects/"
     answer = session.request("GET", path, what="the list of objects")
     try:
-        return frozenset(str(each["name"]) for each in answer["sobjects"])
+        return frozenset(each["name"] for each in answer["sobjects"] if is_api_name(each["name"]))
     except (KeyError, TypeError):
         raise UnexpectedAnswer(session.url_of(path), "it is not a list of objects") from None

@@ -6,7 +6,7 @@ quotes a login answer redacts first.
 
 from __future__ import annotations
 
-from sfcdc_assets.errors import SfcdcError, TransientError
+from sfcdc_assets.runtime.errors import SfcdcError, TransientError
 
 
 def _sentence(text: str, limit: int = 500) -> str:
@@ -26,6 +26,17 @@ class LoginRefused(SfcdcError):
         self.settings = settings
         said = f"{error} ({_sentence(description)})" if description else error
         super().__init__(f"{login_url} refused the login by {grant}: {said}. Check {', '.join(settings)}.")
+
+
+class InstanceNotTrusted(SfcdcError):
+    """The login names an instance that is neither a host of Salesforce nor the host of the login."""
+
+    def __init__(self, instance_url: str, login_host: str) -> None:
+        self.instance_url = instance_url
+        super().__init__(
+            f"{login_host} names {instance_url} as the org's instance, which is no host of Salesforce: no token is "
+            "sent there. If it is yours, set SFCDC_INSTANCE_URL; otherwise find out who answers at SFCDC_LOGIN_URL."
+        )
 
 
 class SessionExpired(SfcdcError):
@@ -98,13 +109,14 @@ class OrganizationReplaced(SfcdcError):
 
 
 class ApiLimitReached(SfcdcError):
-    """The org's allowance of API requests is used up. Trying again at once would only make it worse."""
+    """The org's allowance of API requests or of Bulk jobs is used up. Trying again at once would only make it worse."""
 
     def __init__(self, instance_url: str, message: str) -> None:
         self.instance_url = instance_url
         self.message = message
+        said = "takes no more Bulk jobs" if "bulk" in message.lower() else "takes no more API requests"
         super().__init__(
-            f"The org {instance_url} takes no more API requests: {_sentence(message)}. The allowance is counted over "
+            f"The org {instance_url} {said}: {_sentence(message)}. The allowance is counted over "
             "24 hours; wait, or have it raised, or stop other clients that use it up."
         )
 
@@ -175,6 +187,18 @@ class BulkJobGone(SfcdcError):
         super().__init__(
             f"The bulk query job {job_id} no longer exists in the org. "
             "Run the snapshot of this entity again; it starts a new job at a new position of the stream."
+        )
+
+
+class RowsUnreadable(SfcdcError):
+    """Most rows of a page hold a value that is none of its field's type: it is the field, and no record."""
+
+    def __init__(self, url: str, unreadable: int, rows: int, problem: str) -> None:
+        self.url, self.unreadable, self.rows, self.problem = url, unreadable, rows, problem
+        super().__init__(
+            f"{url}: more than {unreadable:,} of the {rows:,} rows of a page cannot be read ({problem}). Nothing of "
+            "the page is kept, and this object's copy waits; all others go on. Leave the field out by SFCDC_EXCLUDE "
+            "and report it, with the field's type in the org's describe."
         )
 
 

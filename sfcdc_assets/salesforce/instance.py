@@ -6,15 +6,17 @@ https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/object_r
 
 from __future__ import annotations
 
-from sfcdc_assets import clock
-from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, RequestRefused
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import TransientError
+from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused, SessionExpired, UnexpectedAnswer
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.session import OrgSession
 
 ASKED_EVERY_SECONDS = 600.0
 """A move takes Salesforce longer, and each question is a request of the day's allowance."""
-UNREACHABLE_SECONDS = 60.0
-"""After which it is asked again when the org could not be reached."""
+UNREACHABLE_SECONDS, LONGEST_SECONDS = 60.0, 3_600.0
+"""After which it is asked again when the org could not be reached or did not answer in good order; each time twice as
+long, up to the longest."""
 
 
 def instance_name(session: OrgSession) -> str | None:
@@ -30,21 +32,25 @@ def instance_name(session: OrgSession) -> str | None:
 class InstanceName:
     """The name of a session's instance, asked at the first call and then at most every ten minutes.
 
-    While REST cannot be reached it is what it was last: a stream goes on without it, and the next call asks again.
+    While REST gives no answer that can be used it is what it was last: a stream goes on without it, and it is asked
+    again after pauses that grow.
     """
 
     def __init__(self, session: OrgSession) -> None:
         self._session = session
-        self._asked_at: float | None = None
+        self._ask_at = 0.0
+        self._failures = 0
         self._name: str | None = None
 
     def __call__(self) -> str | None:
         """The name; None when the org does not say it."""
         now = clock.current().monotonic()
-        if self._asked_at is None or now - self._asked_at >= ASKED_EVERY_SECONDS:
-            self._asked_at = now
+        if now >= self._ask_at:
+            self._ask_at = now + ASKED_EVERY_SECONDS
             try:
                 self._name = instance_name(self._session)
-            except OrgUnavailable:
-                self._asked_at += UNREACHABLE_SECONDS - ASKED_EVERY_SECONDS
+                self._failures = 0
+            except (TransientError, UnexpectedAnswer, SessionExpired):
+                self._ask_at = now + min(LONGEST_SECONDS, UNREACHABLE_SECONDS * 2.0 ** min(self._failures, 30))
+                self._failures += 1
         return self._name

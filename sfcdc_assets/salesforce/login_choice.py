@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from pydantic import SecretStr
 
-from sfcdc_assets.config import Settings
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets.salesforce.grants import AccessToken, ClientCredentials, JwtBearer, Password, SoapLogin
 from sfcdc_assets.salesforce.login import Grant, is_sendable
-from sfcdc_assets.salesforce.oauth import AccessToken, ClientCredentials, JwtBearer, Password
-from sfcdc_assets.salesforce.soap_login import SoapLogin
+from sfcdc_assets.settings.settings import Settings
 
 _WAYS: dict[str, tuple[str, ...]] = {
     "an access token": ("access_token",),
@@ -73,8 +72,14 @@ def _chosen_way(settings: Settings) -> str:
         )
     begun = [way for way, needed in _WAYS.items() if given.intersection(needed)]
     if not begun:
-        ways = "; ".join(" + ".join(map(_variable, needed)) for needed in _WAYS.values())
-        raise SettingsError("SFCDC_ACCESS_TOKEN", "no login to the org is set", f"Set one of: {ways}")
+        best, *others = reversed([" + ".join(map(_variable, needed)) for needed in _WAYS.values()])
+        raise SettingsError(
+            "SFCDC_CLIENT_ID",
+            "no login to the org is set",
+            f"Set {best} and SFCDC_INSTANCE_URL (docs/real-org.md has every step, the README the other ways: "
+            f"{'; '.join(others)}). Without an org, begin with `sfcdc demo`, or `sfcdc emulator --dir org` and the "
+            "settings that it writes to org/org.env",
+        )
     # The way meant is the one that lacks least and, of two such, has most.
     meant = min(begun, key=lambda way: (len(set(_WAYS[way]) - given), -len(_WAYS[way])))
     missing = " and ".join(_variable(name) for name in _WAYS[meant] if name not in given)

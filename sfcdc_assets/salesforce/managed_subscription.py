@@ -6,10 +6,14 @@ https://developer.salesforce.com/docs/atlas.en-us.api_tooling.meta/api_tooling/t
 
 from __future__ import annotations
 
-from sfcdc_assets.channel_kinds import ChannelKind, kind_of, managed_channel, managed_name
-from sfcdc_assets.errors import SfcdcError
+from typing import TYPE_CHECKING
+
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
-from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.channel_kinds import ChannelKind, kind_of, managed_channel, managed_name
+
+if TYPE_CHECKING:  # who reads what was noted of members does not wait for a session's libraries
+    from sfcdc_assets.salesforce.session import OrgSession
 
 
 class ManagedTopicOfOtherKind(SfcdcError):

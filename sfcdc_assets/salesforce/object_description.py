@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sfcdc_assets.salesforce.api_name import is_api_name
+
 COMPOUND_TYPES = frozenset({"address", "location"})
 """Of fields whose values are those of others, put together; a name that has parts is a text of its own."""
 _OMITTED_WHEN_EMPTY = frozenset({"inline_help_text"})
@@ -62,7 +64,7 @@ class ObjectDescription:
 
     def words_for(self, name: str) -> str | None:
         """What people read beside a field in the org: its label and its help text; None for one it does not have."""
-        field = next((each for each in self.fields if each.name == name), None)
+        field = next((each for each in self.fields if each.name.lower() == name.lower()), None)
         if field is None:
             return None
         return f"{field.label}: {field.inline_help_text}" if field.inline_help_text else field.label
@@ -82,14 +84,17 @@ class ObjectDescription:
 
     @staticmethod
     def from_json(described: dict[str, Any]) -> ObjectDescription:
-        """Raises `KeyError` when an attribute without a natural default (name, type) is missing."""
+        """Without fields whose name is no API name: none of ours could ask for one, and an org has none.
+
+        Raises `KeyError` when an attribute without a natural default (name, type) is missing.
+        """
         return ObjectDescription(
             name=described["name"],
             label=described.get("label") or described["name"],
             key_prefix=described.get("keyPrefix"),
             custom=bool(described.get("custom")),
             queryable=bool(described.get("queryable", True)),
-            fields=tuple(_field(field) for field in described["fields"]),
+            fields=tuple(_field(field) for field in described["fields"] if is_api_name(field["name"])),
         )
 
 

@@ -14,17 +14,24 @@ def is_salesforce_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def eighteen_characters(salesforce_id: str) -> str:
-    """The 18-character form of a 15- or 18-character id.
+def to_18_characters(text: str) -> str:
+    """The 18-character form of what has 15 characters; anything else is returned as it is.
 
     Suffix: three chunks of five; bit k of a chunk is set where its character k is an upper-case letter.
+    """
+    if len(text) != 15:
+        return text
+    suffix = ""
+    for chunk in (text[0:5], text[5:10], text[10:15]):
+        suffix += _SUFFIX_ALPHABET[sum(1 << k for k, character in enumerate(chunk) if "A" <= character <= "Z")]
+    return text + suffix
+
+
+def eighteen_characters(salesforce_id: str) -> str:
+    """The 18-character form of a 15- or 18-character id, its suffix computed.
+
     Raises `ValueError` when the text is not an id.
     """
     if not is_salesforce_id(salesforce_id):
         raise ValueError(f"{salesforce_id!r} is not a Salesforce id of 15 or 18 characters")
-    body = salesforce_id[:15]
-    suffix = ""
-    for start in (0, 5, 10):
-        bits = sum(1 << k for k, char in enumerate(body[start : start + 5]) if "A" <= char <= "Z")
-        suffix += _SUFFIX_ALPHABET[bits]
-    return body + suffix
+    return to_18_characters(salesforce_id[:15])

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.bisecting_read import ReadApart, read_apart
 from sfcdc_assets.salesforce.query import query_rows
-from sfcdc_assets.salesforce.read_apart import ReadApart, read_apart
 from sfcdc_assets.salesforce.retrieve import TRIES_BEFORE_SPLITTING
 from sfcdc_assets.salesforce.session import OrgSession
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sfcdc_assets.salesforce.bisecting_read import ReadApart, read_apart
 from sfcdc_assets.salesforce.errors import EntityNotReadable, QueryRefused, RequestRefused, UnexpectedAnswer
-from sfcdc_assets.salesforce.read_apart import ReadApart, read_apart
 from sfcdc_assets.salesforce.session import OrgSession
 
 MOST_IDS_PER_CALL = 2000

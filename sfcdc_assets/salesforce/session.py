@@ -11,10 +11,9 @@ from typing import Any, Self
 import requests
 import simple_salesforce
 
-from sfcdc_assets import clock
-from sfcdc_assets.config import Settings
-from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.salesforce.answer import json_of, refusal_of, refuses_the_token
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets.salesforce.answers import json_of, refusal_of, refuses_the_token
 from sfcdc_assets.salesforce.api_version import negotiated_version
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrganizationReplaced, RequestRefused, SessionExpired
 from sfcdc_assets.salesforce.login import Login
@@ -23,6 +22,7 @@ from sfcdc_assets.salesforce.record_id import eighteen_characters
 from sfcdc_assets.salesforce.simple_salesforce_http import HttpOfSimpleSalesforce
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter, trusted_roots
 from sfcdc_assets.salesforce.transport import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, READING_METHODS, TRIES, Transport
+from sfcdc_assets.settings.settings import Settings
 
 _SETTING = "SFCDC_INSTANCE_URL"
 
@@ -93,8 +93,11 @@ class OrgSession:
 
     @property
     def instance_url(self) -> str:
-        """`https://host[:port]` of the org, without a path: SFCDC_INSTANCE_URL, or what the login answered."""
-        return self._given_instance_url or self._current_login().instance_url or ""
+        """`https://host[:port]` of the org, without a path: SFCDC_INSTANCE_URL, or what the login answered.
+
+        Raises `InstanceNotTrusted` where the login names a host that is not Salesforce's, and what `token` raises.
+        """
+        return self._given_instance_url or self._current_login().trusted_instance()
 
     @property
     def instance_url_of_login(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 import certifi
 from requests.adapters import HTTPAdapter
 
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.runtime.errors import SettingsError
 
 
 def trusted_roots(ca_file: Path | None) -> ssl.SSLContext:
@@ -49,7 +49,7 @@ class TrustedRootsAdapter(HTTPAdapter):
         return super().proxy_manager_for(proxy, ssl_context=self.context, **kwargs)
 
     def cert_verify(self, conn: Any, url: str, verify: bool | str, cert: Any) -> None:
-        super().cert_verify(conn, url, verify, cert)
+        super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
         if verify is True:
             # The context holds certifi's roots already; requests would have them parsed again for each connection.
             conn.ca_certs = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,8 +12,9 @@ from urllib.parse import urlsplit
 import requests
 import tenacity
 
-from sfcdc_assets import clock
-from sfcdc_assets.observation import RequestSent, notify
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.progress import RequestSent, notify
+from sfcdc_assets.salesforce.answers import MOST_BYTES, BodyTooLarge, hold_body
 from sfcdc_assets.salesforce.errors import CertificateNotTrusted, OrgUnavailable, OrgUnreachable, UnexpectedAnswer
 from sfcdc_assets.salesforce.retry import (
     RETRIED_STATUSES,
@@ -23,6 +25,7 @@ from sfcdc_assets.salesforce.retry import (
     transient_of,
 )
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter
+from sfcdc_assets.salesforce.unanswered_time import unanswered_time, unanswered_time_for
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 120.0
@@ -88,21 +91,26 @@ class Transport(requests.Session):
         tries: int = TRIES,
         retried: frozenset[int] = RETRIED_STATUSES,
         receive: Callable[[requests.Response], None] | None = None,
+        most_bytes: int = MOST_BYTES,
         **options: Any,
     ) -> requests.Response:
         """Send one request, up to `tries` times, and return the answer whatever its status below 500.
 
         `repeatable`: sending it twice does no harm; if False it is sent again only when it cannot have arrived.
         `setting`: the setting that named the host, for errors. `receive`: reads the body of a 2xx answer inside the
-        try, so that a broken body is a failed try; it must start again at each call.
+        try, so that a broken body is a failed try; it must start again at each call. Every other body is held, up to
+        `most_bytes`, unpacked.
         Raises OrgUnreachable, CertificateNotTrusted, OrgUnavailable, UnexpectedAnswer.
         """
-        where, host = url.partition("?")[0], urlsplit(url).netloc
+        where, host, patience = url.partition("?")[0], urlsplit(url).netloc, unanswered_time_for(url)
 
         def one_try() -> requests.Response:
             try:
                 response = self._send(method, url, options)
                 self._hosts_that_answered.add(host)
+                received = receive if response.ok else None
+                if received is None:
+                    hold_body(response, most_bytes=most_bytes)
                 if repeatable and response.status_code in retried:
                     problem = f"HTTP {response.status_code} {response.reason or ''}".strip()
                     timed_out = response.status_code == 504
@@ -115,9 +123,11 @@ class Transport(requests.Session):
                     )
                 if response.is_redirect:
                     raise UnexpectedAnswer(where, f"it sends on to another host (HTTP {response.status_code})", setting)
-                if receive is not None and response.ok:
-                    receive(response)
+                if received is not None:
+                    received(response)
                 return response
+            except BodyTooLarge:
+                raise UnexpectedAnswer(where, f"it is longer than {most_bytes:,} bytes", setting) from None
             except requests.exceptions.RequestException as error:
                 not_trusted = certificate_problem(error)
                 if not_trusted is not None:
@@ -136,17 +146,18 @@ class Transport(requests.Session):
                 return True
             # A host that never answered is more likely a wrong setting than an outage: say so soon.
             unknown = not error.connected and host not in self._hosts_that_answered
-            return state.attempt_number >= (min(tries, TRIES_OF_AN_UNKNOWN_HOST) if unknown else tries)
+            is_over = patience is not None and patience.is_over
+            return is_over or state.attempt_number >= (min(tries, TRIES_OF_AN_UNKNOWN_HOST) if unknown else tries)
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Transient),
             stop=enough,
-            wait=backoff,
+            wait=backoff if patience is None else patience.pause,
             sleep=self._sleep,
             reraise=True,
         )
         try:
-            return retrying(one_try)
+            return retrying(one_try if patience is None else partial(patience.spent_by, one_try))
         except Transient as error:
             if not error.connected and host not in self._hosts_that_answered:
                 raise OrgUnreachable(f"https://{host}", setting, error.problem) from error
@@ -159,4 +170,7 @@ class Transport(requests.Session):
                 self.calls += 1
             self._of_thread.calls = self.calls_of_this_thread + 1
             notify(RequestSent())
-        return super().request(method, url, **{"timeout": self._timeout_s, **options})
+        timeout_s, patience = self._timeout_s, unanswered_time()
+        if patience is not None:
+            timeout_s = (min(timeout_s[0], patience.left), min(timeout_s[1], patience.left))
+        return super().request(method, url, **{"timeout": timeout_s, **options, "stream": True})

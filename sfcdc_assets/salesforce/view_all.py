@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from sfcdc_assets import clock
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.record_id import is_salesforce_id

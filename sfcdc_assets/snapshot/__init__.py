@@ -1,1 +1,1 @@
-"""The day-0 copy of an entity: taken at a watermark of the stream, read page by page, resumable at any page."""
+"""A copy of an object as values: its query, its pages, the tables they become, and how far it has come."""

@@ -30,6 +30,8 @@ class SnapshotProgress:
     """API names of the fields asked for: the snapshot says nothing about a column that is not among them."""
     rows_expected: int | None = None
     """Rows of the whole result, known when the org has finished the job."""
+    asked_at_ms: int | None = None
+    """When the job began by the org's own clock, epoch ms: what was committed long before is in its rows."""
 
     def to_json(self) -> dict[str, Any]:
         """JSON-able values only; `from_json` gives an equal progress back."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from sfcdc_assets.salesforce.api_name import by_any_case
+
 ID = "Id"
 IS_DELETED = "IsDeleted"
 SYSTEM_MODSTAMP = "SystemModstamp"
@@ -18,7 +20,9 @@ def selected_fields(column_names: Sequence[str], described: Collection[str]) -> 
     `described`: API names of the fields the user may read. The event schema lists fields that are hidden from the user
     (it ignores field-level security), and one of those would refuse the whole query, so they are left out.
     """
-    columns = [name for name in column_names if name in described and name not in _ALWAYS]
+    # SOQL takes a name in any case, and the answer is read in any.
+    spelt = by_any_case(described)
+    columns = [name for name in column_names if name.lower() in spelt and name not in _ALWAYS]
     if MASTER_RECORD_ID in described and MASTER_RECORD_ID not in columns:
         columns.append(MASTER_RECORD_ID)
     return (*(name for name in _ALWAYS if name in described), *columns)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyspark
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.spark.java import java_path
 
 OPTION = "spark.driver.extraJavaOptions"

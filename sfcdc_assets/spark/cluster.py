@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from sfcdc_assets.config import Settings
+from sfcdc_assets.settings.settings import Settings
 
 
 def is_cluster(settings: Settings) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from sfcdc_assets.config import Settings
+from sfcdc_assets.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

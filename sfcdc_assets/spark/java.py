@@ -10,7 +10,7 @@ import subprocess
 import sys
 from functools import cache
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
 
 MINIMUM_JAVA = 17
 

@@ -15,7 +15,7 @@ from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import sfcdc_assets
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
 
 FOLDER = "sfcdc"
 """What the archive is called beside an executor."""
@@ -32,7 +32,7 @@ _EXECUTABLE = 0o100755 << 16
 _HAS_ITS_OWN = frozenset({"pyspark", "py4j", "sfcdc_assets"})
 """Distributions that are not taken: the worker's Spark brings PySpark, and the package is taken from where it lies."""
 _LOADED = """
-import sys, sfcdc_assets.spark.workers, sfcdc_assets.lake.store_files
+import sys, sfcdc_assets.spark.workers, sfcdc_assets.lake.store.store_files
 from importlib import import_module
 from importlib.metadata import packages_distributions
 from sfcdc_assets.spark.worker_daemon import TASKS

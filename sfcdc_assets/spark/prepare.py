@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from sfcdc_assets.config import Settings
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark.class_archive import NoClassArchive, Recording
 from sfcdc_assets.spark.session import own_session, spark_options
 from sfcdc_assets.spark.warm_up import warm_up

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.spark.pack import FOLDER, LAUNCHER
 
 _ARCHIVES = "spark.archives"

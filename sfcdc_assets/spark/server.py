@@ -6,20 +6,22 @@ this process, whatever ends that.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.config import Settings
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark import standing
-from sfcdc_assets.spark.identity import identity
 from sfcdc_assets.spark.session import own_session, spark_options
+from sfcdc_assets.spark.standing import identity
 from sfcdc_assets.spark.warm_up import warm_up
 
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
@@ -57,25 +59,35 @@ class SparkOutdated(SfcdcError):
 
 @contextmanager
 def listening(settings: Settings) -> Iterator[SparkSession]:
-    """A Spark that listens and is known by the settings' file; ended, and its file removed, at the end."""
+    """A Spark that listens and is known by the settings' file; ended, and its file removed, at the end. Raises
+    `SettingsError` where the file is another one's."""
     path = settings.spark_standing.absolute()
     options = spark_options(settings)
     made_of = identity(options)  # before the first worker imports anything
-    token = secrets.token_urlsafe(32)
-    os.environ[_TOKEN] = token
+    starting = standing.StandingSpark(0, "", os.getpid(), made_of)
+    if (other := standing.claim(path, starting)) is not None:
+        raise SettingsError("SFCDC_SPARK_STANDING", f"{path} is that of process {other.pid}", "End it, or name another")
     try:
-        session = own_session({**options, **_CONNECT})
-    finally:
-        del os.environ[_TOKEN]
-    try:
-        warm_up(session)
-        standing.write(path, standing.StandingSpark(_port(session), token, os.getpid(), made_of))
+        token = secrets.token_urlsafe(32)
+        os.environ[_TOKEN] = token
         try:
+            session = own_session({**options, **_CONNECT})
+        finally:
+            del os.environ[_TOKEN]
+        # Python's server of accumulators would tell in a traceback of a JVM that is gone; `SparkEnded` is the message.
+        session.sparkContext._accumulatorServer.handle_error = lambda request, address: None
+        try:
+            warm_up(session)
+            standing.write(path, replace(starting, port=_port(session), token=token))
             yield session
         finally:
+            # First of all: who asks from now on starts one of its own.
             standing.forget(path, os.getpid())
+            # One that is gone answers nothing, and PySpark would tell of that in tracebacks.
+            if session.sparkContext._gateway.proc.poll() is None:
+                session.stop()
     finally:
-        session.stop()
+        standing.forget(path, os.getpid())
 
 
 def watch(session: SparkSession, settings: Settings, is_stopped: Callable[[float], bool]) -> None:
@@ -89,9 +101,15 @@ def watch(session: SparkSession, settings: Settings, is_stopped: Callable[[float
     jvm = session.sparkContext._gateway.proc
     while not is_stopped(LOOK_SECONDS):
         if jvm.poll() is not None:
+            logging.getLogger().addFilter(_is_not_of_py4j)
             raise SparkEnded(path)
         if identity(options) != made_of and not _service(session).listActiveExecutions().isRight():
             raise SparkOutdated(path)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """py4j tells in a traceback of each object that it cannot give back to a JVM that is gone."""
+    return record.module not in ("clientserver", "java_gateway")
 
 
 def _port(session: SparkSession) -> int:

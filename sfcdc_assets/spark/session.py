@@ -3,21 +3,112 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.config import Settings
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.class_archive import Recording, with_archive
 from sfcdc_assets.spark.java import check_java
-from sfcdc_assets.spark.jvm import launch
 from sfcdc_assets.spark.lost_session import forget_ended, has_ended
+from sfcdc_assets.spark.private_files import LOCAL_DIR, UMASK, local_folder, make_local_folder, properties_file
 from sfcdc_assets.spark.remote_session import remote_session
+
+_OF_JAVA = b"WARNING: "
+"""How the JVM begins its own warnings; those of Spark and of Python workers begin otherwise."""
+_STARTED = b"\0 started\n"
+"""What we write into the pipe ourselves: what was written before it belongs to the start, read by now or not."""
+
+
+class JvmMessages:
+    """A pipe that a JVM writes to, `writable`, and a thread that reads it until the JVM's end."""
+
+    def __init__(self) -> None:
+        readable, self.writable = os.pipe()
+        self._stream = os.fdopen(readable, "rb")
+        self._held: list[bytes] = []
+        self._thread = threading.Thread(target=self._read, name="messages of the JVM", daemon=True)
+        self._thread.start()
+
+    def has_started(self) -> None:
+        """What it said so far is forgotten."""
+        os.write(self.writable, _STARTED)
+        os.close(self.writable)
+
+    def has_failed(self) -> None:
+        """What it said so far is shown; what is left of it may speak on for a moment."""
+        os.close(self.writable)
+        self._thread.join(timeout=1.0)
+        for line in list(self._held):
+            _show(line)
+
+    def _read(self) -> None:
+        is_starting = True
+        for line in self._stream:
+            if line.endswith(_STARTED):
+                is_starting = False
+                self._held.clear()
+            elif is_starting:
+                self._held.append(line)
+            elif not line.startswith(_OF_JAVA):
+                _show(line)
+
+
+def launch(options: Mapping[str, str]) -> tuple[JavaGateway, JvmMessages]:
+    """Start a JVM with these options of Spark, none of which stands on its command line but `extraJavaOptions`. What it
+    writes is this user's alone; its Python workers write with this process's own permissions.
+
+    One thread at a time. PySpark's own errors are raised when it does not start, and what it said is shown then.
+    """
+    messages = JvmMessages()
+    # PySpark's arguments to capture what the JVM writes. It writes nothing to standard output that is for anybody.
+    process = {"stdout": messages.writable, "stderr": messages.writable, "umask": 0o077}
+    try:
+        with _submitted(options):
+            return launch_gateway(None, process), messages
+    except BaseException:
+        messages.has_failed()
+        raise
+
+
+@contextmanager
+def _submitted(options: Mapping[str, str]) -> Iterator[None]:
+    """The environment that PySpark reads when it starts a JVM: a file of options in place of arguments, beside which
+    those of the installation's `spark-defaults.conf` still count."""
+    name, given = "PYSPARK_SUBMIT_ARGS", os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with properties_file(options) as file:
+        os.environ[name] = (
+            f"--properties-file {shlex.quote(str(file))} --load-spark-defaults {given or 'pyspark-shell'}"
+        )
+        os.environ[UMASK] = f"{_umask():o}"
+        try:
+            yield
+        finally:
+            del os.environ[name], os.environ[UMASK]
+            if given is not None:
+                os.environ[name] = given
+
+
+def _umask() -> int:
+    """This process's. Only setting it tells."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
+
+
+def _show(line: bytes) -> None:
+    sys.stderr.write(line.decode(errors="replace"))
+    sys.stderr.flush()
+
 
 _QUICK_CODE = "-XX:TieredStopAtLevel=1"
 """Data is in the Python workers and most JVMs live for seconds, so their start counts (docs/storage-layout.md, "Spark
@@ -54,6 +145,10 @@ def spark_options(settings: Settings) -> dict[str, str]:
     if settings.spark_master.startswith("local"):
         options["spark.driver.host"] = "127.0.0.1"
         options["spark.driver.bindAddress"] = "127.0.0.1"
+        # Other users of the machine reach its ports. Spark makes the secret of a local master itself, and of no other.
+        if not settings.spark_master.startswith("local-cluster"):
+            options["spark.authenticate"] = "true"
+        options[LOCAL_DIR] = str(local_folder())
         quiet = Path(__file__).with_name("log4j2.properties").as_uri()
         options["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet} {_QUICK_JVM}"
     else:
@@ -78,7 +173,7 @@ def spark_session(settings: Settings) -> SparkSession:
     """A session: on the Spark Connect server of SFCDC_SPARK_REMOTE, else on the standing Spark of
     SFCDC_SPARK_STANDING if it is there, else the process's own, started on first use (a JVM; seconds).
 
-    Raises `JavaMissing` before anything is started, and `SettingsError`.
+    Raises `JavaMissing` and `LocalFolderNotPrivate` before anything is started, and `SettingsError`.
     """
     options = spark_options(settings)
     if settings.spark_remote:
@@ -120,6 +215,7 @@ def own_session(options: dict[str, str], recording: Recording | None = None) -> 
     # Of the JVM that only works out the command line of the other one.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JVM)
     options = with_archive(options) if recording is None else recording.options(options)
+    make_local_folder(options)
     with _starting:
         forget_ended()
         return _built(options) if SparkContext._gateway is not None else _started(options)
@@ -128,7 +224,7 @@ def own_session(options: dict[str, str], recording: Recording | None = None) -> 
 def _started(options: dict[str, str]) -> SparkSession:
     """With a JVM whose messages are kept from the terminal while it starts."""
     conf = SparkConf().setAll(list(options.items()))
-    gateway, messages = launch(conf)
+    gateway, messages = launch(options)
     try:
         SparkContext(conf=conf, gateway=gateway)
         session = _built(options)

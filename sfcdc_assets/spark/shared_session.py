@@ -19,7 +19,7 @@ _RETRIES = 3
 """PySpark tries for ten minutes by default; a server of this machine that does not answer at once is gone."""
 
 
-class SharedSession(ConnectSession):
+class SharedSession(ConnectSession):  # type: ignore[misc]
     """A session of its own on the server; `stop` gives back what the server keeps for it.
 
     Not made by `SparkSession.builder`, which makes the whole process one of Spark Connect: should the server be lost,

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 
 from pyspark import daemon
 
-TASKS = ("pyspark.worker", "pyarrow.dataset", "pyarrow.parquet", "sfcdc_assets.state.apply")
+from sfcdc_assets.spark.private_files import UMASK
+
+TASKS = ("pyspark.worker", "pyarrow.dataset", "pyarrow.parquet", "sfcdc_assets.apply.spark_job")
 """Modules of the worker and of its tasks. What cannot be imported here fails in the task that needs it, and is told."""
 
 
 def main() -> None:
     """Import, then fork workers on demand until Spark ends."""
+    if UMASK in os.environ:
+        os.umask(int(os.environ[UMASK], 8))
     for name in TASKS:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

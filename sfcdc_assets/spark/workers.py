@@ -17,10 +17,10 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.config import Settings
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark.cluster import spark_address
-from sfcdc_assets.spark.identity import code
+from sfcdc_assets.spark.standing import code
 
 TASKS = 16
 """More than a small cluster has cores, so that most of its machines are asked; they take milliseconds."""

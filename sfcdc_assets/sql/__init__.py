@@ -1,1 +1,1 @@
-"""Asking the tables with SQL: DuckDB over exactly the files of one consistent cut, with the views analysts expect."""
+"""Questions to the tables: `sfcdc sql`, the views of entities, and their catalogue for other tools."""

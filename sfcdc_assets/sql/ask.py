@@ -2,35 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TextIO
 
 import duckdb
+from pyarrow import fs
 
-from sfcdc_assets.lake.errors import NoCut
-from sfcdc_assets.lake.event_table import event_table_names
-from sfcdc_assets.lake.open_cut import newest_open_cuts
-from sfcdc_assets.lake.snapshot_reads import first_read_at
+from sfcdc_assets.lake.errors import EntitiesLag, NoCut
+from sfcdc_assets.lake.tables.event_table import event_table_names
+from sfcdc_assets.lake.tables.open_cut import cuts_at
+from sfcdc_assets.lake.tables.snapshot_reads import first_read_at
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.sql.asked_tables import AskedTables
-from sfcdc_assets.sql.errors import QueryFailed
-from sfcdc_assets.sql.reserved import quoting_remedy
+from sfcdc_assets.sql.errors import NotAQuery, QueryFailed
 from sfcdc_assets.sql.results import ROWS_SHOWN, Format, write
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
+from sfcdc_assets.sql.text import literally, values
+from sfcdc_assets.sql.warehouse_files import PROTOCOL
 
 
-def opened(root: str, at: datetime | None) -> AskedTables:
+def quoting_remedy(statement: str, names: Iterable[str]) -> str:
+    """What to do where a statement names such a view without quotes; empty where it does not."""
+    found = [each for each in names if re.search(rf'(?i)\b(?:from|join)\s+{re.escape(each)}\b(?!")', statement)]
+    reserved = [each for each in found if each in RESERVED]
+    listed = " and ".join(f'"{each}"' for each in reserved)
+    return f"Write {listed} in double quotes: the name is a word of SQL." if reserved else ""
+
+
+RESERVED = frozenset({"case", "order", "group", "table", "column", "end", "grant", "references", "using", "select"})
+
+
+_COMMENTS = re.compile(r"(\s|--[^\n]*(\n|$)|/\*.*?\*/)+", re.DOTALL)
+_EXPLAIN = re.compile(r"explain(\s+analyze)?(\s*\([^)]*\))?\s", re.IGNORECASE)
+_PIVOT = re.compile(r"(pivot|pivot_wider|unpivot|from|with|select)\b", re.IGNORECASE)
+
+
+def lock(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
+    """Let the connection read the folders of the warehouse's tables and nothing else, and change no setting again."""
+    folders = [f"{PROTOCOL}://"]
+    if warehouse.is_local:
+        found = warehouse.filesystem("").get_file_info(fs.FileSelector("", allow_not_found=True))
+        names = (each.base_name for each in found if each.type is fs.FileType.Directory)
+        paths = [f"{warehouse.folder}/{name}" for name in names if not name.startswith(".")]
+        folders = list(dict.fromkeys([*paths, *map(literally, paths)]))
+    connection.execute(f"SET allowed_directories = {values(folders)}")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def is_query(statement: duckdb.Statement) -> bool:
+    """Whether it answers a question and does nothing else. `EXPLAIN ANALYZE` does what it explains."""
+    text = _without_comments(statement.query)
+    if statement.type is duckdb.StatementType.EXPLAIN:
+        explained = _EXPLAIN.match(text)
+        inner = duckdb.extract_statements(text[explained.end() :]) if explained else []
+        return len(inner) == 1 and is_query(inner[0])
+    if statement.type is duckdb.StatementType.MULTI:  # a PIVOT, which looks for its columns first
+        return _PIVOT.match(text.lstrip("( ")) is not None
+    return statement.type is duckdb.StatementType.SELECT
+
+
+def _without_comments(text: str) -> str:
+    """Without those at its beginning."""
+    comments = _COMMENTS.match(text)
+    return text[comments.end() :] if comments else text
+
+
+def opened(root: str, at: datetime | None, *, strict: bool = False) -> AskedTables:
     """The tables of the warehouse at this root, at the newest cut of each channel. Raises `NoCut` where there is none,
     and no table that needs none."""
     warehouse = Warehouse(root)
     try:
-        cuts = newest_open_cuts(root)
+        cuts = cuts_at(warehouse)
     except NoCut:
         if not event_table_names(warehouse):
             raise
         cuts = ()
-    return AskedTables(TablesOfCuts(warehouse, cuts), at=at)
+    tables = AskedTables(TablesOfCuts(warehouse, cuts, strict=strict), at=at)
+    lock(tables.connection, warehouse)
+    return tables
 
 
 def ask(
@@ -38,27 +91,23 @@ def ask(
 ) -> Iterator[str]:
     """Run the statements of a text and write their results; yields what a reader must know of them.
 
-    Raises `QueryFailed` at the first that fails; the results before it are written.
+    Raises `QueryFailed` at the first that fails, `NotAQuery` and `EntitiesLag`; the results before it are written.
     """
     try:
         for statement in tables.connection.extract_statements(text):
+            if not is_query(statement):
+                raise NotAQuery(statement.query)
+            lagging = [tables.tables.lagging[entity] for entity in tables.lagging_in(statement.query)]
+            if tables.tables.strict and lagging:
+                raise EntitiesLag(lagging)
+            yield from (f"{each}." for each in lagging if at is None or each.as_of is None or each.as_of < at)
             if at is not None:
                 yield from _what_is_not_known(tables, statement.query, at)
-            result = tables.run(statement)
-            if not _has_rows(statement, result):
-                continue
-            if not write(result, form, out, width):
+            if not write(tables.run(statement), form, out, width):
                 yield f"Only the first {ROWS_SHOWN:,} rows are shown; --format csv and --format json write all."
             out.flush()
     except duckdb.Error as error:
         raise QueryFailed(str(error), quoting_remedy(text, tables.names)) from error
-
-
-def _has_rows(statement: duckdb.Statement, result: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the statement answers something: one that changes tables of the session reports only how many rows."""
-    if statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]:
-        return True
-    return [column[0] for column in result.description or ()] not in ([], ["Count"], ["Success"])
 
 
 def described(tables: AskedTables, at: datetime | None) -> str:
@@ -71,7 +120,8 @@ def described(tables: AskedTables, at: datetime | None) -> str:
     shown = f", shown as of {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
     if not tables.tables.cuts:
         return "No change events are copied: the views are those of tables of events."
-    return f"{len(tables.tables.entities)} entities of {', '.join(parts)}{shown}."
+    lagging = "".join(f"\n{each}." for each in tables.tables.lagging.values())
+    return f"{counted(len(tables.tables.entities), 'entity')} of {', '.join(parts)}{shown}.{lagging}"
 
 
 def _what_is_not_known(tables: AskedTables, statement: str, at: datetime) -> Iterator[str]:

@@ -15,27 +15,26 @@ from types import TracebackType
 
 import duckdb
 
-from sfcdc_assets.lake import push_topic_state, quarantine, raw_events
-from sfcdc_assets.lake.audits import NAME as AUDITS
-from sfcdc_assets.lake.channel_filters import NAME as CHANNEL_FILTERS
-from sfcdc_assets.lake.consistent_cuts import NAME as CONSISTENT_CUTS
-from sfcdc_assets.lake.consistent_cuts import Cut
-from sfcdc_assets.lake.event_table import event_table_names
-from sfcdc_assets.lake.lost_checkpoints import NAME as LOST_CHECKPOINTS
-from sfcdc_assets.lake.organization import NAME as ORGANIZATION
-from sfcdc_assets.lake.readable_table import readable_now
-from sfcdc_assets.lake.schemas import NAME as SCHEMAS
+from sfcdc_assets.lake.delta.readable_table import readable_now
+from sfcdc_assets.lake.tables import push_topic_state, quarantine, raw_events
+from sfcdc_assets.lake.tables.audits import NAME as AUDITS
+from sfcdc_assets.lake.tables.channel_members import NAME as CHANNEL_MEMBERS
+from sfcdc_assets.lake.tables.consistent_cuts import NAME as CONSISTENT_CUTS
+from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging
+from sfcdc_assets.lake.tables.event_table import event_table_names
+from sfcdc_assets.lake.tables.lost_checkpoints import NAME as LOST_CHECKPOINTS
+from sfcdc_assets.lake.tables.organization import NAME as ORGANIZATION
+from sfcdc_assets.lake.tables.schemas import NAME as SCHEMAS
 from sfcdc_assets.sql.entity_views import USERS, View, entity_views, names_of_entity, users_view, view
-from sfcdc_assets.sql.relation import Location, relation
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
-from sfcdc_assets.sql.text import value
+from sfcdc_assets.sql.text import Location, relation, value
 from sfcdc_assets.sql.users import USER, name_of_user
 from sfcdc_assets.sql.warehouse_files import WarehouseFiles, location
 
-CUT = "sfcdc_cut"
+CUT, LAGGING = "sfcdc_cut", "sfcdc_lagging"
 OF_EVENTS = (raw_events.NAME, quarantine.NAME)
 """Tables of which the rows up to the cut are shown."""
-OF_THE_WAREHOUSE = (*OF_EVENTS, CONSISTENT_CUTS, LOST_CHECKPOINTS, SCHEMAS, AUDITS, CHANNEL_FILTERS, ORGANIZATION)
+OF_THE_WAREHOUSE = (*OF_EVENTS, CONSISTENT_CUTS, LOST_CHECKPOINTS, SCHEMAS, AUDITS, CHANNEL_MEMBERS, ORGANIZATION)
 """Tables that no cut names."""
 _OF_THE_CATALOGUE = frozenset({"show", "information_schema", "pragma", "sqlite_master", "pg_catalog"})
 
@@ -71,14 +70,19 @@ class AskedTables:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What can be asked for."""
-        of_entities = (each for entity in self.tables.entities for each in self._names_of(entity))
+        of_entities = (each for entity in self.tables.shown for each in self._names_of(entity))
         there = (each for each in OF_THE_WAREHOUSE if readable_now(self.tables.warehouse, each) is not None)
-        return (*of_entities, *there, *self._of_channels, CUT)
+        return (*of_entities, *there, *self._of_channels, CUT, LAGGING)
 
     def asked_for(self, statement: str) -> tuple[str, ...]:
         """The entities whose views a statement names."""
         words = _words(statement)
         return tuple(each for each in self.tables.entities if not words.isdisjoint(self._names_of(each)))
+
+    def lagging_in(self, statement: str) -> tuple[str, ...]:
+        """The entities that lag and are named in a statement; by their rows' name if they have no tables yet."""
+        words, asked = _words(statement), self.asked_for(statement)
+        return tuple(each for each in self.tables.lagging if each in asked or each.lower() in words)
 
     def run(self, statement: duckdb.Statement) -> duckdb.DuckDBPyConnection:
         """Run it; the connection has its result. Raises `duckdb.Error`, `CutGone`, `TableDamaged`."""
@@ -99,7 +103,7 @@ class AskedTables:
         self._make(frozenset(self.names))
 
     def _make(self, wanted: frozenset[str]) -> None:
-        of_entities = {each: self._names_of(each) for each in self.tables.entities}
+        of_entities = {each: self._names_of(each) for each in self.tables.shown}
         entities = [
             entity
             for entity, names in of_entities.items()
@@ -117,6 +121,8 @@ class AskedTables:
                 self._create(self._of_a_channel(name, table))
         if CUT in wanted and CUT not in self._made:
             self._create([view(CUT, _rows_of(self.tables.cuts))])
+        if LAGGING in wanted and LAGGING not in self._made:
+            self._create([view(LAGGING, _lagging(self.tables.lagging.values()))])
 
     def _create(self, views: Iterable[View]) -> None:
         for each in views:
@@ -124,7 +130,7 @@ class AskedTables:
             self._made.add(each.name)
 
     def _users(self) -> View:
-        user = self.tables.rows_of(USER)
+        user = self.tables.rows_of(USER) if USER in self.tables.shown else None
         return users_view(user, name_of_user(user.schema) if user else None, self._find)
 
     def _of_the_warehouse(self, table: str) -> list[View]:
@@ -160,13 +166,29 @@ def _up_to(cuts: Sequence[Cut]) -> str:
     return " or ".join(f"(channel = {value(cut.channel)} and position <= {cut.position})" for cut in cuts) or "false"
 
 
-def _rows_of(cuts: Sequence[Cut]) -> str:
-    def time(moment: datetime | None) -> str:
-        return f"CAST({value(moment.isoformat() if moment else None)} AS TIMESTAMPTZ)"
+def _time(moment: datetime | None) -> str:
+    return f"CAST({value(moment.isoformat() if moment else None)} AS TIMESTAMPTZ)"
 
+
+def _lagging(entities: Iterable[Lagging]) -> str:
+    """A row for each, and none where none lags."""
+    rows = (
+        f"SELECT {value(each.entity)} AS entity, "
+        f"CAST({'NULL' if each.position is None else each.position} AS BIGINT) AS position, "
+        f"{_time(each.as_of)} AS as_of, {_time(each.since)} AS since, {value(each.reason)} AS reason"
+        for each in entities
+    )
+    none = (
+        "SELECT NULL::VARCHAR AS entity, NULL::BIGINT AS position, NULL::TIMESTAMPTZ AS as_of, "
+        "NULL::TIMESTAMPTZ AS since, NULL::VARCHAR AS reason WHERE false"
+    )
+    return " UNION ALL ".join(rows) or none
+
+
+def _rows_of(cuts: Sequence[Cut]) -> str:
     rows = (
         f"SELECT {value(cut.channel)} AS channel, CAST({cut.position} AS BIGINT) AS position, "
-        f"{time(cut.commit_timestamp)} AS commit_timestamp, {time(cut.applied_at)} AS applied_at"
+        f"{_time(cut.commit_timestamp)} AS commit_timestamp, {_time(cut.applied_at)} AS applied_at"
         for cut in cuts
     )
     return " UNION ALL ".join(rows)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sfcdc_assets.lake import current_state
-from sfcdc_assets.pipeline.schemas.column_descriptions import column_description
+from sfcdc_assets.lake.tables import current_state
+from sfcdc_assets.schema_evolution.column_descriptions import column_description
 from sfcdc_assets.sql.entity_views import EntityTables
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 from sfcdc_assets.sql.text import sql_type
-from sfcdc_assets.state.version_columns import END_COLUMNS, OF_THE_ROW
+from sfcdc_assets.timeline.version_columns import END_COLUMNS, OF_THE_ROW
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ def _of_entity(tables: TablesOfCuts, of: EntityTables) -> Iterator[DescribedView
     described = tables.described(of.entity)
     labels = {field.name: field.label for field in described.fields} if described else {}
     label = described.label if described else of.entity
+    lag = tables.lagging.get(of.entity)
+    lags = f" {lag}." if lag is not None else ""
     schema = of.schema(current_state.LAYER)
     users = [
         DescribedColumn(beside, "VARCHAR", f"Name of the user in {column}, as it is now.")
@@ -57,7 +60,7 @@ def _of_entity(tables: TablesOfCuts, of: EntityTables) -> Iterator[DescribedView
 
     yield DescribedView(
         of.view_name,
-        f"{label}: the live records of {of.entity}, one row each, with their current values.",
+        f"{label}: the live records of {of.entity}, one row each, with their current values.{lags}",
         columns(list(schema)),
         has_unique_ids=True,
     )
@@ -65,7 +68,38 @@ def _of_entity(tables: TablesOfCuts, of: EntityTables) -> Iterator[DescribedView
     yield DescribedView(
         f"{of.view_name}_history",
         f"{label}: every version of the records of {of.entity}, deleted ones too; _valid_to is null for the current "
-        "version.",
+        f"version.{lags}",
         columns([*versions, *END_COLUMNS]),
         has_unique_ids=False,
     )
+
+
+def sources_yml(views: Iterable[DescribedView], *, source: str, schema: str, database: str | None = None) -> str:
+    """YAML. Texts are written as JSON writes them, which YAML reads as they are."""
+    return "\n".join(_lines(views, source, schema, database)) + "\n"
+
+
+def _lines(views: Iterable[DescribedView], source: str, schema: str, database: str | None) -> Iterator[str]:
+    yield "version: 2"
+    yield "sources:"
+    yield f"  - name: {_text(source)}"
+    yield f"    description: {_text('A Salesforce org, copied from its change events by sfcdc_assets.')}"
+    if database:
+        yield f"    database: {_text(database)}"
+    yield f"    schema: {_text(schema)}"
+    yield "    tables:"
+    for view in views:
+        yield f"      - name: {_text(view.name)}"
+        yield f"        description: {_text(view.description)}"
+        yield "        columns:"
+        for column in view.columns:
+            yield f"          - name: {_text(column.name)}"
+            yield f"            data_type: {_text(column.type)}"
+            if column.description:
+                yield f"            description: {_text(column.description)}"
+            if column.name == "Id":
+                yield f"            data_tests: [{'unique, ' if view.has_unique_ids else ''}not_null]"
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

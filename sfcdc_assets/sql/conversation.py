@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
 
 PROMPT, CONTINUED = "sfcdc> ", "   ...> "
 HELP = (

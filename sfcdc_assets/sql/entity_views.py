@@ -13,16 +13,16 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from sfcdc_assets.lake import current_state, gap_reconciliation, history, text_fields
-from sfcdc_assets.lake.readable_table import ReadableTable
-from sfcdc_assets.sql.relation import Location, relation
-from sfcdc_assets.sql.text import name
+from sfcdc_assets.lake.delta.readable_table import ReadableTable
+from sfcdc_assets.lake.tables import current_state, gap_reconciliation, history, text_fields
+from sfcdc_assets.sql.text import Location, name, relation
 from sfcdc_assets.sql.users import joins
-from sfcdc_assets.state.version_columns import OF_THE_ROW
+from sfcdc_assets.timeline.version_columns import OF_THE_ROW
 
 USERS = "user_names"
 _AS_THEY_ARE = (text_fields.LAYER, gap_reconciliation.LAYER)
 _VALID_AT = "_valid_from <= {moment} AND (_valid_to > {moment} OR _valid_to IS NULL) AND NOT _is_deleted"
+_IS_UNCERTAIN = "(_in_doubt OR _certain_fields IS NOT NULL)"
 _NO_END = "CAST(NULL AS TIMESTAMPTZ) AS _valid_to, CAST(NULL AS BIGINT) AS _superseded_at"
 
 
@@ -106,7 +106,7 @@ def _history(of: EntityTables, location: Location, at: datetime | None) -> View:
     """Every version, `_valid_to` null for the current ones. A record of which only the Id is known has none."""
     rows = relation(of.tables[current_state.LAYER], location)
     columns = ", ".join(name(each) for each in of.schema(current_state.LAYER).names if each not in OF_THE_ROW)
-    versions = f"SELECT {columns}, _in_doubt, {_NO_END} FROM ({rows}) WHERE _change_type IS NOT NULL"
+    versions = f"SELECT {columns}, {_IS_UNCERTAIN} AS _in_doubt, {_NO_END} FROM ({rows}) WHERE _change_type IS NOT NULL"
     if history.LAYER in of.tables:
         past = relation(of.tables[history.LAYER], location)
         versions += f" UNION ALL BY NAME SELECT *, _certain_fields IS NOT NULL AS _in_doubt FROM ({past})"

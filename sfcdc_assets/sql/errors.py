@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
 
 
 class DuckDbNotInstalled(SfcdcError):
@@ -22,12 +22,29 @@ class QueryFailed(SfcdcError):
         super().__init__("\n".join(part for part in (said.strip(), remedy) if part))
 
 
+class NotAQuery(SfcdcError):
+    """A statement that is no query: it could change or write something."""
+
+    def __init__(self, statement: str) -> None:
+        self.statement = statement
+        shown = " ".join(statement.split())
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]} ..."
+        super().__init__(
+            f"{shown}: only queries are answered here. Use --format csv or json for a file of results, and "
+            "`sfcdc views` for a database of your own with the views in it."
+        )
+
+
+_SHOWN = 60
+"""Characters of a statement in a message."""
+
+
 class FileNotWritten(SfcdcError):
     """The DuckDB file for other tools could not be written."""
 
     def __init__(self, path: str, said: str) -> None:
         self.path = path
         super().__init__(
-            f"The views could not be written to {path} ({' '.join(said.split())}). Close other programs that have it "
-            "open, or name another file."
+            f"The views could not be written to {path} ({' '.join(said.split())}). Make the folder, close other "
+            "programs that have the file open, or name another one."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.runtime.errors import SettingsError
 
 
 def moment_of(text: str) -> datetime:

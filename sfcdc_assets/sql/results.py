@@ -1,10 +1,14 @@
-"""The rows of a result as a table for people, as CSV or as JSON for programs. Times are UTC."""
+"""The rows of a result as a table for people, as CSV or as JSON for programs. Times are UTC.
+
+None of them commands a terminal: tables show escapes, JSON has its own for them. CSV for programs has the values as
+they are; in CSV for a spreadsheet no text is a formula.
+"""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -15,10 +19,15 @@ from uuid import UUID
 import duckdb
 from rich.cells import cell_len
 
+from sfcdc_assets.runtime.foreign_text import json_text, spreadsheet_text, terminal_text
+
 ROWS_AT_ONCE = 10_000
 ROWS_SHOWN = 1_000
 """Of a table for people; CSV and JSON have all."""
 _LONGEST_CELL = 60
+_WIDEST_LINE = 160
+"""Of a table that is no terminal's: a file or a log that a person reads later has no width to ask for."""
+_SPECIAL = re.compile(r'[",\r\n]')
 _NULL = "NULL"
 
 
@@ -27,18 +36,23 @@ class Format(StrEnum):
 
     TABLE = "table"
     CSV = "csv"
+    """The values as they are; a terminal gets them as `terminal_text`."""
+    SPREADSHEET = "spreadsheet"
+    """CSV in which no text is a formula."""
     JSON = "json"
 
 
 def write(result: duckdb.DuckDBPyConnection, form: Format, out: TextIO, width: int | None) -> bool:
-    """Write the result; whether all of it was. `width` of a terminal, None for as wide as it comes."""
+    """Write the result; whether all of it was. `width` of a terminal; None where there is none, and values stay
+    whole."""
     names = _distinct([str(column[0]) for column in result.description or ()])
     if form is Format.JSON:
         _write_json(names, _rows(result), out)
-    elif form is Format.CSV:
-        written = csv.writer(out, lineterminator="\n")
-        written.writerow(names)
-        written.writerows([_csv_cell(each) for each in row] for row in _rows(result))
+    elif form in (Format.CSV, Format.SPREADSHEET):
+        cell = _spreadsheet_cell if form is Format.SPREADSHEET else _csv_cell
+        shown = terminal_text if out.isatty() else str
+        out.write(shown(_csv_line(names)))
+        out.writelines(shown(_csv_line([cell(each) for each in row])) for row in _rows(result))
     else:
         rows = result.fetchmany(ROWS_SHOWN + 1)
         _write_table(names, [[_shown(each) for each in row] for row in rows[:ROWS_SHOWN]], out, width)
@@ -66,7 +80,7 @@ def _write_json(names: Sequence[str], rows: Iterator[Sequence[Any]], out: TextIO
     """One array, an object to a line."""
     before = "[\n"
     for row in rows:
-        out.write(before + json.dumps(dict(zip(names, map(plain, row), strict=True)), ensure_ascii=False))
+        out.write(before + json_text(json.dumps(dict(zip(names, map(plain, row), strict=True)), ensure_ascii=False)))
         before = ",\n"
     out.write("[]\n" if before == "[\n" else "\n]\n")
 
@@ -110,6 +124,16 @@ def _csv_cell(value: Any) -> str:
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
+def _spreadsheet_cell(value: Any) -> str:
+    return spreadsheet_text(value) if isinstance(value, str) else _csv_cell(value)
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    """RFC 4180, with a line feed at the end; Python's own writer leaves a carriage return within a value unquoted."""
+    quoted = ['"' + each.replace('"', '""') + '"' if _SPECIAL.search(each) else each for each in cells]
+    return (",".join(quoted) or '""') + "\n"
+
+
 def _shown(value: Any) -> str:
     if value is None:
         return _NULL
@@ -119,12 +143,12 @@ def _shown(value: Any) -> str:
 
 
 def _write_table(names: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO, width: int | None) -> None:
-    """Columns side by side if they fit, otherwise one block a row. Each value is on one line; on a terminal, long ones
-    are cut."""
+    """Columns side by side if they fit, otherwise one block a row, as psql does when asked to expand. Each value is on
+    one line; on a terminal, long ones are cut."""
     longest_cell = None if width is None else _LONGEST_CELL
     rows = [[_one_line(each, longest_cell) for each in row] for row in rows]
     widths = [max(map(cell_len, (name, *(row[number] for row in rows)))) for number, name in enumerate(names)]
-    if width is None or sum(widths) + 2 * (len(widths) - 1) <= width:
+    if len(names) == 1 or sum(widths) + 2 * (len(widths) - 1) <= (width or _WIDEST_LINE):
         for line in (names, ["─" * each for each in widths], *rows):
             out.write("  ".join(_padded(cell, widths[at]) for at, cell in enumerate(line)).rstrip() + "\n")
     else:
@@ -141,5 +165,5 @@ def _padded(text: str, width: int) -> str:
 
 
 def _one_line(text: str, most: int | None) -> str:
-    line = " ".join(text.splitlines())
+    line = terminal_text(" ".join(text.splitlines()))
     return line if most is None or len(line) <= most else line[: most - 1] + "…"

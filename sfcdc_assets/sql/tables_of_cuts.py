@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 
-from sfcdc_assets.lake import current_state
-from sfcdc_assets.lake.open_cut import OpenCut
-from sfcdc_assets.lake.readable_table import ReadableTable, readable_of_cut
-from sfcdc_assets.lake.schemas import Schemas
+from sfcdc_assets.lake.delta.readable_table import ReadableTable, readable_of_cut
+from sfcdc_assets.lake.errors import EntitiesLag
+from sfcdc_assets.lake.tables import current_state
+from sfcdc_assets.lake.tables.consistent_cuts import Lagging
+from sfcdc_assets.lake.tables.open_cut import OpenCut
+from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.schemas.table_columns import newest_describe
 from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.schema_evolution.table_columns import newest_describe
 from sfcdc_assets.sql.entity_views import EntityTables
 from sfcdc_assets.sql.users import user_columns
 
 
 class TablesOfCuts:
-    """What the cuts have of each entity; a table is opened when it is asked for."""
+    """What the cuts have of each entity; a table is opened when it is asked for.
 
-    def __init__(self, warehouse: Warehouse, cuts: Sequence[OpenCut]) -> None:
+    `strict`: an entity that lags is refused (`EntitiesLag`), not shown as of its own position.
+    """
+
+    def __init__(self, warehouse: Warehouse, cuts: Sequence[OpenCut], *, strict: bool = False) -> None:
         self.warehouse = warehouse
+        self.strict = strict
         self.cuts = tuple(each.cut for each in cuts)
         self._cut_of = _newest(cuts)
         self._layers: dict[str, list[str]] = {}
@@ -34,13 +41,39 @@ class TablesOfCuts:
         """Those that have tables in the cuts."""
         return tuple(sorted(self._cut_of))
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Those of them that may be opened."""
+        return tuple(each for each in self.entities if not (self.strict and each in self.lagging))
+
+    @cached_property
+    def lagging(self) -> Mapping[str, Lagging]:
+        """Entity -> how far it is, of those that do not stand at their cut; also of those that have no tables yet."""
+        found = {each.entity: each for cut in self.cuts for each in cut.lagging if each.entity not in self._cut_of}
+        for entity, opened in self._cut_of.items():
+            if (lag := opened.cut.lag_of(entity)) is not None:
+                found[entity] = lag
+        return dict(sorted(found.items()))
+
+    def as_of(self, entity: str) -> datetime | None:
+        """When the last transaction was committed that its tables have, of all that the channel had up to then."""
+        lag = self.lagging.get(entity)
+        return lag.as_of if lag is not None else self._cut_of[entity].cut.commit_timestamp
+
+    def cut_of(self, entity: str) -> OpenCut:
+        """The cut whose versions of its tables count. Raises `EntitiesLag` where only those that do not lag are
+        wanted."""
+        if self.strict and entity in self.lagging:
+            raise EntitiesLag([self.lagging[entity]])
+        return self._cut_of[entity]
+
     def layers(self, entity: str) -> tuple[str, ...]:
         """The layers in which it has a table."""
         return tuple(self._layers.get(entity, ()))
 
     def of(self, entity: str) -> EntityTables:
-        """The entity's tables. Raises `CutGone`, `UnreadableTable`."""
-        tables = readable_of_cut(self._cut_of[entity], entity, self.layers(entity))
+        """The entity's tables. Raises `CutGone`, `UnreadableTable`, `EntitiesLag`."""
+        tables = readable_of_cut(self.cut_of(entity), entity, self.layers(entity))
         rows = tables.get(current_state.LAYER)
         return EntityTables(entity, tables, user_columns(rows.schema, self.described(entity)) if rows else {})
 
@@ -48,7 +81,7 @@ class TablesOfCuts:
         """Its `current_state` alone; None where it has none."""
         if current_state.LAYER not in self.layers(entity):
             return None
-        return readable_of_cut(self._cut_of[entity], entity, [current_state.LAYER])[current_state.LAYER]
+        return readable_of_cut(self.cut_of(entity), entity, [current_state.LAYER])[current_state.LAYER]
 
     def described(self, entity: str) -> ObjectDescription | None:
         """The object as it was last described."""
@@ -65,10 +98,11 @@ def _newest(cuts: Sequence[OpenCut]) -> dict[str, OpenCut]:
     found: dict[str, OpenCut] = {}
     for cut in cuts:
         for entity in {path.partition("/")[2] for path in cut}:
-            if entity not in found or _rows_version(found[entity], entity) < _rows_version(cut, entity):
+            if entity not in found or _place(found[entity], entity) < _place(cut, entity):
                 found[entity] = cut
     return found
 
 
-def _rows_version(cut: OpenCut, entity: str) -> int:
-    return cut.cut.tables.get(current_state.name_of(entity), -1)
+def _place(cut: OpenCut, entity: str) -> tuple[int, datetime]:
+    reached = cut.cut.applied_at or datetime.min.replace(tzinfo=UTC)
+    return cut.cut.tables.get(current_state.name_of(entity), -1), reached

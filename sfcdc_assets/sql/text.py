@@ -1,10 +1,14 @@
-"""SQL as text: quoted names and values, and the types of columns."""
+"""SQL as text: quoted names and values, the types of columns, and one version of a table as a SELECT over exactly
+its files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
+
+from sfcdc_assets.lake.delta.readable_table import FilesOfPartition, ReadableTable
 
 _TYPES = {
     pa.bool_(): "BOOLEAN",
@@ -38,6 +42,35 @@ def sql_type(arrow: pa.DataType) -> str:
     """DuckDB's name of a type."""
     if pa.types.is_list(arrow):
         return f"{sql_type(arrow.value_type)}[]"
+    if pa.types.is_struct(arrow):
+        return f"STRUCT({', '.join(f'{name(field.name)} {sql_type(field.type)}' for field in arrow)})"
     if pa.types.is_map(arrow):
         return f"MAP({sql_type(arrow.key_type)}, {sql_type(arrow.item_type)})"
     return _TYPES.get(arrow, "VARCHAR")
+
+
+_OF_A_PATTERN = re.compile(r"[*?\[]")
+
+Location = Callable[[str, str], str]
+"""A table's name and the path of one of its files -> where DuckDB finds the file."""
+
+
+def relation(table: ReadableTable, location: Location) -> str:
+    """The rows that count, with the columns in the table's order."""
+    columns = ", ".join(f"CAST(NULL AS {sql_type(field.type)}) AS {name(field.name)}" for field in table.schema)
+    parts = [f"SELECT {columns} WHERE false", *(_part(table.name, each, location) for each in table.files)]
+    chosen = ", ".join(map(name, table.schema.names))
+    where = f" WHERE {table.condition}" if table.condition else ""
+    return f"SELECT {chosen} FROM ({' UNION ALL BY NAME '.join(parts)}){where}"
+
+
+def _part(table: str, files: FilesOfPartition, location: Location) -> str:
+    found = values(literally(location(table, path)) for path in files.paths)
+    read = f"read_parquet({found}, union_by_name = true, hive_partitioning = false)"
+    constants = "".join(f", {value(text)} AS {name(column)}" for column, text in files.values.items())
+    return f"SELECT *{constants} FROM {read}"
+
+
+def literally(path: str) -> str:
+    """A path in which DuckDB finds no pattern: a folder may be called `[old]`."""
+    return _OF_A_PATTERN.sub(lambda found: f"[{found.group()}]", path)

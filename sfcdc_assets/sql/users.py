@@ -16,26 +16,41 @@ _HASHED = b"salesforce.hashed"
 
 
 def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict[str, str]:
-    """Column with a user's id -> column with the user's name beside it: `OwnerId` -> `owner_name`.
+    """Column with a user's id -> column with the user's name beside it: `OwnerId` -> `owner_name`, `Approver__c` ->
+    `approver__c_name`.
 
-    A name that the table has already is not taken. An id that is hashed leads nowhere.
+    Each name follows from its field alone, so it stays when others are added, and none is there twice. An id that is
+    hashed leads nowhere.
     """
     taken = {each.lower() for each in schema.names}
     found: dict[str, str] = {}
+
+    def name_beside(column: str, wanted: str) -> None:
+        for beside in (wanted, f"{column.lower()}_name"):
+            if beside not in taken:
+                taken.add(beside)
+                found[column] = beside
+                return
+
     for field in described.fields if described else ():
         if USER in field.reference_to and _is_readable(schema, field.name):
-            found[field.name] = _name_beside(field)
+            name_beside(field.name, _name_beside(field))
     if COMMIT_USER in schema.names:
-        found[COMMIT_USER] = f"{COMMIT_USER}_name"
-    return {column: beside for column, beside in found.items() if beside not in taken}
+        name_beside(COMMIT_USER, f"{COMMIT_USER}_name")
+    return found
 
 
 def name_of_user(schema: pa.Schema) -> str | None:
     """The expression for a user's name over the columns of User's table; None where the copy has none of it."""
-    if _is_readable(schema, "Name"):
-        return name("Name")
-    parts = [name(each) for each in ("FirstName", "LastName") if _is_readable(schema, each)]
+    parts = [name(each) for each in columns_of_name(schema)]
     return f"concat_ws(' ', {', '.join(parts)})" if parts else None
+
+
+def columns_of_name(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns of User's table that make a user's name, to be joined by spaces; none that is hashed."""
+    if _is_readable(schema, "Name"):
+        return ("Name",)
+    return tuple(each for each in ("FirstName", "LastName") if _is_readable(schema, each))
 
 
 def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
@@ -52,7 +67,9 @@ def _is_readable(schema: pa.Schema, column: str) -> bool:
 
 
 def _name_beside(field: FieldDescription) -> str:
-    """`LastModifiedBy` -> `last_modified_by_name`, `Approver__r` -> `approver_name`."""
-    relationship = field.relationship_name or field.name.removesuffix("Id")
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", relationship.removesuffix("__r").removesuffix("__c"))
+    """`LastModifiedById` -> `last_modified_by_name`. A custom field keeps its whole name: those of two may differ by an
+    underscore only."""
+    if field.name.lower().endswith("__c"):
+        return f"{field.name.lower()}_name"
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field.relationship_name or field.name.removesuffix("Id"))
     return f"{words.lower()}_name"

@@ -26,7 +26,8 @@ def write_views(tables: TablesOfCuts, file: Path) -> int:
     """Write them, in one transaction, in the place of those that were written before; returns how many there are.
     Whatever else is in the file stays. Raises `FileNotWritten`."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.parent.is_dir():
+            raise FileNotWritten(str(file), f"there is no folder {file.parent}")
         connection = duckdb.connect(str(file))
         with AskedTables(tables, connection=connection, find=partial(location_for_others, tables.warehouse)) as asked:
             connection.execute("BEGIN")

@@ -26,7 +26,7 @@ def location_for_others(warehouse: Warehouse, table: str, path: str) -> str:
     return f"{warehouse.uri(table)}/{path}"
 
 
-class WarehouseFiles(AbstractFileSystem):
+class WarehouseFiles(AbstractFileSystem):  # type: ignore[misc]
     """The files of an object store for DuckDB, read only."""
 
     protocol = PROTOCOL

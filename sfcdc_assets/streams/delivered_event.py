@@ -1,9 +1,11 @@
-"""One event as a transport delivers it."""
+"""One event as a transport delivers it, with its replay id, and where a subscription starts."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 
 class DeliveredEvent(NamedTuple):
@@ -27,3 +29,44 @@ class DeliveredEvent(NamedTuple):
     def mark(self) -> str:
         """Tells the events of one replay id apart: siblings may share their event id, and differ in their payload."""
         return blake2b(self.event_id.encode() + b"\0" + self.payload, digest_size=16).hexdigest()
+
+
+class ReplayPreset(StrEnum):
+    """The three kinds of start, as Salesforce calls them."""
+
+    LATEST = "LATEST"
+    """With the events that are published from now on."""
+    EARLIEST = "EARLIEST"
+    """With the oldest event that is retained."""
+    CUSTOM = "CUSTOM"
+    """With the event after a replay id."""
+
+
+@dataclass(frozen=True)
+class ReplayStart:
+    """`ReplayStart.EARLIEST`, `ReplayStart.LATEST`, `ReplayStart.LATEST_ONCE`, or `ReplayStart.after(replay_id)`.
+
+    LATEST promises nothing until a replay id is known: a stream that breaks before that starts at a later tip.
+    LATEST_ONCE loses nothing: each further call, before a replay id is known, begins at EARLIEST, and who takes the
+    events leaves out those from before the first call.
+    """
+
+    preset: ReplayPreset
+    replay_id: bytes = b""
+    only_once: bool = False
+
+    LATEST: ClassVar[ReplayStart]
+    LATEST_ONCE: ClassVar[ReplayStart]
+    EARLIEST: ClassVar[ReplayStart]
+
+    @staticmethod
+    def after(replay_id: bytes) -> ReplayStart:
+        """Strictly after this id. Raises `ValueError` for an empty one, which no service would accept."""
+        if not replay_id:
+            raise ValueError("an empty replay id is no resume point; use ReplayStart.EARLIEST")
+        return ReplayStart(ReplayPreset.CUSTOM, replay_id)
+
+
+ReplayStart.LATEST = ReplayStart(ReplayPreset.LATEST)
+ReplayStart.LATEST_ONCE = ReplayStart(ReplayPreset.LATEST, only_once=True)
+ReplayStart.EARLIEST = ReplayStart(ReplayPreset.EARLIEST)

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from sfcdc_assets.errors import SfcdcError, TransientError
+from sfcdc_assets.runtime.errors import SfcdcError, TransientError
 
 
 class TransportError(SfcdcError):

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfcdc_assets.clock import Clock
+from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.transport import SILENCE_SECONDS
 

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfcdc_assets.streams.delivered_event import DeliveredEvent
-from sfcdc_assets.streams.replay import ReplayStart
+from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayPreset, ReplayStart
 
 _MOST_UNMARKED = 100
 """Events that are held on to until their marks are made."""
@@ -45,6 +44,7 @@ class StreamProgress:
         """`begun`: where the stream was begun when nothing was known of it."""
         point = point or ResumePoint()
         self._begun = begun
+        self._is_from_latest = begun.preset is ReplayPreset.LATEST
         self._replay_id, self._known_at_ms = point.replay_id, point.known_at_ms
         self._open_id = point.open_id
         self._open_marks = list(point.open_marks)
@@ -70,7 +70,12 @@ class StreamProgress:
         """Where to start the next call; events of the open group that come again with it are not admitted."""
         self._mark()
         self._again = Counter(self._open_marks)
-        return self._begun if self._replay_id is None else ReplayStart.after(self._replay_id)
+        if self._replay_id is not None:
+            return ReplayStart.after(self._replay_id)
+        start = self._begun
+        if start.only_once:
+            self._begun = ReplayStart.EARLIEST
+        return start
 
     def admit(self, event: DeliveredEvent) -> bool:
         """Take note of an event; False when it was admitted before."""
@@ -120,7 +125,7 @@ class StreamProgress:
         if self._open_id is not None:
             self._replay_id = self._open_id
             self._known_at_ms = self._known_at_ms if self._open_at_ms is None else self._open_at_ms
-        elif self._replay_id is None and self._begun == ReplayStart.LATEST:
+        elif self._replay_id is None and self._is_from_latest:
             # Nothing before the first event has an id. Beginning at LATEST again would lose all since then; after the
             # first group only siblings can be missed, and reads of the org with a later watermark show what they did.
             self._replay_id, self._known_at_ms = event.replay_id, event.received_at_ms

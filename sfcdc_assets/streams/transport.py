@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sfcdc_assets.streams.delivered_event import DeliveredEvent
-from sfcdc_assets.streams.replay import ReplayStart
+from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint
 
 SILENCE_SECONDS = 300.0
@@ -21,12 +20,14 @@ class Received:
     """One response: its events that were not taken before, in stream order; when it arrived (epoch ms, UTC).
 
     `nothing_more` says that the service told there is no event after the last one delivered. That nothing came is not
-    enough: a transport whose service never says it leaves `nothing_more` false.
+    enough: a transport whose service never says it leaves `nothing_more` false. `repeats`: how many events came with it
+    that had been taken before, each of which is charged once more.
     """
 
     events: tuple[DeliveredEvent, ...]
     nothing_more: bool
     at_ms: int
+    repeats: int = 0
 
 
 class Subscription(Protocol):
@@ -91,8 +92,7 @@ class Transport(Protocol):
         """The text of a schema that an event names. Raises `SchemaNotFound` and other `TransportError`s."""
 
     def schemas(self, schema_ids: Sequence[str]) -> Mapping[str, str]:
-        """The texts of many, several asked for at a time; those that there are not are left out. Raises other
-        `TransportError`s."""
+        """The texts of many, several asked for at a time; those that cannot be had now are left out."""
 
     def newest_schema_id(self, entity: str) -> str:
         """The id of the schema that the entity's next change event will have. Raises `TransportError`."""

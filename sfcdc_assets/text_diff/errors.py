@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
 
 
 class TextDiffError(SfcdcError):

@@ -7,11 +7,37 @@ from collections.abc import Iterator
 
 from sfcdc_assets.text_diff.apply import Outline, apply_hunks
 from sfcdc_assets.text_diff.errors import TextDiffError
-from sfcdc_assets.text_diff.hunks import read_unified_diff
+from sfcdc_assets.text_diff.hunks import Hunk, read_unified_diff
 from sfcdc_assets.text_diff.line_ends import in_one_style, likely_ends, whole_guesses
 from sfcdc_assets.text_diff.lines import LineBreaks, Lines
-from sfcdc_assets.text_diff.placement import placements
 from sfcdc_assets.text_diff.search import Budget, LineEndSearch
+
+
+def placements(hunks: tuple[Hunk, ...]) -> list[tuple[int, ...]]:
+    """For each reading, the index (from 0) of the base line before which each hunk starts; equal readings once."""
+    readings = (_by_new_lines(hunks), _as_java_diff_utils(hunks), _as_posix(hunks))
+    return list(dict.fromkeys(readings))
+
+
+def _as_java_diff_utils(hunks: tuple[Hunk, ...]) -> tuple[int, ...]:
+    return tuple(max(hunk.old_start - 1, 0) for hunk in hunks)
+
+
+def _as_posix(hunks: tuple[Hunk, ...]) -> tuple[int, ...]:
+    return tuple(max(hunk.old_start - 1, 0) if hunk.old_count else hunk.old_start for hunk in hunks)
+
+
+def _by_new_lines(hunks: tuple[Hunk, ...]) -> tuple[int, ...]:
+    places: list[int] = []
+    grown = 0  # lines that the hunks before added less those they removed
+    for hunk in hunks:
+        # java-diff-utils writes `-0,b` for the only hunk of a diff against a file without a name, wherever it is.
+        disputed = hunk.new_count > 0 and (hunk.old_count == 0 or hunk.old_start == 0)
+        old_start = hunk.new_start - grown if disputed else hunk.old_start
+        places.append(max(old_start - 1, 0))
+        grown += hunk.new_count - hunk.old_count
+    return tuple(places)
+
 
 # The bounds of each of the two searches, which follow the guesses of one rule throughout (at most some 70 a reading of
 # the numbers and line breaks; most often the first is right).

@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.benchmarks.interleave import wall_seconds
 from sfcdc_assets_tests.benchmarks.large_entity import Change, LargeEntity, bytes_in, checksums

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import SparkSession
 
+from sfcdc_assets.apply.apply_changes import Applier, ToApply
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.apply_changes import Applier, ToApply
 from sfcdc_assets_tests.benchmarks.against_merge import session
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
 from sfcdc_assets_tests.benchmarks.large_entity import CHANNEL, ENTITY, LargeEntity, checksums
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
-from sfcdc_assets_tests.pipeline.many_entities import Entities
+from sfcdc_assets_tests.pipeline.apply.many_entities import Entities
 
 SMALL, RECORDS, ROUNDS = 20, 200, 3
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.apply.ready_spark import ready_spark
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.ready_spark import ready_spark
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds
 from sfcdc_assets_tests.benchmarks.large_entity import LargeEntity, checksums
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage
 from sfcdc_assets_tests.environment import without_settings
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
-from sfcdc_assets_tests.pipeline.spark_cluster import SparkCluster, spark_cluster
+from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.spark.spark_cluster import SparkCluster, spark_cluster
 
 ROUNDS = 2
 ONE, TWO = "one worker", "two workers"

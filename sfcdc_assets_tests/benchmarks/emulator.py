@@ -22,9 +22,9 @@ import grpc
 import requests
 
 from sfcdc_assets.change_events import read_header
-from sfcdc_assets.emulator.object_file import built_in_definitions
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets_tests.benchmarks.emulator_command import EmulatorCommand, emulator_command
 from sfcdc_assets_tests.benchmarks.poll_and_land import CHANNEL, bare_responses
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer

@@ -15,7 +15,7 @@ from typing import Any
 import requests
 from dotenv import dotenv_values
 
-from sfcdc_assets.pubsub.credentials import Credentials
+from sfcdc_assets.streams.pubsub.credentials import Credentials
 from sfcdc_assets_tests.benchmarks.event_server import Served
 from sfcdc_assets_tests.benchmarks.served_org import ServedOrg
 from sfcdc_assets_tests.benchmarks.stage import WrongAnswer

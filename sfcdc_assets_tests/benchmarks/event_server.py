@@ -17,8 +17,8 @@ from pathlib import Path
 
 import grpc
 
-from sfcdc_assets.emulator.certificate import server_certificate
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.serving.certificate import server_certificate
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 
 SCHEMA_ID = "S" * 22
 EVENTS_A_RESPONSE = 50

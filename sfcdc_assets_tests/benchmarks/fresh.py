@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sfcdc_assets.emulator.first_change import make_first_change
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.emulator.events.first_change import make_first_change
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets_tests.benchmarks.org_process import SEED, compare, environment, running, served_org, sfcdc
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.documentation import ROOT

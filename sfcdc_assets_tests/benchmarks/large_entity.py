@@ -23,23 +23,22 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from sfcdc_assets.apply.apply_changes import ApplyReport, apply_entity
 from sfcdc_assets.change_events.columns import Column, columns
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
-from sfcdc_assets.lake.current_state import CurrentState
-from sfcdc_assets.lake.data_files import NewFile
-from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.schemas import EventSchema, Schemas
-from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.key_ranges.data_file import write_table
+from sfcdc_assets.key_ranges.key_ranges import TARGET_BYTES, TARGET_ROWS
+from sfcdc_assets.key_ranges.range_rows import RowCounts
+from sfcdc_assets.lake.delta.data_files import NewFile
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas
+from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.apply_changes import ApplyReport, apply_entity
-from sfcdc_assets.snapshot.page_table import page_schema
-from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE
+from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE, page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
-from sfcdc_assets.state.data_file import write_table
-from sfcdc_assets.state.key_ranges import TARGET_BYTES, TARGET_ROWS
-from sfcdc_assets.state.row_counts import RowCounts
-from sfcdc_assets.state.version_columns import current_state_schema
+from sfcdc_assets.timeline.version_columns import current_state_schema
 from sfcdc_assets_tests.benchmarks.stage import WrongAnswer
 from sfcdc_assets_tests.change_events.written_event import bitmap_of, described_object, event_schema, header, optional
 

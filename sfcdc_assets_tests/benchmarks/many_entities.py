@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
-from sfcdc_assets_tests.pipeline.many_entities import Entities, catch_up
-from sfcdc_assets_tests.pipeline.spark_cluster import spark_cluster
+from sfcdc_assets_tests.pipeline.apply.many_entities import Entities, catch_up
+from sfcdc_assets_tests.pipeline.spark.spark_cluster import spark_cluster
 
 RECORDS = 200
 COMMITS = 2
@@ -58,6 +58,8 @@ def _seconds_by_a_cluster(count: int, rounds: int) -> list[float]:
     ):
         for name, value in cluster.environment.items():
             patch.setenv(name, value)
+        # The JVM of this process began as a local Spark's, which authenticates; the cluster of the tests does not.
+        patch.setenv("SFCDC_SPARK_CONF_spark.authenticate", "false")
         spark = spark_session(load_settings())
         try:
             of = ready(f"{folder}/warehouse", spark, count)

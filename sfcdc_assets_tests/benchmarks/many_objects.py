@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.jobs import SNAPSHOT, SYNC
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.status import status_of
+from sfcdc_assets.orchestration.jobs import SNAPSHOT, SYNC
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.benchmarks.interleave import wall_seconds
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.pipeline.entities.many_objects import create_in_each, object_names, objects, update_in_each
 from sfcdc_assets_tests.pipeline.fixtures import only_settings_of_tests, served
-from sfcdc_assets_tests.pipeline.many_objects import create_in_each, object_names, objects, update_in_each
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 EVENTS = 20

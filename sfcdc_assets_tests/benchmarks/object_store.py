@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.benchmarks.interleave import wall_seconds
 from sfcdc_assets_tests.benchmarks.many_entities import COMMITS, ready
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
-from sfcdc_assets_tests.pipeline.many_entities import Entities, catch_up
-from sfcdc_assets_tests.pipeline.s3_proxy import answer_after, s3_proxy
-from sfcdc_assets_tests.pipeline.s3_server import BUCKET, S3Server, s3_server
-from sfcdc_assets_tests.pipeline.seaweedfs import seaweedfs
+from sfcdc_assets_tests.pipeline.apply.many_entities import Entities, catch_up
+from sfcdc_assets_tests.pipeline.stores.s3_proxy import answer_after, s3_proxy
+from sfcdc_assets_tests.pipeline.stores.s3_server import BUCKET, S3Server, s3_server
+from sfcdc_assets_tests.pipeline.stores.seaweedfs import seaweedfs
 
 MILLISECONDS = 20
 """That a request takes from a machine in the region of a cloud's store, or more."""

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.status import status_of
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
-from sfcdc_assets_tests.maintenance.old_age import LOG_HOURS, WORK, YOUNG, a_day_passes, age, measured, night
-from sfcdc_assets_tests.pipeline.quiet_life import ENTITY, quiet
+from sfcdc_assets_tests.lake.maintenance.old_age import LOG_HOURS, WORK, YOUNG, a_day_passes, age, measured, night
+from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, quiet
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
 
 COMMITS, BATCHES, NIGHT_EVERY = 20_000, 10_000, 17_000

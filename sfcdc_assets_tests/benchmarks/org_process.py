@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.lake import current_state
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.benchmarks.stage import WrongAnswer
 from sfcdc_assets_tests.documentation import ROOT

@@ -29,18 +29,18 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events import read_header
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
-from sfcdc_assets.pipeline.landing.patience import POLL
-from sfcdc_assets.pipeline.org_connection import OrgConnection
-from sfcdc_assets.pubsub.channel import PubSubConnection
-from sfcdc_assets.pubsub.credentials import Credentials
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
-from sfcdc_assets.pubsub.transport import PubSubTransport
-from sfcdc_assets.reconciliation.vanish import VanishLimits
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.poll_timeouts import POLL
+from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.salesforce.limits import Limit
+from sfcdc_assets.streams.pubsub.channel import PubSubConnection
+from sfcdc_assets.streams.pubsub.credentials import Credentials
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets.streams.pubsub.transport import PubSubTransport
+from sfcdc_assets.timeline.untrusted_rows import VanishLimits
 from sfcdc_assets_tests.benchmarks.event_server import Served, event_id, replay_id, served
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
 from sfcdc_assets_tests.benchmarks.sample_events import SampleEvents, sample_events

@@ -22,12 +22,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.org_connection import connect
-from sfcdc_assets.pipeline.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_connection.org_connection import connect
+from sfcdc_assets.org_reads.take_snapshot import take_snapshot
 from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.benchmarks.served_org import ServedOrg, served_org
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.documentation import ROOT

@@ -19,6 +19,8 @@ class Goal:
     of: str | None = None
     at_least: bool = False
     """Whether more is better; otherwise the bound must not be exceeded."""
+    must: bool = False
+    """Whether a run that misses it fails: a ratio to what is measured beside it, with room for any machine."""
 
     def is_reached(self, value: float) -> bool:
         """Whether `value`, a median or a ratio as `of` says, is within the bound."""
@@ -42,6 +44,12 @@ class Figure:
     ours: Sequence[float]
     peers: Mapping[str, Sequence[float]] = field(default_factory=dict)
     goal: Goal | None = None
+
+    @property
+    def fails(self) -> bool:
+        """Whether it misses a goal that every run must reach."""
+        goal, value = self.goal, self.value
+        return goal is not None and value is not None and goal.must and not goal.is_reached(value)
 
     @property
     def value(self) -> float | None:

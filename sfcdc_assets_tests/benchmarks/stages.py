@@ -24,14 +24,18 @@ STAGES: tuple[str, ...] = (
     "old_warehouse",
     "idle_tick",
     "fresh",
+    "first_tables",
     "sync",
     "demo",
     "start",
 )
 
-WITH_PROCESSES = ("object_store", "cluster", "fresh", "sync", "demo")
+WITH_PROCESSES = ("object_store", "cluster", "fresh", "first_tables", "sync")
 """Those that start whole commands, a store or a cluster, for minutes at any size. `--quick` runs them when they are
 named; that their results are right, other tests show all the time."""
+
+QUICK = tuple(name for name in STAGES if name not in WITH_PROCESSES)
+"""What `--quick` runs, and so CI: the demo is among them, because a newcomer waits for it."""
 
 
 def stage_named(name: str) -> Stage:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sfcdc_assets.cli.main import COMMANDS
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.lake.organization import OrganizationLog
+from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.status import status_of
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.benchmarks.interleave import Trial, cpu_seconds, interleaved, wall_seconds
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.documentation import ROOT
-from sfcdc_assets_tests.pipeline.many_entities import Entities
+from sfcdc_assets_tests.pipeline.apply.many_entities import Entities
 
 ENTITIES = 5
 DAGSTER = "dagster --help"

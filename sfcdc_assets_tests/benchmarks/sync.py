@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.spark import standing
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
 from sfcdc_assets_tests.benchmarks.org_process import compare, environment, running, served_org, sfcdc
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
@@ -60,7 +61,7 @@ def _seconds(org: EmulatedOrg, env: dict[str, str], folder: Path) -> float:
 
 def _wait_for(path: Path, ended: Callable[[], int | None]) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while not path.exists():
+    while (found := standing.read(path)) is None or found.is_starting:
         if ended() is not None or time.monotonic() > deadline:
             raise WrongAnswer("sfcdc spark did not come up")
         time.sleep(0.05)

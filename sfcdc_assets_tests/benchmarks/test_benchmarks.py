@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from sfcdc_assets_tests.benchmarks import __main__ as runner
-from sfcdc_assets_tests.benchmarks import stages
+from sfcdc_assets_tests.benchmarks import demo, stages
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
 from sfcdc_assets_tests.benchmarks.page import spread, with_figures
 from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json, read
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer, ratio
+from sfcdc_assets_tests.documentation import ROOT
 
 FIGURE = Figure("60 fields", "s", [2.0, 4.0, 3.0], {"MERGE": [1.0, 4.0, 1.0]}, Goal(1.5, of="MERGE"))
 RESULT = Result("Apply", "All rows.", "Disk.", 3.0, "2026-11-22", "2 cores", [FIGURE])
@@ -68,6 +71,45 @@ def test_a_stage_with_a_wrong_result_fails_the_run(
     monkeypatch.setattr(runner, "stage_named", lambda name: Stage("Apply", measure, "", ""))
     with pytest.raises(WrongAnswer):
         runner.main(["apply", "--in-process"])
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(5.9, 0), (6.1, 1)])
+def test_a_figure_that_misses_what_it_must_reach_fails_the_run(
+    seconds: float, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound = Goal(2.0, of="loop", must=True)
+    figures = [Figure("demo", "s", [seconds], {"loop": [3.0]}, bound), Figure("wish", "s", [9.0], goal=Goal(1))]
+    monkeypatch.setattr(runner, "STAGES", ("demo",))
+    monkeypatch.setattr(runner, "stage_named", lambda name: Stage("Demo", lambda quick: figures, "", ""))
+    assert runner.main(["demo", "--in-process"]) == code
+    assert ("too slow for this machine: demo: demo" in capsys.readouterr().out) == bool(code)
+
+
+def test_the_parts_of_the_demo_are_told_apart_by_what_it_says() -> None:
+    said = [
+        (1.0, "Step 1 of 5: an org is made\n"),
+        (4.0, "The org is at https://localhost:1.\n"),
+        (4.1, "Step 2 of 5: day 0: every record is copied\n"),
+        (9.0, "First table: Account, 5 s after the org was up.\n"),
+        (12.1, "Step 3 of 5: round 1 of 2: the tables follow 9 transactions\n"),
+        (20.0, "Step 4 of 5: round 2 of 2: the tables follow 12 transactions\n"),
+        (32.1, "Step 5 of 5: every table is compared with the org, field by field\n"),
+        (40.1, ""),
+    ]
+    assert list(demo.parts_of(said).values()) == pytest.approx([4.0, 5.0, 8.0, 20.0, 8.0])
+    with pytest.raises(WrongAnswer, match="never said 'First table: '"):
+        demo.parts_of([each for each in said if "First" not in each[1]])
+
+
+def test_the_reference_loop_does_its_work_without_anything_of_the_project() -> None:
+    script = "import sys; from sfcdc_assets_tests.benchmarks.reference_loop import work; work()"
+    script += "; print([name for name in sys.modules if name.startswith('sfcdc_assets.')])"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_quick_benchmarks_which_ci_runs_time_the_demo() -> None:
+    assert "demo" in stages.QUICK
 
 
 def test_a_stage_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from sfcdc_assets.emulator.text_difference import text_difference
+from sfcdc_assets.emulator.events.text_difference import text_difference
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.benchmarks.against_merge import session
 from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds

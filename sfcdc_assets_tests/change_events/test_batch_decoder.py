@@ -14,8 +14,8 @@ from sfcdc_assets.change_events import Column, ColumnType, columns
 from sfcdc_assets.change_events.batch import body_values
 from sfcdc_assets.change_events.batch.decoder import BatchDecoder, batch_decoder
 from sfcdc_assets.change_events.hash_key import HashKey
-from sfcdc_assets.state import decoded_events
-from sfcdc_assets.state.changes import ChangeReader
+from sfcdc_assets.timeline import decoded_events
+from sfcdc_assets.timeline.changes import ChangeReader
 from sfcdc_assets_tests.change_events.written_event import (
     TEXTS,
     bitmap_of,
@@ -46,6 +46,7 @@ SHAPES: dict[str, tuple[list[Any], str | None]] = {
     "compound": (["Address"], "Data:Address"),
     "switchable": (["string", "Switchable_PersonName"], "Data:Switchable_PersonName"),
 }
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 LONGS = st.one_of(
     st.integers(-(2**62), 2**62), st.integers(-10, 200), st.integers(0, 4_000_000_000_000), st.just(86_400_000)
 )
@@ -57,7 +58,7 @@ ADDRESSES = st.fixed_dictionaries(
     {
         "Street": st.none() | WORDS,
         "City": st.none() | WORDS,
-        "Latitude": st.none() | st.floats(),
+        "Latitude": st.none() | FINITE,
         "Checked": st.none() | st.booleans(),
     }
 )
@@ -65,8 +66,8 @@ NAMES = st.fixed_dictionaries({"FirstName": st.none() | WORDS, "LastName": st.no
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("text", "reference", "large"), WORDS),
     **dict.fromkeys(("plain long", "datetime", "date", "time"), LONGS),
-    "number": st.floats(),
-    "single": st.floats(width=32),
+    "number": FINITE,
+    "single": st.floats(width=32, allow_nan=False, allow_infinity=False),
     "int": st.integers(-(2**31), 2**31 - 1),
     "boolean": st.booleans(),
     "list": st.lists(st.sampled_from(["A", "B"])),
@@ -167,6 +168,7 @@ def rows_of(payloads: list[bytes | None]) -> pa.Table:
             "change_type": ["UPDATE"] * count,
             "commit_timestamp": pa.array([0] * count, pa.timestamp("us", "UTC")),
             "commit_user": ["u"] * count,
+            "change_origin": ["o"] * count,
             "transaction_key": ["t"] * count,
         }
     )

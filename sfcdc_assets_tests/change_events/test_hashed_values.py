@@ -23,15 +23,15 @@ from sfcdc_assets.change_events import Column, ColumnType, EventDecoder, Payload
 from sfcdc_assets.change_events.columns import columns_of_arrow_schema
 from sfcdc_assets.change_events.hash_key import HashKey, HashKeyMissing
 from sfcdc_assets.change_events.value_text import number_text
-from sfcdc_assets.emulator.avro.event_body import EventCodec
-from sfcdc_assets.emulator.ids import to_18
-from sfcdc_assets.emulator.object_file import object_definition
+from sfcdc_assets.emulator.definitions.object_file import object_definition
+from sfcdc_assets.emulator.events.avro.event_body import EventCodec
+from sfcdc_assets.emulator.org.ids import to_18
 from sfcdc_assets.emulator.rest.csv_form import cells, csv_line, csv_lines
 from sfcdc_assets.emulator.rest.record_json import rest_value
-from sfcdc_assets.reconciliation.records_by_id import rest_array
+from sfcdc_assets.org_reads.records_by_id import rest_array
 from sfcdc_assets.salesforce.bulk_csv import read_page
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
-from sfcdc_assets.snapshot.page_table import csv_schema, page_table
+from sfcdc_assets.snapshot.pages import csv_schema, page_table
 from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, header, optional, payload
 
 SECRET = "a key for the tests"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.change_events import ChangeType, HeaderError, read_header
+from sfcdc_assets.change_events.delivered_headers import read_headers
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets_tests.change_events.written_event import SYMBOLS, event_schema, header, optional, payload
 
 SCHEMA = event_schema(optional("Name", "string"))
@@ -100,3 +103,32 @@ def test_a_header_cut_short_is_a_header_error(data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(written) - 2))  # the last byte is the body's null
     with pytest.raises(HeaderError):
         read_header(written[:cut], SCHEMA)
+
+
+HOSTILE_NAMES = [
+    "../../../outside/Evil",
+    "Account/../Evil",
+    "",
+    "Account'",
+    "Konto\u00e4",
+    "Account\n",
+    "a" * 300,
+    "..",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_an_entity_whose_name_is_no_api_name_is_a_header_error(name: str) -> None:
+    schema = event_schema()
+    with pytest.raises(HeaderError, match="entityName is not the API name"):
+        read_header(payload(schema, header(entityName=name)), schema)
+
+
+def test_among_many_headers_those_with_such_a_name_are_refused_alone() -> None:
+    schema = event_schema()
+    names = [*HOSTILE_NAMES, *["ns__Order__c"] * 40]
+    payloads = [payload(schema, header(entityName=name)) for name in names]
+    events = [DeliveredEvent("id", "s", each, b"1", 0) for each in payloads]
+    read, errors = read_headers(events, pa.array(payloads, pa.binary()), lambda _: schema)
+    assert read["entity_name"].to_pylist() == ["ns__Order__c"] * 40
+    assert [error is not None for error in errors] == [True] * len(HOSTILE_NAMES) + [False] * 40

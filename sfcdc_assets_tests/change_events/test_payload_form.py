@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from sfcdc_assets.change_events import Column, DecodedEvent, PayloadError
 from sfcdc_assets.change_events.json_event import JsonEventDecoder
 from sfcdc_assets.change_events.payload_form import AVRO, BY_FIRST_BYTE, JSON, form_of, header_of_payload
-from sfcdc_assets.state.changes import ChangeReader
+from sfcdc_assets.timeline.changes import ChangeReader
 from sfcdc_assets_tests.change_events.json_form import as_json
 from sfcdc_assets_tests.change_events.test_decode import BODY, COLUMNS, DECODER, NAMES, SCHEMA, VALUES, updated
 from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
 from sfcdc_assets_tests.examples import examples
-from sfcdc_assets_tests.state.builders import timeline_of
+from sfcdc_assets_tests.timeline.builders import timeline_of
 
 SCHEMA_JSON = json.dumps(SCHEMA)
 JSON_DECODER = JsonEventDecoder(SCHEMA_JSON, COLUMNS)
@@ -88,6 +88,7 @@ def rows(*payloads: bytes) -> pa.Table:
             "change_type": [str(head.change_type) for head in heads],
             "commit_timestamp": pa.array([n * 1_000_000 for n in range(1, count + 1)], pa.timestamp("us", "UTC")),
             "commit_user": [head.commit_user for head in heads],
+            "change_origin": [head.change_origin for head in heads],
             "transaction_key": [head.transaction_key for head in heads],
         }
     )

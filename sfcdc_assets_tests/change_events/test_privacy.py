@@ -8,8 +8,8 @@ from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.change_events.hash_key import HashKey
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, FieldPattern, Privacy, PrivacyConflict
-from sfcdc_assets.config import Settings, load_settings
-from sfcdc_assets.errors import SettingsError
+from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets.settings.settings import Settings, load_settings
 
 SECRET = "a key that no message tells"
 KEY = HashKey.of(SECRET)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.connect_for import connect_for
-from sfcdc_assets.pipeline.org_connection import OrgConnection
-from sfcdc_assets.pipeline.wanted_entities import check_wanted_entities
+from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.wanted_entities import check_wanted_entities
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
@@ -114,14 +114,16 @@ def test_an_org_id_that_is_none_is_named(org: EmulatedPipeline, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("command", COMMANDS_THAT_ASK_THE_ORG)
-def test_no_login_at_all_lists_the_ways(
+def test_without_any_login_the_recommended_one_comes_first_and_the_emulated_org_is_named(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.delenv("SFCDC_CLIENT_ID")
     monkeypatch.delenv("SFCDC_CLIENT_SECRET")
     said = refusal(sfcdc(*command))
     assert "no login to the org is set" in said
-    assert "SFCDC_CLIENT_ID + SFCDC_CLIENT_SECRET" in said
+    assert said.index("SFCDC_CLIENT_ID + SFCDC_CLIENT_SECRET") < said.index("SFCDC_ACCESS_TOKEN")
+    assert "docs/real-org.md" in said
+    assert "sfcdc emulator" in said
     assert not tables_with_rows(org.warehouse)
 
 

@@ -6,7 +6,10 @@ from io import StringIO
 
 from rich.console import Console
 
-from sfcdc_assets.cli.demo_progress import Steps
+from sfcdc_assets.cli.demo_parts.demo_progress import Steps
+from sfcdc_assets.runtime.clock import using
+from sfcdc_assets.runtime.progress import BatchApplied
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 
 def told(*, terminal: bool) -> str:
@@ -30,3 +33,16 @@ def test_on_a_terminal_a_bar_says_how_far_it_is() -> None:
     shown = told(terminal=True)
     assert "1/2" in shown
     assert "Step 2 of 2: another is" in shown
+
+
+def test_the_first_table_is_said_once_with_the_time_since_the_org_was_up() -> None:
+    output, simulated = StringIO(), SimulatedClock()
+    with using(simulated), Steps(Console(file=output, width=100), 1) as steps:
+        steps.org_is_up("https://localhost:1")
+        simulated.sleep(7)
+        steps.observe(BatchApplied("Account", 6500, 0, 0, None))
+        steps.observe(BatchApplied("Case", 6500, 0, 0, None))
+    assert output.getvalue().splitlines() == [
+        "The org is at https://localhost:1.",
+        "First table: Account, 7 s after the org was up.",
+    ]

@@ -11,12 +11,11 @@ import dagster as dg
 import yaml
 from typer.testing import CliRunner
 
-from sfcdc_assets.cli.dagster_home import INSTANCE, prepare, write_environment
 from sfcdc_assets.cli.dev import names_an_org
-from sfcdc_assets.cli.folder_lock import FolderInUse, only_user_of
-from sfcdc_assets.cli.lost_runs import fail_lost_runs
+from sfcdc_assets.cli.local_dagster.dagster_home import INSTANCE, FolderInUse, only_user_of, prepare, write_environment
+from sfcdc_assets.cli.local_dagster.lost_runs import fail_lost_runs
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.config import Settings
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets_tests.cli.command import SCRIPT
 
 

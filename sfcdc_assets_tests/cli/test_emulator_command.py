@@ -13,8 +13,8 @@ import jwt
 import requests
 from dotenv import dotenv_values
 
-from sfcdc_assets.config import Settings
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets_tests.cli.command import SCRIPT, console_script
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

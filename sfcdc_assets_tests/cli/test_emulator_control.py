@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from sfcdc_assets.cli.emulator_control import printable
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.rest.rest_faults import RestFault
+from sfcdc_assets.cli.emulator_parts.control import printable
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.scenarios.scenario import scenarios
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.cli.command import SCRIPT, refusal, sfcdc
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
-from sfcdc_assets.pipeline.landing.patience import Patience
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.poll_timeouts import Patience
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
-from sfcdc_assets_tests.pipeline.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 ORDERS, TEXTS = "/event/Order_Event__e", "/u/Texts"

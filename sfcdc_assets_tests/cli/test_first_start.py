@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.cli import first_start as asking
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.cli.syncing import first_start as asking
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.checkpoint import LATEST
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.doctor.broken_set_ups import SetUp, served_org, set_up
@@ -38,7 +38,7 @@ def test_what_it_takes_is_said_before_anything_is_written(real: SetUp) -> None:
     result = sfcdc("sync")
     cost, declined = result.stderr.strip().splitlines()
     assert result.exit_code == 1
-    assert cost.startswith("First start: 2 entities with 8 records are copied. That takes 2 Bulk jobs (")
+    assert cost.startswith("First start: copies 2 entities with 8 records. That takes 2 Bulk jobs (")
     assert " left today) and about 18 API requests (" in cost
     assert " event deliveries (50,000 left today) for the events of the last 72 hours" in cost
     assert declined.startswith("sfcdc: Nothing was read and nothing written. SFCDC_ENTITIES copies fewer objects")
@@ -49,7 +49,7 @@ def test_what_it_takes_is_said_before_anything_is_written(real: SetUp) -> None:
 def test_a_preset_says_what_is_left_out_and_is_checked(real: SetUp) -> None:
     real.patch.setenv("SFCDC_REPLAY_PRESET", "latest")
     real.patch.setenv("SFCDC_ENTITIES", "Account")
-    assert "1 entities with 4 records" in sfcdc("sync").stderr
+    assert "1 entity with 4 records" in sfcdc("sync").stderr
     assert "Events of the last 72 hours are left out" in sfcdc("sync").stderr
     real.patch.setenv("SFCDC_REPLAY_PRESET", "NEWEST")
     assert "SFCDC_REPLAY_PRESET: 'NEWEST' is neither EARLIEST nor LATEST" in refusal(sfcdc("sync"))
@@ -61,7 +61,7 @@ def test_nobody_is_asked_with_yes_without_a_terminal_or_a_second_time(
     asking.agree_to_first_start(load_settings(), yes=True)
     real.patch.setattr(asking, "_is_on_a_terminal", lambda: False)
     asking.agree_to_first_start(load_settings(), yes=False)
-    assert capsys.readouterr().err.count("First start: 2 entities") == 2
+    assert capsys.readouterr().err.count("First start: copies 2 entities") == 2
     Snapshots.open_or_create(real.warehouse, "Account", [])
     asking.agree_to_first_start(load_settings(), yes=False)
     assert capsys.readouterr().err == ""

@@ -18,11 +18,11 @@ from typer.main import get_command
 from sfcdc_assets.cli import status as status_command
 from sfcdc_assets.cli import verify as verify_command
 from sfcdc_assets.cli.doctor import line_of
-from sfcdc_assets.cli.fitting_table import Column, fit, print_table
 from sfcdc_assets.cli.main import COMMANDS, app, function_of
+from sfcdc_assets.cli.terminal.fitting_table import Column, fit, print_table
 from sfcdc_assets.doctor.finding import Outcome, failed, ok
-from sfcdc_assets.pipeline.audits.verify import VerifyReport
-from sfcdc_assets.pipeline.status_report import ChannelStatus, EntityStatus, PrivacyStatus, WarehouseStatus
+from sfcdc_assets.reconciliation.verify import VerifyReport
+from sfcdc_assets.status.status_report import ChannelStatus, EntityStatus, PrivacyStatus, WarehouseStatus
 from sfcdc_assets_tests.cli.command import sfcdc
 
 LONG = ["Account", "Invoice_Statement__c", "longprefix15chr__A_Custom_Object_With_A_Name_Of_40_Chars___c"]
@@ -101,7 +101,7 @@ def test_status_shows_every_name_whole(capsys: pytest.CaptureFixture[str]) -> No
     shown = capsys.readouterr().out
     assert words(shown) >= {*LONG, CHANNEL, "1,234,567", f"{found.warehouse},", f"{found.organization}.", "waiting"}
     assert "Not shown at this width: channel, deleted, applied" in shown
-    assert "`sfcdc status --json` has all." in shown
+    assert "`sfcdc status --json` has all." in " ".join(shown.split())
 
 
 @pytest.mark.usefixtures("narrow")
@@ -111,6 +111,14 @@ def test_verify_shows_every_name_whole(capsys: pytest.CaptureFixture[str]) -> No
     shown = capsys.readouterr().out
     assert words(shown) >= {*LONG[:2], "1,234,567", "different"}
     assert "Not shown at this width: again, changed meanwhile, values" in shown
+
+
+def test_verify_tells_of_one_record_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    report = VerifyReport("Lead", CHANNEL, 7, left=frozenset({"00Q1"}), in_doubt=1, broken_histories=["00Q2"])
+    verify_command.show([report])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Lead: 1 record could not be compared: 0 changed each time, 1 in doubt, 0 unreadable." in shown
+    assert "Lead: the versions of 1 record do not follow one another (00Q2). `sfcdc rebuild --entity Lead`" in shown
 
 
 def test_doctor_shows_every_name_whole() -> None:

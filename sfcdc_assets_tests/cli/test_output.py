@@ -13,7 +13,7 @@ from typer.main import get_command
 from sfcdc_assets.cli.main import app
 from sfcdc_assets_tests.cli.command import console_script, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
-from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
+from sfcdc_assets_tests.pipeline.failures.killed_sync import QUICK_JVM
 
 COMMANDS = get_command(app).commands
 
@@ -79,7 +79,7 @@ def test_a_whole_sync_shows_no_secret_anywhere(
     assert (summary["events_landed"], summary["snapshots"], summary["suspect_records"]) == (1, 1, 0)
     assert summary["snapshot_rows"] == 21
     assert summary["api_requests"] > 0
-    assert "1 events landed on /data/ChangeEvents by this sync" in synced.stderr
+    assert "1 event landed on /data/ChangeEvents by this sync" in synced.stderr
     assert "snapshots:       1 (21 rows)" in synced.stderr
     assert not [line for line in synced.stderr.splitlines() if "WARN" in line.upper() or "log level" in line]
     pipeline.assert_equal_to_the_org()

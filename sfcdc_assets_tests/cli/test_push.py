@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.lake.event_table import EventTable
+from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
-from sfcdc_assets.pipeline.landing.patience import Patience
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.poll_timeouts import Patience
 from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sfcdc_assets import clock
-from sfcdc_assets.assets.keys import ORG
-from sfcdc_assets.cli.dagster_home import prepare, write_environment
-from sfcdc_assets.lake.organization import OrganizationLog
+from sfcdc_assets.cli.local_dagster.dagster_home import prepare, write_environment
+from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.assets.keys import ORG
+from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 
 assert ORG is None, "a command would give this process the name of its org"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from configparser import ConfigParser
+from itertools import pairwise
 from pathlib import Path
 
 from sfcdc_assets.cli.main import COMMANDS
-from sfcdc_assets.cli.spark_process import PAUSE_SECONDS, StandingSparkProcess
+from sfcdc_assets.spark.process import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, SparkProcess
 from sfcdc_assets_tests.documentation import ROOT, code_blocks
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
@@ -29,9 +30,9 @@ def test_the_documented_service_starts_the_command_again_whenever_it_ends() -> N
     assert "WantedBy" in unit["Install"]
 
 
-def child(folder: Path, seconds: int, moments: list[float]) -> StandingSparkProcess:
+def child(folder: Path, seconds: int, moments: list[float]) -> SparkProcess:
     command = ("-c", NOTES_ITS_START.format(seconds=seconds))
-    return StandingSparkProcess(os.environ, folder, monotonic=lambda: moments[-1], command=command)
+    return SparkProcess(os.environ, folder, monotonic=lambda: moments[-1], command=command)
 
 
 def test_a_child_that_ended_is_started_again_after_a_pause(tmp_path: Path) -> None:
@@ -47,6 +48,22 @@ def test_a_child_that_ended_is_started_again_after_a_pause(tmp_path: Path) -> No
         assert spark.process is not first
         spark.process.wait(BOUND_SECONDS)
     assert started.read_text() == "xx"
+
+
+def test_a_child_that_fails_each_time_is_started_after_pauses_that_grow(tmp_path: Path) -> None:
+    moments, starts = [0.0], []
+    with child(tmp_path, 0, moments) as spark:
+        while moments[-1] < 3 * LONGEST_PAUSE_SECONDS:
+            assert spark.process is not None
+            spark.process.wait(BOUND_SECONDS)
+            before = spark.process
+            moments.append(moments[-1] + PAUSE_SECONDS)
+            spark.look()
+            if spark.process is not before:
+                starts.append(moments[-1])
+    pauses = [later - earlier for earlier, later in pairwise(starts)]
+    assert pauses[:3] == [10, 20, 40]
+    assert pauses[-1] == LONGEST_PAUSE_SECONDS
 
 
 def test_a_child_that_lives_is_left_alone_and_ends_with_its_parent(tmp_path: Path) -> None:

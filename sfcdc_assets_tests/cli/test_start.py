@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.cli.main import COMMANDS, function_of
-from sfcdc_assets.lake.gap_reconciliation import ENTITY, Ledger
-from sfcdc_assets.lake.organization import OrganizationLog
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
-from sfcdc_assets_tests.pipeline.many_entities import Entities
+from sfcdc_assets_tests.pipeline.apply.many_entities import Entities
 
 LIBRARIES = {
     "dagster", "deltalake", "fastavro", "grpc", "numpy", "pandas", "polars", "py4j", "pyarrow", "pydantic", "pyspark",

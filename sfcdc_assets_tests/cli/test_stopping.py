@@ -16,7 +16,7 @@ from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 PROGRAM = """
 import threading
-from sfcdc_assets.cli.stopping import drawing, stop_on_signals, stops_at_once
+from sfcdc_assets.cli.terminal.stopping import drawing, stop_on_signals, stops_at_once
 
 def work():
     with drawing() as terminal:

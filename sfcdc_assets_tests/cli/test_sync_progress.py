@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sfcdc_assets.cli.progress_display import LINE_SECONDS, ProgressDisplay
-from sfcdc_assets.cli.sync_progress import ENTITIES_SHOWN, SyncProgress, duration
-from sfcdc_assets.cli.sync_summary import summary_of
+from sfcdc_assets.cli.syncing.sync_progress import ENTITIES_SHOWN, SyncProgress, duration
+from sfcdc_assets.cli.syncing.sync_summary import summary_of
+from sfcdc_assets.cli.syncing.verify_progress import VerifyProgress
+from sfcdc_assets.cli.terminal.progress_display import LINE_SECONDS, ProgressDisplay
 from sfcdc_assets.cli.verify import verdict
-from sfcdc_assets.cli.verify_progress import VerifyProgress
-from sfcdc_assets.lake.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.observation import (
+from sfcdc_assets.org_reads.compare import MISSING, one_sided
+from sfcdc_assets.reconciliation.verify import VerifyReport
+from sfcdc_assets.runtime.progress import (
     BatchApplied,
     ComparisonsLeft,
     EventsDelivered,
@@ -33,9 +35,7 @@ from sfcdc_assets.observation import (
     notify,
     observing,
 )
-from sfcdc_assets.pipeline.audits.verify import VerifyReport
-from sfcdc_assets.reconciliation.compare import MISSING, one_sided
-from sfcdc_assets.state.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
 
 CHANNEL = "/data/ChangeEvents"
 
@@ -74,7 +74,7 @@ def test_the_rate_of_landing_and_each_entitys_state_are_shown() -> None:
         BatchApplied("Contact", 3, 2, 1, 4.0),
     )
     assert progress.lines() == [
-        "2,999 events landed (300 a second), 1 API requests, 10 s",
+        "2,999 events landed (300 a second), 1 API request, 10 s",
         "  Account  the org prepares the snapshot",
         "  Lead     waits",
         "  Contact  up to date, 6 records changed",
@@ -88,7 +88,7 @@ def test_a_snapshot_shows_its_rows_of_those_expected_and_the_time_left() -> None
     assert progress.lines()[1] == "  Account  snapshot: 25,000 of 125,000 rows read"
     report(progress, time, 5.0, PageStored("Account", 50_000, 125_000, False))
     assert progress.lines()[1] == "  Account  snapshot: 50,000 of 125,000 rows read, 15 s left"
-    assert progress.line().endswith("0 of 1 entities done; Account: snapshot: 50,000 of 125,000 rows read, 15 s left")
+    assert progress.line().endswith("0 of 1 entity done; Account: snapshot: 50,000 of 125,000 rows read, 15 s left")
     report(progress, time, 15.0, PageStored("Account", 125_000, 125_000, True))
     assert progress.lines()[1] == "  Account  snapshot: 125,000 rows read"
 
@@ -138,19 +138,19 @@ def test_the_summary_has_what_was_done_and_what_is_left(tmp_path: Path) -> None:
         *[RequestSent()] * 12,
         SnapshotBegun("Account"),
         PageStored("Account", 500, 500, True),
-        EventsDelivered(CHANNEL, 31),
+        EventsDelivered(CHANNEL, 31, 1),
         EventsLanded(CHANNEL, 30),
         BatchApplied("Account", 520, 4, 0, None),
         BatchApplied("Account", 0, 5, 1, 8.4),
-        BatchApplied("Contact", 0, 1, 0, 3.0),
+        BatchApplied("Contact", 0, 1, 0, 3.0, healed=2),
         42.0,
     )
     summary = summary_of(progress, warehouse)
     assert list(summary.lines()) == [
-        "events landed:   30 (31 deliveries charged)",
+        "events landed:   30 (31 deliveries charged, 1 of them for events that had come before)",
         "snapshots:       1 (500 rows)",
         "records changed: 531 (520 inserted, 10 updated, 1 deleted)",
-        "suspect records: 1",
+        "suspect records: 1 (2 healed)",
         "API requests:    12",
         "lag:             8 s",
         "time:            42 s",
@@ -160,10 +160,24 @@ def test_the_summary_has_what_was_done_and_what_is_left(tmp_path: Path) -> None:
     assert not summary.is_empty
 
 
+def test_suspect_records_of_entities_that_are_not_wanted_are_not_counted_as_nobody_reads_them(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    for entity in ("Account", "Contact", "Lead"):
+        doubt = NewDoubt("001000000000001AAA", Doubt.DRIFT, 3, "")
+        Ledger.open_or_create(warehouse, entity).note([doubt], CHANNEL, 3, 1_700_000_000_000)
+    progress = SyncProgress(Time())
+    assert summary_of(progress, warehouse).suspect_records == 3
+    assert summary_of(progress, warehouse, ["Account", "Case"]).suspect_records == 1
+    assert summary_of(progress, warehouse, ["Case"]).suspect_records == 0
+
+
 def test_a_sync_without_anything_to_do_says_so(tmp_path: Path) -> None:
-    summary = summary_of(SyncProgress(Time()), Warehouse(str(tmp_path)))
+    progress = SyncProgress(Time())
+    summary = summary_of(progress, Warehouse(str(tmp_path)))
     assert summary.is_empty
-    assert "lag:             no event was applied" in summary.lines()
+    assert {"lag:             no event was applied", "suspect records: 0"} < set(summary.lines())
+    progress(BatchApplied("Account", 0, 0, 0, None, healed=1))
+    assert not summary_of(progress, Warehouse(str(tmp_path))).is_empty, "records that were read back are work"
 
 
 def displayed(*, terminal: bool, time: Time, facts: Sequence[Fact | float]) -> str:
@@ -221,11 +235,11 @@ def test_the_verdict_is_one_sentence_with_what_to_do() -> None:
 
     other.left = frozenset({"003000000000001AAA"})
     found = verdict([equal, other], ["Lead"])
-    assert found.startswith("Not everything could be compared: tables of Lead are damaged; 1 records of Contact.")
+    assert found.startswith("Not everything could be compared: tables of Lead are damaged; 1 record of Contact.")
 
     other.differences = one_sided("Contact", ["003000000000001AAA"], MISSING)
     assert verdict([equal, other]) == (
-        "Different: 1 records differ from the org, in Contact. `sfcdc verify --repair` reads them back."
+        "Different: 1 record differs from the org, in Contact. `sfcdc verify --repair` reads them back."
     )
 
 

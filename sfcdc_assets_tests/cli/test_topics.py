@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.streaming.push_topics import PushTopics
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
-from sfcdc_assets_tests.push_topics.test_definitions import GOOD, write
+from sfcdc_assets_tests.event_channels.push_topics.test_definitions import GOOD, write
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
 INVOICES = {

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from sfcdc_assets.cli import ticks
-from sfcdc_assets.cli.ticks import watch_channels
-from sfcdc_assets.emulator.rest.rest_faults import RestFault
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.apply.apply_changes import Applier, ToApply
+from sfcdc_assets.cli.local_dagster import ticks
+from sfcdc_assets.cli.local_dagster.ticks import watch_channels
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import LoginRefused
-from sfcdc_assets.sensors.open_channels import OpenChannels
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
@@ -70,18 +71,20 @@ def test_a_failure_is_said_once_and_what_it_left_undone_is_done_when_it_is_over(
 ) -> None:
     pipeline = make_pipeline("Account", records=3)
     calls = 0
-    tick = ticks.tick_and_run
+    look = ticks.look
 
-    def broken(*arguments: object) -> object:
+    def broken(*arguments: Any) -> object:
         nonlocal calls
         calls += 1
         if 1 < calls < 6:
             raise SfcdcError("The org does not answer.")
-        return tick(*arguments)  # type: ignore[arg-type]
+        return look(*arguments)
 
-    monkeypatch.setattr(ticks, "tick_and_run", broken)
-    said = watch((pipeline.warehouse / "current_state").exists)
-    assert calls > 6
+    monkeypatch.setattr(ticks, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(ticks, "look", broken)
+    said = watch((pipeline.warehouse / "current_state" / "Account" / "_delta_log").exists)
+    assert calls >= 6
     assert sum("does not answer" in line for line in said) == 1
     pipeline.assert_equal_to_the_org()
 
@@ -95,11 +98,55 @@ def test_a_setting_that_is_wrong_from_the_beginning_ends_it(
         watch(lambda: False)
 
 
-def test_runs_that_fail_again_and_again_end_it(make_pipeline: Callable[..., EmulatedPipeline]) -> None:
+def test_runs_that_fail_as_a_whole_again_and_again_end_it(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline = make_pipeline("Account", records=1)
-    pipeline.server.rest_faults.arm(RestFault.GARBAGE, 10_000, path="/jobs/query")
-    with pytest.raises(ticks.RunFailed, match="snapshot failed"):
+    pipeline.sync()
+    change(pipeline, "one more")
+
+    def lost(applier: Applier, wanted: object) -> None:
+        raise RuntimeError("Spark is gone")
+
+    monkeypatch.setattr(ticks, "FAILED_RUNS", 3)
+    monkeypatch.setattr(ticks, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(Applier, "prepare", lost)
+    with pytest.raises(ticks.RunFailed, match="Spark is gone"):
         watch(lambda: False)
+
+
+def test_an_entity_that_fails_again_and_again_ends_nothing(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline("Account", "Contact", records=1)
+    pipeline.sync()
+    change(pipeline, "one more")
+    taken = Applier.prepare
+
+    def without_account(applier: Applier, wanted: Sequence[ToApply]) -> dict[str, Any]:
+        refused = {each.entity: SfcdcError("Account cannot be written.") for each in wanted if each.entity == "Account"}
+        return {**taken(applier, [each for each in wanted if each.entity != "Account"]), **refused}
+
+    monkeypatch.setattr(ticks, "FAILED_RUNS", 2)
+    monkeypatch.setattr(ticks, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(Applier, "prepare", without_account)
+    looks = 0
+
+    def is_over() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            with pipeline.org.transaction() as one:
+                one.create("Contact", {"LastName": "Lovelace"})
+        return looks > 5 and len(pipeline.rows("Contact")) == 2
+
+    said = watch(is_over)
+    assert any("Account cannot be written" in line for line in said)
+    assert looks < MOST_LOOKS
 
 
 @pytest.mark.parametrize("option", ["--json", "--until-caught-up"])

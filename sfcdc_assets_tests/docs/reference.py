@@ -1,5 +1,5 @@
-"""The pages that are written from code: docs/settings.md, docs/commands.md, docs/scenarios.md, and the README's table
-of settings.
+"""The pages that are written from code: docs/settings.md, docs/commands.md, docs/scenarios.md, docs/modules.md, and
+the README's table of settings.
 
 `python -m sfcdc_assets_tests.docs.reference` (`make reference`) writes them. A test compares them with what it would
 write.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfcdc_assets_tests.docs.commands_reference import commands_page
+from sfcdc_assets_tests.docs.modules_page import modules_page
 from sfcdc_assets_tests.docs.scenarios_page import scenarios_page
 from sfcdc_assets_tests.docs.settings_reference import settings_page, settings_table
 from sfcdc_assets_tests.documentation import ROOT
@@ -26,6 +27,7 @@ def written_pages() -> dict[Path, str]:
         ROOT / "docs" / "settings.md": settings_page(),
         ROOT / "docs" / "commands.md": commands_page(),
         ROOT / "docs" / "scenarios.md": scenarios_page(),
+        ROOT / "docs" / "modules.md": modules_page(),
         readme: f"{before}{BEGIN}{settings_table()}{END}{after}",
     }
 

@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 from pydantic.fields import FieldInfo
 
-from sfcdc_assets.config import SECRETS, SPARK_CONF, Settings
-from sfcdc_assets.setting_names import PREFIX
+from sfcdc_assets.settings.setting_values import PREFIX
+from sfcdc_assets.settings.settings import SECRETS, SPARK_CONF, Settings
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -36,7 +36,16 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "password",
             "security_token",
         ),
-        "Privacy and retention": ("exclude", "hash", "hash_key", "payload_retention_days", "cut_retention_days"),
+        "Privacy and retention": (
+            "exclude",
+            "hash",
+            "hash_key",
+            "payload_retention_days",
+            "cut_retention_days",
+            "cut_batch_hours",
+            "cut_minute_hours",
+            "sample_rows",
+        ),
         "Time and trust": (
             "settle_seconds",
             "visibility_seconds",
@@ -47,7 +56,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "snapshot_reserve_percent",
         ),
         "Dagster": ("freshness_minutes", "alert_webhook", "run_retention_days", "owners"),
-        "Spark": ("spark_master", "spark_remote", "spark_standing"),
+        "Spark": ("spark_master", "spark_remote", "spark_standing", "spark_kept"),
         "Several orgs": ("orgs", "org"),
     }
 )
@@ -90,7 +99,13 @@ the command with one clear message. An empty value counts as not set.
 `sfcdc doctor` says which settings are set and where each comes from. Secrets are marked; they are never printed,
 logged, stored in a table or shown in the UI.
 
-<!-- Written by `make reference` from sfcdc_assets/config.py. -->
+Beside each secret there is a setting with `_FILE` at its end that names a file with the value:
+`SFCDC_CLIENT_SECRET_FILE=/run/secrets/client_secret`. Containers, Kubernetes and systemd hand secrets over as files,
+and a file is neither in the environment of every child process nor in what describes a container. Options of Spark have
+it too (`SFCDC_SPARK_CONF_SPARK__AUTHENTICATE__SECRET_FILE`). A line break at the file's end does not count; a file that
+is replaced counts for each process that starts afterwards. A secret that is set in both ways is refused.
+
+<!-- Written by `make reference` from sfcdc_assets/settings/settings.py. -->
 """
 _OTHERS = MappingProxyType(
     {

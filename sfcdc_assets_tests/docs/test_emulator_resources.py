@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from starlette.routing import Route
 
-from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.documentation import ROOT, table_under
 from sfcdc_assets_tests.emulator.wire import Wire, refused, wire
 from sfcdc_assets_tests.eventually import BOUND_SECONDS

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.config import Settings
-from sfcdc_assets.emulator.jwt_key import public_key_in
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.settings import Credentials, OrgSettings
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import Credentials, OrgSettings
+from sfcdc_assets.emulator.serving.jwt_key import public_key_in
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets_tests.documentation import ROOT, code_blocks
 
 

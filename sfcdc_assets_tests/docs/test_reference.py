@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.config import SECRETS
+from sfcdc_assets.settings.settings import SECRETS
 from sfcdc_assets_tests.docs.reference import written_pages
 from sfcdc_assets_tests.docs.settings_reference import GROUPS, described
 from sfcdc_assets_tests.documentation import PAGES, ROOT

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import sfcdc_assets
-from sfcdc_assets.errors import SettingsError, SfcdcError
+from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
 from sfcdc_assets_tests.documentation import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"

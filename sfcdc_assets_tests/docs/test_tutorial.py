@@ -10,8 +10,8 @@ import pytest
 
 from sfcdc_assets_tests.docs.tutorial import Step, blocks, clean_environment, walk_through
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.pipeline.failures.killed_sync import QUICK_JVM
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
-from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 
 QUICK = {
     "SFCDC_ENTITIES": "Account,Opportunity,User",

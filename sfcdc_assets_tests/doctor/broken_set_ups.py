@@ -15,20 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets import clock
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
-from sfcdc_assets.cli.dagster_ui import free_port
+from sfcdc_assets.cli.local_dagster.dagster_ui import free_port
 from sfcdc_assets.doctor import examination, machine
 from sfcdc_assets.doctor.examination import Machine, examine
 from sfcdc_assets.doctor.finding import Finding, Outcome
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.rest.rest_faults import RestFault
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.lake import commit_probe
-from sfcdc_assets.lake.organization import OrganizationLog
-from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.lake.delta import commit_probe
+from sfcdc_assets.lake.tables.organization import OrganizationLog
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.org_connection import OrgConnection
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce import reach
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import Limit
@@ -306,6 +306,14 @@ def _secret_for_all(one: SetUp) -> None:
     file.chmod(0o644)
 
 
+def _secret_file_for_all(one: SetUp) -> None:
+    file = one.folder / "client_secret"
+    file.write_text(os.environ["SFCDC_CLIENT_SECRET"])
+    file.chmod(0o604)
+    one.patch.delenv("SFCDC_CLIENT_SECRET")
+    one.patch.setenv("SFCDC_CLIENT_SECRET_FILE", str(file))
+
+
 @contextmanager
 def _time(now_ms: int) -> Iterator[None]:
     class Then(clock.Clock):
@@ -399,6 +407,7 @@ SET_UPS = (
     Broken("a key for all", _key_for_all, "files with secrets", "mode 640", "chmod 600", Outcome.WARNING),
     Broken("a setting in two places", _set_twice, "settings", "from the environment", "keep one", Outcome.WARNING),
     Broken("a secret for all", _secret_for_all, "files with secrets", "mode 644", "chmod 600", Outcome.WARNING),
+    Broken("a file for all", _secret_file_for_all, "files with secrets", "mode 604", "chmod 600", Outcome.WARNING),
 )
 
 

@@ -7,26 +7,29 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sfcdc_assets import clock
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.doctor import connection, rights, storage, streams
-from sfcdc_assets.doctor.allowances import DELIVERIES, REQUESTS, allowance
-from sfcdc_assets.doctor.checkpoints import checkpoint_age
 from sfcdc_assets.doctor.finding import Finding, Outcome, of_error
+from sfcdc_assets.doctor.rights import DELIVERIES, REQUESTS, allowance, hidden_columns
+from sfcdc_assets.doctor.streams import checkpoint_age
 from sfcdc_assets.doctor.workers import silent_master, workers
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.errors import SfcdcError
-from sfcdc_assets.lake.probe import probe_of
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.rest.api_usage import ApiUsage
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.lake.delta.commit_probe import probe_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused
 from sfcdc_assets.salesforce.limits import Limit
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.errors import TransportUnavailable
+from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, optional
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.doctor.broken_set_ups import HOUR, SET_UPS, Broken, SetUp, served_org, set_up
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
@@ -53,7 +56,7 @@ def by_outcome(findings: list[Finding], *outcomes: Outcome) -> list[Finding]:
 def test_a_healthy_set_up_has_nothing_to_mend_and_stays_as_it_was(one: SetUp) -> None:
     result = sfcdc("doctor", "--port", "0")
     assert result.exit_code == 0, result.stdout
-    assert result.stdout.endswith("All would work; nothing to look at.\n")
+    assert result.stdout.endswith("\nAll would work.\n")
     assert not by_outcome(one.findings(), WARNING, FAILED, NOT_CHECKED)
     assert list(one.folder.iterdir()) == []
     assert one.server.meter.total == 0, "no event was delivered"
@@ -122,7 +125,7 @@ def test_the_command_ends_with_1_and_tells_programs_the_same(one: SetUp) -> None
     text, described = sfcdc("doctor", "--port", "0"), sfcdc("doctor", "--port", "0", "--json")
     assert (text.exit_code, described.exit_code) == (1, 1)
     assert "\nrights on Contact: failed: Contact: the user has neither View All Data" in text.stdout
-    assert text.stdout.endswith("1 would fail; nothing to look at.\n")
+    assert text.stdout.endswith("1 check failed.\n")
     told = json.loads(described.stdout)
     assert told["healthy"] is False
     assert [each["check"] for each in told["findings"] if each["outcome"] == "failed"] == ["rights on Contact"]
@@ -302,3 +305,34 @@ def test_an_error_is_split_into_what_is_wrong_and_what_to_do() -> None:
     found = of_error("x", SfcdcError("It is (as it said: No. Never. Ever) wrong.  Do this. Then that."))
     assert (found.found, found.fix) == ("It is (as it said: No. Never. Ever) wrong.", "Do this. Then that.")
     assert of_error("x", SfcdcError("Only wrong.")) == Finding("x", FAILED, "Only wrong.")
+
+
+def test_the_last_bulk_jobs_of_the_day_are_left_for_copies(one: SetUp) -> None:
+    before = ApiUsage(one.org).used("bulk_query")
+    kept = one.org.settings
+    one.undo.callback(setattr, one.org, "settings", kept)
+    one.org.settings = replace(kept, daily_bulk_query_jobs=before + 3)
+    findings = one.findings()
+    assert ApiUsage(one.org).used("bulk_query") == before
+    assert not by_outcome(findings, FAILED)
+    said = [each for each in findings if each.check == "rights on objects"]
+    assert "Bulk was not tried" in said[0].found
+
+
+def test_an_org_without_bulk_jobs_is_not_told_that_its_requests_are_used_up() -> None:
+    error = ApiLimitReached("https://org", "Max bulk v2 query jobs (3) per 24 hrs has been reached (3)")
+    assert "takes no more Bulk jobs" in str(error)
+    assert "takes no more API requests" in str(ApiLimitReached("https://org", "TotalRequests Limit exceeded."))
+
+
+def test_lists_of_preferences_are_not_missed_where_their_checkboxes_are_there() -> None:
+    schema = event_schema(
+        optional("EmailPreferences", {"type": "array", "items": "string"}),
+        optional("UserPreferences", {"type": "array", "items": "string"}),
+        optional("Others", {"type": "array", "items": "string"}),
+        optional("Secret__c", "string"),
+    )
+    described = described_object(
+        [{"name": each, "type": "boolean"} for each in ("EmailPreferencesAutoBcc", "UserPreferencesReminderSoundOff")]
+    )
+    assert hidden_columns(schema, described) == ["Others", "Secret__c"]

@@ -10,13 +10,13 @@ from typing import Any
 
 from fastavro import parse_schema, schemaless_reader
 
-from sfcdc_assets.emulator.avro.event_body import EventCodec
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.event_store import StoredEvent
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.transaction import Transaction
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+from sfcdc_assets.emulator.events.avro.event_body import EventCodec
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.events.event_store import StoredEvent
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.transaction import Transaction
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True)

@@ -129,13 +129,13 @@ OTHERS = (
         _STREAMING,
         "Subscribe to and Replay Events Using a Java Client (ch. 3)",
         f"{_NOTIFICATION}, as one client prints it",
-        "sfcdc_assets_tests/push_topics/test_guide_messages.py::test_what_the_java_client_prints_are_two_invoices",
+        "sfcdc_assets_tests/event_channels/push_topics/test_guide_messages.py::test_what_the_java_client_prints_are_two_invoices",
     ),
     OtherMessage(
         _STREAMING,
         "PushTopic Queries (ch. 4)",
         f"{_NOTIFICATION}, of a version without replay",
-        "sfcdc_assets_tests/push_topics/test_guide_messages.py::test_messages_from_before_replay_are_refused_loudly",
+        "sfcdc_assets_tests/event_channels/push_topics/test_guide_messages.py::test_messages_from_before_replay_are_refused_loudly",
     ),
     OtherMessage(
         _STREAMING,

@@ -14,10 +14,10 @@ import trustme
 import uvicorn
 from starlette.applications import Starlette
 
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.app import build_app
-from sfcdc_assets.emulator.rest_server import KEEPING_HEADER_NAMES, PromptServer
-from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.rest.rest_server import KEEPING_HEADER_NAMES, PromptServer
+from sfcdc_assets.emulator.serving.sessions import Sessions
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 

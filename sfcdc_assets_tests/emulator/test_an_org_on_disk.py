@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.cli.emulated_org import open_org
-from sfcdc_assets.cli.interruption import Interrupted, Interruption
+from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.cli.terminal.interruption import Interrupted, Interruption
 from sfcdc_assets.emulator.errors import OrgInUseError, OrgStoppingError
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 _HOLD = """
 import sys
 import threading
 from pathlib import Path
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 org = EmulatedOrg(Path(sys.argv[1]))
 print(1, flush=True)
 sys.stdin.read()
@@ -78,9 +78,9 @@ def test_the_folder_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
 _FILL = """
 import os, sys
 from pathlib import Path
-from sfcdc_assets.cli.emulated_org import open_org
-from sfcdc_assets.emulator import database
-from sfcdc_assets.emulator.roll_up import RollUps
+from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.emulator.org import database
+from sfcdc_assets.emulator.records.roll_up import RollUps
 database._LOADING_CACHE_KIB = 64  # so that most pages are in the file
 RollUps.recalculate_all = lambda self: os._exit(9)  # all records are written, and nothing is committed
 open_org(Path(sys.argv[1]), 3, 100)
@@ -106,7 +106,7 @@ def test_an_org_that_was_killed_while_it_was_filled_is_filled_by_the_next_start(
 
 def test_an_interruption_ends_the_filling_and_frees_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "sfcdc_assets.emulator.roll_up.RollUps.recalculate_all", lambda _: os.kill(os.getpid(), signal.SIGINT)
+        "sfcdc_assets.emulator.records.roll_up.RollUps.recalculate_all", lambda _: os.kill(os.getpid(), signal.SIGINT)
     )
     with Interruption() as interruption, pytest.raises(Interrupted), interruption.raised():
         open_org(tmp_path, 3, 50)

@@ -12,10 +12,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.errors import DatabaseFullError, OrgStoppingError
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.traffic import TrafficGenerator
+from sfcdc_assets.emulator.org.database import Database
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets_tests.emulator.platform_event_client import EventClient, event_client
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 from sfcdc_assets_tests.eventually import eventually

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 
@@ -51,7 +51,7 @@ def test_rows_are_inserted_two_hundred_a_transaction(org: EmulatedOrg, client: R
     assert (done["state"], done["numberRecordsProcessed"], done["numberRecordsFailed"]) == ("JobComplete", 450, 0)
     transactions = list(org.transactions(after))
     assert [len(transaction.changes) for transaction in transactions] == [200, 200, 50]
-    assert transactions[0].change_origin == "com/salesforce/api/bulkapi/59.0;client="
+    assert transactions[0].change_origin == "com/salesforce/api/bulkapi/59.0"
     good = lines(client, done, "successfulResults")
     assert [row["LastName"] for row in good] == [f"n{n}" for n in range(450)]
     assert {row["sf__Created"] for row in good} == {"true"}

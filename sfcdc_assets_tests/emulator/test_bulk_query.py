@@ -10,11 +10,11 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
+from sfcdc_assets.emulator.records.field_value import datetime_text
 from sfcdc_assets.emulator.rest.csv_form import cells, csv_lines, java_double
-from sfcdc_assets.emulator.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 ACCOUNT = {field.name: field for field in EmulatedOrg().definitions["Account"].fields}

@@ -15,8 +15,8 @@ import pytest
 import requests
 from simple_salesforce.bulk import SFBulkHandler
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

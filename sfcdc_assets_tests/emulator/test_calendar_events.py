@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 WEEKLY = "RRULE:FREQ=WEEKLY;INTERVAL=1;BYDAY=MO;COUNT=3"
 PLANNING = {"Subject": "Planning", "StartDateTime": "2025-03-03T19:00:00Z", "EndDateTime": "2025-03-03T20:00:00Z"}

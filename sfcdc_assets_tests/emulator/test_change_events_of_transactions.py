@@ -9,12 +9,12 @@ from io import BytesIO
 import pytest
 from fastavro import parse_schema, schemaless_reader
 
-from sfcdc_assets.emulator.change_event_builder import ChangeEvent, ChangeEventBuilder
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.transaction import Transaction
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+from sfcdc_assets.emulator.definitions.object_file import object_definition
+from sfcdc_assets.emulator.events.change_event_builder import ChangeEvent, ChangeEventBuilder
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.transaction import Transaction
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sfcdc_assets.emulator.change_event_builder import MAX_RECORD_IDS
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+from sfcdc_assets.emulator.events.change_event_builder import MAX_RECORD_IDS
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 
@@ -83,6 +83,48 @@ def test_an_encrypted_field_is_as_readable_as_before_and_cannot_be_compared() ->
         assert "can not be filtered" in refused.json()[0]["message"]
     with pytest.raises(RecordError, match="cannot be encrypted"):
         watched.org.setup.encrypt_field("Account", "External_Key__c")
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_rotating_the_key_and_encrypting_again_change_no_value_and_raise_no_event(moves: bool) -> None:
+    watched = WatchedOrg(reencryption_moves_modstamp=moves)
+    watched.create(Site="Berlin")
+    watched.org.setup.encrypt_field("Account", "Site")
+    watched.events()
+    watched.clock.advance(60_000)
+    with rest_client(watched.org) as client:
+        query = "SELECT Site, LastModifiedDate, SystemModstamp FROM Account"
+        (before,) = client.query(query).json()["records"]
+        watched.org.encryption_keys.rotate()
+        assert client.query(query).json()["records"] == [before]
+        watched.org.encryption_keys.encrypt_again()
+        (after,) = client.query(query).json()["records"]
+    assert (after["Site"], after["LastModifiedDate"]) == (before["Site"], before["LastModifiedDate"])
+    assert (after["SystemModstamp"] > before["SystemModstamp"]) is moves
+    assert watched.events() == []
+
+
+def test_a_destroyed_key_takes_the_values_with_it_that_it_encrypted_until_it_is_restored() -> None:
+    watched = WatchedOrg()
+    watched.org.setup.encrypt_field("Account", "Site")
+    old = watched.create(Site="Berlin")
+    empty = watched.create()
+    with pytest.raises(RecordError, match="rotate"):
+        watched.org.encryption_keys.destroy()
+    watched.clock.advance(60_000)
+    watched.org.encryption_keys.rotate()
+    new = watched.create(Site="Ulm")
+    watched.events()
+    watched.org.encryption_keys.destroy()
+    with rest_client(watched.org) as client:
+
+        def sites() -> dict[str, str | None]:
+            return {row["Id"]: row["Site"] for row in client.query("SELECT Id, Site FROM Account").json()["records"]}
+
+        assert sites() == {old: "?????", empty: None, new: "Ulm"}
+        assert watched.events() == []
+        watched.org.encryption_keys.restore()
+        assert sites() == {old: "Berlin", empty: None, new: "Ulm"}
 
 
 def test_the_last_event_of_a_transaction_may_be_dated_a_second_later() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import requests
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.faults import DESCRIPTIONS, LASTING, SUDDEN, Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
-from sfcdc_assets.emulator.rest.rest_faults import RestFault
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.faults.faults import DESCRIPTIONS, LASTING, SUDDEN, Fault
+from sfcdc_assets.emulator.faults.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 
@@ -233,6 +233,11 @@ def test_values_are_renamed_fields_encrypted_and_activities_archived(control: Co
     assert control.post(f"{field}/rename-value", {"from": "Hot", "to": "Very hot"}) == {"records": hot}
     assert control.post("/objects/Account/fields/Site/encrypt") == {}
     assert control.org.definitions["Account"].fields_by_name["Site"].encrypted
+    assert control.post("/encryption-keys/rotate")["rotated_at"] is not None
+    assert control.post("/encryption-keys/destroy")["rotated_at"] is not None
+    assert control.org.definitions["Account"].fields_by_name["Site"].readable_from
+    assert control.post("/encryption-keys/restore")["rotated_at"] is not None
+    assert control.post("/encryption-keys/encrypt-again") == {"rotated_at": None}
     assert control.post("/records/Task/archive", {"ids": [task]}) == {"archived": 1}
     assert (control.org.record("Task", task) or {})["IsArchived"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.event_store import EVERYWHERE, OWN_TOPIC
-from sfcdc_assets.emulator.topic import find_topic
+from sfcdc_assets.emulator.events.event_store import EVERYWHERE, OWN_TOPIC
+from sfcdc_assets.emulator.events.topic import find_topic
 from sfcdc_assets_tests.emulator.decoded_events import DecodedEvent, WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -249,6 +249,44 @@ def test_objects_are_selected_and_deselected_by_members_of_the_channel_of_all(
     assert watched.org.selected_entities == ["Account", "Lead"]
     assert client.send("DELETE", f"{MEMBER}/{made.json()['id']}").status_code == 204
     assert watched.org.selected_entities == ["Account"]
+
+
+def of_account(client: RestClient) -> dict[str, Any]:
+    (row,) = tooling(
+        client,
+        "SELECT Id, CreatedDate, LastModifiedDate FROM PlatformEventChannelMember "
+        "WHERE SelectedEntity = 'AccountChangeEvent'",
+    )
+    return {name: row[name] for name in ("Id", "CreatedDate", "LastModifiedDate")}
+
+
+def test_an_object_that_was_off_the_channel_of_all_and_is_back_has_another_member(
+    watched: WatchedOrg, client: RestClient
+) -> None:
+    before = of_account(client)
+    watched.org.selected_entities.remove("Account")
+    watched.clock.advance(5_000)
+    watched.create("Contact", LastName="while it was off")
+    watched.org.selected_entities.append("Account")
+    after = of_account(client)
+    assert after["Id"] != before["Id"]
+    assert after["CreatedDate"] > before["CreatedDate"]
+
+
+def test_whoever_changes_a_member_moves_its_time_and_keeps_its_id(watched: WatchedOrg, client: RestClient) -> None:
+    watched.org.selected_entities = ["Contact"]
+    member = watched.org.channels.add_member(SALES, "Account")
+    seen = [of_account(client)]
+    for change in (
+        lambda: watched.org.channels.filter_events(member.id, "Rating = 'Hot'"),
+        lambda: watched.org.channels.filter_events(member.id, None),
+        lambda: watched.org.channels.enrich(member.id, ["Name"]),
+    ):
+        watched.clock.advance(5_000)
+        change()
+        seen.append(of_account(client))
+    assert {(each["Id"], each["CreatedDate"]) for each in seen} == {(seen[0]["Id"], seen[0]["CreatedDate"])}
+    assert sorted({each["LastModifiedDate"] for each in seen}) == [each["LastModifiedDate"] for each in seen]
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.delivery_meter import WINDOW_MS, DeliveryMeter
-from sfcdc_assets.emulator.event_bus import RETENTION_MS, EventBus
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError, ReplayIdMissingError
-from sfcdc_assets.emulator.event_store import StoredEvent
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.replay_id import next_counter, replay_counter, replay_id
-from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
+from sfcdc_assets.emulator.errors import ReplayIdCorruptedError, ReplayIdMissingError
+from sfcdc_assets.emulator.events.delivery_meter import WINDOW_MS, DeliveryMeter
+from sfcdc_assets.emulator.events.event_bus import RETENTION_MS, EventBus
+from sfcdc_assets.emulator.events.event_store import StoredEvent
+from sfcdc_assets.emulator.events.replay_id import next_counter, replay_counter, replay_id
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.streams.pubsub.proto.pubsub_api_pb2 import ReplayPreset
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 EARLIEST, LATEST, CUSTOM = ReplayPreset.EARLIEST, ReplayPreset.LATEST, ReplayPreset.CUSTOM

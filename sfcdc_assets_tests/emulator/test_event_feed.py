@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import requests
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.emulator.subscriber import subscribed
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.emulator.channels import CHANGE_EVENTS
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.event_store import EVERYWHERE
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.events.event_store import EVERYWHERE
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.setup.channels import CHANGE_EVENTS
 from sfcdc_assets_tests.emulator.decoded_events import DecodedEvent, WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 
@@ -54,6 +54,17 @@ def test_events_carry_the_fields_of_the_filter(watched: WatchedOrg) -> None:
     record_id = watched.create(Industry="Energy", NumberOfEmployees=11)
     watched.update(record_id, Rating="Hot")
     assert (events(watched)[1].body["Industry"], events(watched)[1].body["NumberOfEmployees"]) == ("Energy", 11)
+
+
+@pytest.mark.parametrize("expression", ["Status = 'Completed'", "Status = 'Completed' AND IsDeleted = FALSE"])
+def test_an_activity_is_filtered_though_queries_leave_archived_ones_out(watched: WatchedOrg, expression: str) -> None:
+    watched.org.channels.add_member(SALES, "Task", filter_expression=expression)
+    with watched.org.transaction() as work:
+        task = work.create("Task", {"Subject": "call", "Status": "Not Started", "Priority": "Normal"})
+    with watched.org.transaction() as work:
+        work.update("Task", task, {"Status": "Completed"})
+    (seen,) = events(watched)
+    assert (seen.header["changeType"], seen.header["recordIds"]) == ("UPDATE", [task])
 
 
 def test_of_several_records_of_one_change_those_in_the_filter_have_events(watched: WatchedOrg) -> None:

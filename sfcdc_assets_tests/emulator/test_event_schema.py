@@ -8,11 +8,11 @@ from io import BytesIO
 import pytest
 from fastavro import parse_schema, schemaless_reader
 
-from sfcdc_assets.emulator.avro.errors import EventSchemaError
-from sfcdc_assets.emulator.avro.event_body import EventCodec, date_to_milliseconds, time_to_milliseconds
-from sfcdc_assets.emulator.avro.event_schema import change_event_name, event_schema, schema_id, schema_json
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.object_file import built_in_definitions, object_definition
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, object_definition
+from sfcdc_assets.emulator.errors import EventSchemaError
+from sfcdc_assets.emulator.events.avro.event_body import EventCodec, date_to_milliseconds, time_to_milliseconds
+from sfcdc_assets.emulator.events.avro.event_schema import change_event_name, event_schema, schema_id, schema_json
 
 DEFINITIONS = {definition.name: definition for definition in built_in_definitions()}
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from fastavro import parse_schema
 
-from sfcdc_assets.emulator.avro.event_schema import schema_id
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.events.avro.event_schema import schema_id
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 

@@ -12,15 +12,21 @@ from pathlib import Path
 import pytest
 import requests
 
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.control.fault_control import OPTIONS
-from sfcdc_assets.emulator.fault_advice import ADVICE, REST_ADVICE
-from sfcdc_assets.emulator.fault_plan import FaultFileError, FaultPlan, PlannedFault, PlannedFaults, load_fault_plan
-from sfcdc_assets.emulator.faults import DESCRIPTIONS, Fault, Faults
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.refusal_codes import CODES
-from sfcdc_assets.emulator.rest.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
-from sfcdc_assets.emulator.rest.rest_faults import REFUSALS, RestFault, RestFaults
+from sfcdc_assets.emulator.faults.fault_advice import ADVICE, REST_ADVICE
+from sfcdc_assets.emulator.faults.fault_plan import (
+    FaultFileError,
+    FaultPlan,
+    PlannedFault,
+    PlannedFaults,
+    load_fault_plan,
+)
+from sfcdc_assets.emulator.faults.faults import DESCRIPTIONS, Fault, Faults
+from sfcdc_assets.emulator.faults.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
+from sfcdc_assets.emulator.faults.rest_faults import REFUSALS, RestFault, RestFaults
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.pubsub.refusal_codes import CODES
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.emulator.held_body import held_body
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client

@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.held_body import held_body
 from sfcdc_assets_tests.emulator.wire import ALL, HANDSHAKE, Wire, error_code, refused, wire
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually

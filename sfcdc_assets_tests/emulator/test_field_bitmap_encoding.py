@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.emulator.avro.event_schema import event_schema
-from sfcdc_assets.emulator.avro.field_bitmap import encode_field_bitmap, field_positions
-from sfcdc_assets.emulator.object_file import built_in_definitions
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions
+from sfcdc_assets.emulator.events.avro.event_schema import event_schema
+from sfcdc_assets.emulator.events.avro.field_bitmap import encode_field_bitmap, field_positions
 
 ADDRESS = ("Street", "City", "State", "PostalCode", "Country", "StateCode", "CountryCode", "Latitude", "Longitude")
 

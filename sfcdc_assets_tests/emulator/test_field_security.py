@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 

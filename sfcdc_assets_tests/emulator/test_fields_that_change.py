@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.definitions.object_file import object_definition
 from sfcdc_assets.emulator.errors import ObjectDefinitionError, RecordError
-from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.first_change import make_first_change
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.events.first_change import make_first_change
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 
 @pytest.mark.parametrize("records", [0, 3])

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import requests
 
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

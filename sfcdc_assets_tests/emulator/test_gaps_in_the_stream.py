@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from sfcdc_assets.emulator.cometd.event_json import writer_of
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.ids import EMPTY_ID, id_suffix
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.ids import EMPTY_ID, id_suffix
 from sfcdc_assets_tests.emulator.decoded_events import DecodedEvent, WatchedOrg
 
 
@@ -145,6 +146,10 @@ def test_an_incompatible_conversion_nulls_a_field_of_all_records_with_one_wildca
     assert event.set_fields == set()
     expected = watched.bitmap("Phone") if names_field else []
     assert (event.header["changedFields"], event.header["nulledFields"]) == (expected, expected)
+    schema = watched.bus.schema_json(event.stored.schema_id)
+    assert schema is not None
+    in_json = writer_of(schema).payload(event.stored.payload)
+    assert set(in_json) == {"ChangeEventHeader"}, "over CometD its body is empty too"
     assert [record["Phone"] for record in watched.org.records("Account", include_deleted=True)] == [None] * 3
     assert list(watched.org.transactions())[-1] == transaction
 

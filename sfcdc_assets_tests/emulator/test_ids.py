@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.emulator.ids import BASE62, EMPTY_ID, id_suffix, is_id, new_id, new_ids, to_15, to_18
+from sfcdc_assets.emulator.org.ids import BASE62, EMPTY_ID, id_suffix, is_id, new_id, new_ids, to_15, to_18
 
 ID15 = st.text(BASE62, min_size=15, max_size=15)
 

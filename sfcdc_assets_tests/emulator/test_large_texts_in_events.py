@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from sfcdc_assets.emulator.text_edits import edited, long_text
+from sfcdc_assets.emulator.traffic.text_edits import edited, long_text
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 
 TEXT = "\r\n".join(f"{number}. the customer asked for an offer" for number in range(1, 61))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.traffic import TrafficGenerator, TrafficMix
+from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator, TrafficMix
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 
@@ -63,6 +63,33 @@ def test_traffic_converts_leads_if_it_is_reported_to() -> None:
     )
     TrafficGenerator(watched.org, 3, TrafficMix(**nothing, convert_lead=1)).run(transactions=10)
     assert sum(bool(lead["IsConverted"]) for lead in watched.org.records("Lead")) == 10
+
+
+def test_a_lead_without_a_company_becomes_a_person_account() -> None:
+    watched = WatchedOrg()
+    with pytest.raises(RecordError, match="Company"):
+        watched.create("Lead", LastName="Byron")
+    watched.org.setup.enable_person_accounts()
+    lead_id = watched.create("Lead", FirstName="Ada", LastName="Byron", Email="a@b.example", Phone="1")
+    watched.events()
+    watched.commit(lambda work: work.convert_lead(lead_id, opportunity=False))
+    assert {event.header["entityName"] for event in watched.events()} == {"Account", "Contact", "Lead"}
+    (account,), (contact,) = watched.org.records("Account"), watched.org.records("Contact")
+    assert account["IsPersonAccount"]
+    assert (account["Name"], account["PersonEmail"], account["Phone"]) == ("Ada Byron", "a@b.example", "1")
+    assert (account["PersonContactId"], contact["AccountId"]) == (contact["Id"], account["Id"])
+    (lead,) = watched.org.records("Lead")
+    assert (lead["ConvertedAccountId"], lead["ConvertedContactId"]) == (account["Id"], contact["Id"])
+
+
+@pytest.mark.parametrize("body", [{"doNotCreateOpportunity": True}, {"createOpportunity": False}])
+def test_rest_makes_no_opportunity_where_none_is_wanted(body: dict[str, bool]) -> None:
+    watched = WatchedOrg()
+    lead_id = watched.create("Lead", **LEAD)
+    with rest_client(watched.org) as client:
+        answer = client.post(f"/sobjects/Lead/{lead_id}/convert", body).json()
+    assert answer["opportunityId"] is None
+    assert not list(watched.org.records("Opportunity"))
 
 
 def test_rest_and_soap_convert_leads() -> None:

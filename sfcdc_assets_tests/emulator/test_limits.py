@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import requests
 
-from sfcdc_assets.emulator.api_usage import ApiUsage
-from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 

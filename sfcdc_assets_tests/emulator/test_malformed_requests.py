@@ -15,12 +15,12 @@ import grpc
 import pytest
 import requests
 
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.cometd.client_session import COOKIE, CometdTiming
-from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.malformed.bayeux import bayeux_request
 from sfcdc_assets_tests.emulator.malformed.pubsub import STREAMS, frames, pubsub_call
 from sfcdc_assets_tests.emulator.malformed.rest import rest_request

@@ -99,7 +99,7 @@ def test_a_merge_by_soap_sets_values_of_the_winner(watched: WatchedOrg, client: 
     deleted, updated = watched.events()
     assert (deleted.header["changeType"], deleted.header["recordIds"]) == ("DELETE", [loser])
     assert (updated.header["recordIds"], updated.body["Phone"]) == ([winner], "55")
-    assert updated.header["changeOrigin"] == "com/salesforce/api/soap/65.0;client="
+    assert updated.header["changeOrigin"] == "com/salesforce/api/soap/65.0"
 
 
 def test_a_user_alone_logs_in_by_soap(watched: WatchedOrg, client: RestClient) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, load_definitions
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.object_file import built_in_definitions, load_definitions
 
 BUILT_IN = {definition.name: definition for definition in built_in_definitions()}
 TYPES = {

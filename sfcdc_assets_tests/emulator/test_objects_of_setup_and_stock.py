@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import requests
 
-from sfcdc_assets.cli.emulated_org import open_org
-from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.settings import DAY, OrgSettings
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

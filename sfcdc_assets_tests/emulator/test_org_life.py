@@ -7,13 +7,22 @@ from random import Random
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.org_life import LifeEvent, LifeMix, OrgLife
-from sfcdc_assets.emulator.silent_changes import Records
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.setup.silent_changes import Records
+from sfcdc_assets.emulator.traffic.org_life import LifeEvent, LifeMix, OrgLife
 
-BUSY = LifeMix(traffic=10, convert_lead=3, add_field=3, drop_field=2, rename_field=2, retype_field=4, new_object=1)
+BUSY = LifeMix(
+    traffic=10,
+    convert_lead=3,
+    add_field=3,
+    drop_field=2,
+    rename_field=2,
+    retype_field=4,
+    new_object=1,
+    recase_field=1,
+)
 
 
 def new_org(seed: int, records: int = 12) -> EmulatedOrg:

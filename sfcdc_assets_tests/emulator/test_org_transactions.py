@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
+from sfcdc_assets.emulator.definitions.field_notation import field_definition
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions
 from sfcdc_assets.emulator.errors import NestedTransactionError, RecordError
-from sfcdc_assets.emulator.field_notation import field_definition
-from sfcdc_assets.emulator.object_file import built_in_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.transaction import RecordChange, Transaction
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.transaction import RecordChange, Transaction
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 
 
 @pytest.fixture

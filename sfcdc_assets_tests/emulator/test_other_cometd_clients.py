@@ -14,9 +14,9 @@ from time import monotonic
 import pytest
 
 from sfcdc_assets.emulator.cometd.client_session import CometdTiming
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 from sfcdc_assets_tests.peers.pip_client import pip_client

@@ -14,15 +14,15 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.record_editing import ORIGIN_OF_PAGES
+from sfcdc_assets.emulator.org.settings import Credentials
 from sfcdc_assets.emulator.pages.record_form import changed_texts, form_fields
-from sfcdc_assets.emulator.record_editing import ORIGIN_OF_PAGES
-from sfcdc_assets.emulator.rest.rest_faults import RestFault
 from sfcdc_assets.emulator.scenarios.scenario import scenarios
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.settings import Credentials
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.org_life import LifeMix, OrgLife
-from sfcdc_assets.emulator.person_account import BUSINESS_TYPE, PERSON_TYPE
-from sfcdc_assets.emulator.traffic import TrafficMix
+from sfcdc_assets.emulator.records.person_account import BUSINESS_TYPE, PERSON_TYPE
+from sfcdc_assets.emulator.traffic.org_life import LifeMix, OrgLife
+from sfcdc_assets.emulator.traffic.traffic import TrafficMix
 from sfcdc_assets_tests.emulator.decoded_events import DecodedEvent, WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 

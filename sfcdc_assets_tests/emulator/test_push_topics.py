@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sfcdc_assets.emulator.cometd.service import CometdService
-from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import to_15
-from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.errors import ApiError, QueryError
+from sfcdc_assets.emulator.org.ids import to_15
+from sfcdc_assets.emulator.serving.sessions import Sessions
 from sfcdc_assets.emulator.streaming.push_topics import PushTopics
 from sfcdc_assets.emulator.streaming.subscription_filter import MalformedFilterError, SubscriptionFilter
 from sfcdc_assets_tests.emulator.cometd_service.emulated import Emulated, replay_ids
@@ -71,6 +72,20 @@ SUPPORTED = [
 def test_queries_that_the_guide_calls_supported(topics: PushTopics, query: str) -> None:
     topic = topics.create({"Name": "Supported", "Query": query, "ApiVersion": 60})
     topics.delete(topic.id)
+
+
+def test_a_query_is_checked_again_only_when_its_object_has_changed(emulated: Emulated) -> None:
+    """Each commit asks for it."""
+    create(emulated, "SELECT Id, Name FROM Account")
+    topics, org = emulated.service.topics.push_topics, emulated.org
+    (topic,) = topics.all()
+    found, account = topics.query_of(topic), org.definitions["Account"]
+    assert topics.query_of(topic) is found
+    org.replace_definition(replace(account, fields=tuple(field for field in account.fields if field.name != "Name")))
+    with pytest.raises(QueryError, match="Name"):
+        topics.query_of(topic)
+    org.replace_definition(account)
+    assert topics.query_of(topic) == found
 
 
 UNSUPPORTED = [

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfcdc_assets.emulator.definitions.field_notation import field_definition
+from sfcdc_assets.emulator.definitions.object_definition import DeleteConstraint, ObjectDefinition
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, object_definition
 from sfcdc_assets.emulator.errors import ObjectDefinitionError, RecordError
-from sfcdc_assets.emulator.field_notation import field_definition
-from sfcdc_assets.emulator.object_definition import DeleteConstraint, ObjectDefinition
-from sfcdc_assets.emulator.object_file import built_in_definitions, object_definition
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 

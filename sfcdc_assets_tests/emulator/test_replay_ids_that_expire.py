@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
-from sfcdc_assets.emulator.ids import id_suffix
-from sfcdc_assets.emulator.replay_id import replay_counter
-from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
+from sfcdc_assets.emulator.errors import ReplayIdCorruptedError
+from sfcdc_assets.emulator.events.replay_id import replay_counter
+from sfcdc_assets.emulator.org.ids import id_suffix
+from sfcdc_assets.streams.pubsub.proto.pubsub_api_pb2 import ReplayPreset
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 
 CUSTOM, EARLIEST = ReplayPreset.CUSTOM, ReplayPreset.EARLIEST
 
 
-def given_out(watched: WatchedOrg, count: int) -> list[bytes]:
+def last_position(watched: WatchedOrg, count: int) -> list[bytes]:
     for _ in range(count):
         watched.create()
     return [*(event.replay_id for event in watched.stored()), watched.bus.latest_replay_id()]
@@ -27,7 +27,7 @@ def assert_all_refused(watched: WatchedOrg, ids: list[bytes]) -> None:
 
 def test_purged_events_are_gone_and_every_older_id_is_refused() -> None:
     watched = WatchedOrg()
-    old = given_out(watched, 3)
+    old = last_position(watched, 3)
     watched.bus.expire()
     assert_all_refused(watched, old)
     new = watched.create()
@@ -39,7 +39,7 @@ def test_purged_events_are_gone_and_every_older_id_is_refused() -> None:
 
 def test_the_newest_id_after_a_purge_is_good() -> None:
     watched = WatchedOrg()
-    given_out(watched, 1)
+    last_position(watched, 1)
     watched.bus.expire()
     latest = watched.bus.latest_replay_id()
     record_id = watched.create()
@@ -52,12 +52,12 @@ def test_after_a_move_ids_go_down_and_the_old_ones_never_become_valid_again() ->
     watched = WatchedOrg()
     old: list[bytes] = []
     for _ in range(3):
-        old += given_out(watched, 40)
+        old += last_position(watched, 40)
         organization = watched.org.organization_id
         watched.bus.move()
         assert watched.org.organization_id == organization
         assert_all_refused(watched, old)
-        new = given_out(watched, 1)
+        new = last_position(watched, 1)
         assert max(map(replay_counter, new)) < min(map(replay_counter, old))
         assert watched.bus.start(CUSTOM, new[0]) > 0
         old += new
@@ -65,10 +65,10 @@ def test_after_a_move_ids_go_down_and_the_old_ones_never_become_valid_again() ->
 
 def test_ids_that_grow_up_to_the_old_ones_jump_over_them() -> None:
     watched = WatchedOrg()
-    old = given_out(watched, 2)
+    old = last_position(watched, 2)
     watched.bus.move()
     watched.org.database.execute("UPDATE _bus_state SET counter = ?", (replay_counter(old[0]) - 1,))
-    new = given_out(watched, 5)
+    new = last_position(watched, 5)
     assert min(map(replay_counter, new)) > max(map(replay_counter, old))
     assert_all_refused(watched, old)
 

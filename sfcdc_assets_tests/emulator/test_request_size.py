@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 LIMIT = 16_384

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.rest.rest_faults import RestFault, RestFaults
-from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.faults.rest_faults import RestFault, RestFaults
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 SOQL = {"q": "SELECT Id FROM Account"}

@@ -6,9 +6,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.settings import DAY, OrgSettings
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 
@@ -78,7 +78,7 @@ def test_the_soap_call_undelete_restores_records(org: EmulatedOrg, client: RestC
     assert f"<id>{record_id}</id><success>true</success>" in text
     assert text.count("<success>false</success>") == 1
     last = list(org.transactions())[-1]
-    assert (last.changes[0].change_type, last.change_origin) == ("UNDELETE", "com/salesforce/api/soap/59.0;client=")
+    assert (last.changes[0].change_type, last.change_origin) == ("UNDELETE", "com/salesforce/api/soap/59.0")
     assert undelete(client, "wrong", record_id)[0] == 500
     assert "INVALID_SESSION_ID" in undelete(client, "wrong", record_id)[1]
 

@@ -10,10 +10,10 @@ import requests
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.settings import Credentials, OrgSettings
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import Credentials, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

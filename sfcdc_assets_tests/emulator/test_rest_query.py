@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.settings import DAY, OrgSettings
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 

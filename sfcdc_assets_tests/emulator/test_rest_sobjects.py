@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.field_notation import field_definition
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.settings import DAY, OrgSettings
+from sfcdc_assets.emulator.definitions.field_notation import field_definition
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 
@@ -60,7 +60,7 @@ def test_changes_tell_where_they_came_from(org: EmulatedOrg, client: RestClient)
     client.post("//services/data/v60.0/sobjects/Account", {"Name": "B"})
     assert [transaction.change_origin for transaction in org.transactions()] == [
         "com/salesforce/api/rest/59.0;client=loader",
-        "com/salesforce/api/rest/60.0;client=",
+        "com/salesforce/api/rest/60.0",
     ]
     assert {transaction.commit_user for transaction in org.transactions()} == {org.users.integration}
 

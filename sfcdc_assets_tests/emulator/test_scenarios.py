@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.cometd.channels import StreamingTopics
 from sfcdc_assets.emulator.cometd.event_json import message
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.event_feed import EventFeed
-from sfcdc_assets.emulator.event_store import EVERYWHERE, OWN_TOPIC
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.feed_sources import FeedEvent
-from sfcdc_assets.emulator.ids import EMPTY_ID, to_18
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.scenarios.errors import ScenarioFileError, ScenarioRefusedError, UnknownScenarioError
+from sfcdc_assets.emulator.errors import ScenarioFileError, ScenarioRefusedError, UnknownScenarioError
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.events.event_feed import EventFeed
+from sfcdc_assets.emulator.events.event_store import EVERYWHERE, OWN_TOPIC
+from sfcdc_assets.emulator.events.feed_sources import FeedEvent
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.ids import EMPTY_ID, to_18
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.scenarios.scenario import load_scenario, scenario_of, scenarios
 from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
 from sfcdc_assets.emulator.scenarios.verbs import ORG_VERBS, RECORD_VERBS, SETUP_VERBS

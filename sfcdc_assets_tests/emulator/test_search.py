@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
 

@@ -22,17 +22,16 @@ import pytest
 import requests
 from dotenv import dotenv_values
 
-from sfcdc_assets.cli.interruption import Interruption
-from sfcdc_assets.emulator import server as server_module
-from sfcdc_assets.emulator.client_settings import write_settings_file
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.errors import OrgStoppingError
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.server_errors import EmulatorDirectoryError
-from sfcdc_assets.errors import PortInUseError, SettingsError
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets.cli.terminal.interruption import Interruption
+from sfcdc_assets.emulator.errors import EmulatorDirectoryError, OrgStoppingError
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving import server as server_module
+from sfcdc_assets.emulator.serving.client_settings import write_settings_file
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.runtime.errors import PortInUseError, SettingsError
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 

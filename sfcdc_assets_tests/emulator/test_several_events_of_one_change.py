@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.streams.pubsub.proto.pubsub_api_pb2 import ReplayPreset
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 
 

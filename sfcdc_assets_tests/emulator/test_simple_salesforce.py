@@ -18,9 +18,9 @@ from simple_salesforce import (
     SalesforceResourceNotFound,
 )
 
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.app import build_app
-from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.serving.sessions import Sessions
 from sfcdc_assets_tests.emulator.rest_server import serving
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.errors import QueryError
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.records.field_value import datetime_text
 from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.soql.date_literal import date_span
 from sfcdc_assets_tests.emulator.malformed.rest import LARGE_QUERIES

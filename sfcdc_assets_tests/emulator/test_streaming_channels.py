@@ -12,8 +12,8 @@ import pytest
 import requests
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.streaming.streaming_channels import StreamingChannels
 from sfcdc_assets_tests.emulator.cometd_service.emulated import USER, Emulated
 from sfcdc_assets_tests.emulator.test_push_topics import follow, messages

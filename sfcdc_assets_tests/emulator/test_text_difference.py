@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.emulator import line_matching, text_difference
-from sfcdc_assets.emulator.line_matching import Replacement, replacements
-from sfcdc_assets.emulator.text_difference import unified_difference
+from sfcdc_assets.emulator.events import line_matching, text_difference
+from sfcdc_assets.emulator.events.line_matching import Replacement, replacements
+from sfcdc_assets.emulator.events.text_difference import unified_difference
 
 CALM = "\r\n".join(f"Line {number} of a calm and rather long text." for number in range(40))
 

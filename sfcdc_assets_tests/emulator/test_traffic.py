@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.object_file import built_in_definitions, object_definition
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.traffic import LOAD_MIX, TrafficGenerator, TrafficMix
-from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
-from sfcdc_assets.emulator.traffic_records import TrafficRecords
-from sfcdc_assets.emulator.transaction import Transaction
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, object_definition
+from sfcdc_assets.emulator.errors import TrafficRefusedError
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.transaction import Transaction
+from sfcdc_assets.emulator.traffic.traffic import LOAD_MIX, TrafficGenerator, TrafficMix
+from sfcdc_assets.emulator.traffic.traffic_records import TrafficRecords
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 NOTHING = dict.fromkeys(("create", "update", "bulk_update", "delete", "undelete", "geocode", "several_objects"), 0.0)

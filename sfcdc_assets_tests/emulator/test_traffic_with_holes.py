@@ -7,11 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator, TrafficMix
-from sfcdc_assets.emulator.traffic_holes import HoleMix
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator, TrafficMix
+from sfcdc_assets.emulator.traffic.traffic_holes import HoleMix
 
 NOTHING = TrafficMix(**{field.name: 0.0 for field in fields(TrafficMix)})
 ONLY = {field.name: 0.0 for field in fields(TrafficMix)}

@@ -8,8 +8,8 @@ from io import BytesIO
 import pytest
 from fastavro import parse_schema, schemaless_reader
 
-from sfcdc_assets.emulator.change_event_builder import UNKNOWN_CHANGE_TYPE
-from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.events.change_event_builder import UNKNOWN_CHANGE_TYPE
+from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 
 

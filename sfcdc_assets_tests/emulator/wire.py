@@ -11,13 +11,13 @@ import grpc
 import pytest
 import requests
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.emulator.stream_timing import StreamTiming
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import OrgSettings
+from sfcdc_assets.emulator.pubsub.stream_timing import StreamTiming
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 PREFIX = "sfdc.platform.eventbus.grpc."

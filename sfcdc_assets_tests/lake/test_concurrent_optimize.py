@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.lake.data_files import DataFile, NewFile, PackedFiles
+from sfcdc_assets.lake.delta.data_files import DataFile, NewFile, PackedFiles
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
 SCHEMA = pa.schema([("Id", pa.string())])

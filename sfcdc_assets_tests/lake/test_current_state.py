@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
-from sfcdc_assets.lake.current_state import CurrentState
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.version_columns import current_state_schema
+from sfcdc_assets.timeline.version_columns import current_state_schema
 
 COUNT = 40_000
 

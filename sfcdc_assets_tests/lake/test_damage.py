@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.lake.damage import damage_of
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged, TableNotWritten
-from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.tables.damage import damage_of
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events

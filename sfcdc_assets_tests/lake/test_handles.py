@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from sfcdc_assets.lake import handles
-from sfcdc_assets.lake import table as table_module
+from sfcdc_assets.lake.delta import handles
+from sfcdc_assets.lake.delta import table as table_module
+from sfcdc_assets.lake.delta.handles import Handles
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.handles import Handles
-from sfcdc_assets.lake.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
 SCHEMA = pa.schema([("Id", pa.string())])

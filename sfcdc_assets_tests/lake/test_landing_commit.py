@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.lake.event_table import EventTable
-from sfcdc_assets.lake.landing_commit import landing_commits
+from sfcdc_assets.lake.tables.event_table import EventTable
+from sfcdc_assets.lake.tables.landing_commit import landing_commits
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 

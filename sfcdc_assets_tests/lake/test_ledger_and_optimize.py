@@ -9,9 +9,9 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.gap_reconciliation import Ledger, name_of
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.state.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
 
 CHANNEL = "/data/ChangeEvents"
 

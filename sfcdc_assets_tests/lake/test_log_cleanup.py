@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sfcdc_assets.lake.commit_protocol import CHECKPOINT_INTERVAL
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.delta.commit_protocol import CHECKPOINT_INTERVAL
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
 SCHEMA = pa.schema([("Id", pa.string())])

@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.lake.gap_reconciliation import Ledger
-from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.snapshots import Snapshots
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.lost_checkpoints import known_losses, lose_checkpoint
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.lost_checkpoint import known_losses, lose_checkpoint
-from sfcdc_assets.state.doubt import Doubt
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
+from sfcdc_assets.timeline.doubt import Doubt
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
 from sfcdc_assets_tests.process_death import Died
 

@@ -16,15 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
-from sfcdc_assets.lake.checkpoint import Checkpoint
-from sfcdc_assets.lake.current_state import CurrentState
-from sfcdc_assets.lake.data_files import NewFile
-from sfcdc_assets.lake.noted_counts import noted_counts
+from sfcdc_assets.key_ranges.data_file import write_table
+from sfcdc_assets.key_ranges.range_rows import RowCounts
+from sfcdc_assets.lake.delta.data_files import NewFile
+from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.tables.current_state import CurrentState, noted_counts
+from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.maintenance.maintain import Retention, maintain
-from sfcdc_assets.state.data_file import write_table
-from sfcdc_assets.state.row_counts import RowCounts
-from sfcdc_assets.state.version_columns import current_state_schema
+from sfcdc_assets.timeline.version_columns import current_state_schema
 from sfcdc_assets_tests.examples import examples
 
 ENTITY, CHANNEL = "Account", "/data/ChangeEvents"

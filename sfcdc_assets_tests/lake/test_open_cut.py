@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sfcdc_assets.lake.consistent_cuts import Cut, add_cut, cuts
-from sfcdc_assets.lake.errors import CutGone, NoCut, SeveralChannels
-from sfcdc_assets.lake.open_cut import open_cut
+from sfcdc_assets.consistent_cut import ConsistentCut, open_cut
+from sfcdc_assets.lake.errors import CutGone, NoCut
+from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut, cuts
 from sfcdc_assets.lake.warehouse import Warehouse
 
 CHANNEL = "/data/ChangeEvents"
@@ -39,6 +39,10 @@ class Tables:
         return add_cut(self.warehouse, cut, datetime.now(UTC))
 
 
+def positions(opened: ConsistentCut) -> list[int]:
+    return [cut.position for cut in opened.cuts]
+
+
 @pytest.fixture
 def tables(tmp_path: Path) -> Tables:
     return Tables(tmp_path)
@@ -49,15 +53,15 @@ def test_all_tables_open_as_they_were_at_the_cut(tables: Tables) -> None:
     tables.transaction()
     opened = open_cut(tables.root)
     assert {path: table.count() for path, table in opened.items()} == dict.fromkeys(PATHS, 1)
-    assert opened.cut.position == 1
+    assert positions(opened) == [1]
 
 
 def test_a_cut_of_an_earlier_time_is_found_by_when_its_transaction_was_committed(tables: Tables) -> None:
     for _ in range(3):
         tables.add(tables.transaction())
-    assert open_cut(tables.root).cut.position == 3
-    assert open_cut(tables.root, at=START + timedelta(hours=2)).cut.position == 2
-    with pytest.raises(NoCut, match="at or before 2026-11-20T00:30"):
+    assert positions(open_cut(tables.root)) == [3]
+    assert positions(open_cut(tables.root, at=START + timedelta(hours=2))) == [2]
+    with pytest.raises(NoCut, match=r"at or before 2026-11-20T00:30.*Ask for a later time"):
         open_cut(tables.root, at=START + timedelta(minutes=30))
 
 
@@ -65,7 +69,7 @@ def test_the_newest_cut_is_the_one_with_the_highest_position_whatever_the_clock_
     first, second = tables.transaction(), tables.transaction()
     add_cut(tables.warehouse, first, datetime.now(UTC) + timedelta(days=1))
     assert tables.add(second)
-    assert open_cut(tables.root).cut.position == 2
+    assert positions(open_cut(tables.root)) == [2]
 
 
 def test_the_same_cut_is_noted_once(tables: Tables) -> None:
@@ -96,12 +100,11 @@ def test_a_version_that_is_not_there_is_reported(tables: Tables) -> None:
             opened[path]
 
 
-def test_without_cuts_or_with_those_of_several_channels_the_reader_is_reported_what_to_do(tables: Tables) -> None:
+def test_without_cuts_the_reader_is_told_what_to_do_and_with_those_of_several_channels_gets_all(tables: Tables) -> None:
     with pytest.raises(NoCut, match="sfcdc sync"):
         open_cut(tables.root)
     cut = tables.transaction()
     tables.add(cut)
     tables.add(Cut("/data/Sales__chn", 9, None, cut.tables))
-    with pytest.raises(SeveralChannels, match="/data/ChangeEvents, /data/Sales__chn"):
-        open_cut(tables.root)
-    assert open_cut(tables.root, channel="/data/Sales__chn").cut.position == 9
+    assert {cut.channel for cut in open_cut(tables.root).cuts} == {CHANNEL, "/data/Sales__chn"}
+    assert positions(open_cut(tables.root, channel="/data/Sales__chn")) == [9]

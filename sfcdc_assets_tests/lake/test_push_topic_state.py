@@ -10,11 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfcdc_assets.event_channels.push_topics.known_record import BEFORE_ALL, Known, Stamp, join
+from sfcdc_assets.event_channels.push_topics.state_rows import (
+    columns_of,
+    known_of_events,
+    known_of_row,
+    state_rows,
+    state_schema,
+)
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.push_topic_state import PushTopicState
+from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.push_topics.known_record import BEFORE_ALL, Known, Stamp, join
-from sfcdc_assets.push_topics.state_rows import columns_of, known_of_events, known_of_row, state_rows, state_schema
 
 CHANNEL = "/topic/Accounts"
 FIELDS = [pa.field("Id", pa.string()), pa.field("Name", pa.string()), pa.field("Closed__c", pa.date32())]

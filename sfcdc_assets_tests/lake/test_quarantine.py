@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
-from sfcdc_assets.lake.quarantine import NAME, quarantine, settle_quarantine
-from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables.quarantine import NAME, quarantine, settle_quarantine
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
@@ -37,7 +37,7 @@ def landed(warehouse: Warehouse, *positions: int, up_to: int) -> int:
     """The commit that gives out positions up to one, some of them to landed events; then quarantine follows."""
     raw_events = RawEvents.open(warehouse)
     raw_events.commit(events(*positions), StreamCheckpoint(CHANNEL, up_to, up_to))
-    return settle_quarantine(warehouse, raw_events, CHANNEL)
+    return settle_quarantine(warehouse, CHANNEL, raw_events.last_position(CHANNEL), raw_events.landed_among)
 
 
 def held(warehouse: Warehouse) -> list[tuple[int, str | None]]:

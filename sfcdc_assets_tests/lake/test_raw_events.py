@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
-from sfcdc_assets.lake.errors import ConcurrentCommit, WarehouseNotWritable
-from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.lake.errors import ConcurrentCommit, TableNameUnusable, WarehouseNotWritable, WarehousePathUnusable
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
@@ -59,7 +59,6 @@ def test_events_position_and_replay_id_are_one_commit(warehouse):
     assert transactions == {
         CHANNEL: 2,
         f"{CHANNEL}#complete": 1,
-        f"{CHANNEL}#format": 2,
         f"{CHANNEL}#begun": 2,
         f"{CHANNEL}#begun_at": 5,
         f"{CHANNEL}#known_at": 7,
@@ -187,6 +186,35 @@ def test_a_root_that_cannot_be_written_is_reported_with_its_setting(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WarehouseNotWritable, match="SFCDC_WAREHOUSE"):
         Warehouse(str(tmp_path / "file" / "below")).check_writable()
+
+
+@pytest.mark.parametrize("name", ["a%20b", "[old]", "a^b", "a|b", "a\\b", "a\tb", "a%2Fb"])
+def test_a_root_that_the_delta_library_cannot_open_is_refused_before_anything_is_written(tmp_path, name):
+    warehouse = Warehouse(str(tmp_path / name))
+    for attempt in (
+        warehouse.check_writable,
+        lambda: RawEvents.open(warehouse),
+        lambda: warehouse.entities("snapshot"),
+    ):
+        with pytest.raises(WarehousePathUnusable, match="SFCDC_WAREHOUSE"):
+            attempt()
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../Evil", "current_state/../../Evil", "/etc/x", "a//b", "current_state/Konto\u00e4", "a\nb", "."]
+)
+def test_a_table_lies_below_the_root_or_nowhere(tmp_path, name):
+    for way in (Warehouse(str(tmp_path)).uri, Warehouse("s3://bucket/prefix").uri, Warehouse(str(tmp_path)).filesystem):
+        with pytest.raises(TableNameUnusable):
+            way(name)
+
+
+@pytest.mark.parametrize("name", ["a b", "a'b", "100%", "a%zz", "a#b?c", "ünï 日本", "a+b*c"])
+def test_a_root_of_other_characters_is_found_again(tmp_path, name):
+    warehouse = Warehouse(str(tmp_path / name))
+    RawEvents.open(warehouse).commit(events(1), StreamCheckpoint(CHANNEL, 1, 1, ResumePoint(b"a")))
+    assert RawEvents.open(warehouse).table.scan(["position"]).num_rows == 1
 
 
 def test_the_newest_commit_time_up_to_a_position_needs_no_file_that_ends_there(warehouse):

@@ -11,9 +11,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from sfcdc_assets.lake.remembered import Remembered
-from sfcdc_assets.lake.seen import seen
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.delta.table_changes import Remembered, seen
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

@@ -12,15 +12,14 @@ from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.snapshot_checkpoint import ENTRY, SnapshotCheckpoint
-from sfcdc_assets.lake.snapshots import Snapshots, name_of
+from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.tables.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.maintenance.maintain import Retention, maintain
-from sfcdc_assets.snapshot.page_table import page_schema
+from sfcdc_assets.snapshot.pages import page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.state.read_rows import read_schema
-from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs, compact
+from sfcdc_assets.timeline.read_rows import read_schema
+from sfcdc_assets_tests.pipeline.reconciliation.outside_client import clean_up_logs, compact
 
 CHANNEL = "/data/ChangeEvents"
 BEGUN = SnapshotProgress(1, "Account", CHANNEL, 5, "750", None, 0, 0, False, 1_000, ("Id",))
@@ -134,53 +133,3 @@ def test_one_that_was_not_believed_can_be_accepted_after_a_cleanup(warehouse: Wa
     assert (accepted.number, accepted.position, accepted.after_read_back) == (2, 9, 0)
     assert opened(warehouse).refused() is None
     assert [each.number for each in opened(warehouse).all_complete()] == [1, 2]
-
-
-def older(warehouse: Warehouse, versions: dict[str, int]) -> None:
-    """A table as the release of before left it: two snapshots that count, of records each on a page of its own."""
-    table = opened(warehouse).table
-    schema = pa.schema([field for field in table.schema if field.name != ENTRY])
-    rows = pa.Table.from_pylist([{"Id": "001", "_snapshot": number} for number in (1, 2)], schema=schema)
-    DeltaTable.create(warehouse.uri(name_of("Account")), schema, mode="overwrite", partition_by=["_snapshot"])
-    opened(warehouse).table.append(rows, versions, {"progress": "what only the log knows"})
-
-
-def test_what_an_older_release_knew_of_its_snapshots_is_kept_in_todays_form(warehouse: Warehouse) -> None:
-    of_each = {
-        "pin#1": 5,
-        "after refetch#1": 0,
-        "pin#2": 9,
-        "after refetch#2": 1,
-        f"pinned on {CHANNEL}": 2,
-    }
-    numbers = {"snapshot": 4, "complete": 2, "pin": 9, "first": 1, "refetch": 1, "read_at": 7}
-    older(warehouse, {**of_each, **numbers, "refused": 4, "refused pin#4": 11, "after refetch#4": 1})
-    opened(warehouse).add_read_back(read_back("001", position=12), 8)
-    opened(warehouse).upgrade()
-    found = opened(warehouse)
-    assert [(each.number, each.position, each.after_read_back) for each in found.all_complete()] == [
-        (1, 5, 0),
-        (2, 9, 1),
-    ]
-    assert (found.has_watermark_on(CHANNEL), found.refused(), found.last_number(), found.last_read_back()) == (
-        True,
-        4,
-        4,
-        2,
-    )
-    version = found.table.version
-    found.upgrade()
-    assert opened(warehouse).table.version == version
-    assert found.accept(CHANNEL, 9) is not None
-    assert [(each.number, each.position, each.after_read_back) for each in opened(warehouse).all_complete()] == [
-        (1, 5, 0),
-        (2, 9, 1),
-        (4, 11, 1),
-    ]
-
-
-def test_a_snapshot_that_an_older_release_was_reading_is_begun_again(warehouse: Warehouse) -> None:
-    older(warehouse, {"snapshot": 1})
-    opened(warehouse).upgrade()
-    assert (opened(warehouse).progress(), opened(warehouse).last_number()) == (None, 1)
-    assert opened(warehouse).checkpoint() == SnapshotCheckpoint(snapshot=1)

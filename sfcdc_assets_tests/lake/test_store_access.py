@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 from pyarrow import fs
 
-from sfcdc_assets.lake import commit_probe
+from sfcdc_assets.lake.delta import commit_probe
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import CommitsNotAtomic, StoreRefused, StoreUnavailable
-from sfcdc_assets.lake.organization import OrganizationLog, organization_of
-from sfcdc_assets.lake.stores import PREFIXES, STORES, refusal_of
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.store.object_stores import PREFIXES, STORES, refusal_of
+from sfcdc_assets.lake.tables.organization import OrganizationLog, organization_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.same_organization import claim_warehouse
+from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, ObjectStore, object_store
 from sfcdc_assets_tests.store_login import forget_logins
 
@@ -147,7 +147,7 @@ def test_a_store_that_takes_a_file_is_asked_once_a_process(
     use(served, environment)
     Warehouse(f"{ROOT}-once").check_writable()
     assert objects(Warehouse(f"{ROOT}-once")) == []
-    environment.setattr("sfcdc_assets.lake.store_access.TableFiles", None)
+    environment.setattr("sfcdc_assets.lake.store.store_access.TableFiles", None)
     Warehouse(f"{ROOT}-once").check_writable()
 
 

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.lake.beside import open_if_readable
-from sfcdc_assets.lake.damage import damage_of
+from sfcdc_assets.apply.failed_task import report_file_damage
+from sfcdc_assets.apply.spark_job import TaskFailed
+from sfcdc_assets.lake.delta.handles import HANDLES
+from sfcdc_assets.lake.delta.shadow_tables import open_if_readable
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable
-from sfcdc_assets.lake.handles import HANDLES
-from sfcdc_assets.lake.stores import refusal_of
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.store.object_stores import refusal_of
+from sfcdc_assets.lake.tables.damage import damage_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.maintenance.maintain import Retention, maintain
-from sfcdc_assets.pipeline.applying.failed_task import report_file_damage
-from sfcdc_assets.state.apply import TaskFailed
 from sfcdc_assets_tests.lake.object_store import BUCKET, EXPIRED, SLOW_DOWN, Failure, ObjectStore, object_store
 from sfcdc_assets_tests.store_login import log_in
 

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from sfcdc_assets.lake import store_client, store_files
-from sfcdc_assets.lake.storage_options import TableFiles, storage_options
-from sfcdc_assets.lake.store_client import client_of
-from sfcdc_assets.lake.store_files import StoreFiles
+from sfcdc_assets.lake.store import store_client, store_files
+from sfcdc_assets.lake.store.store_client import client_of
+from sfcdc_assets.lake.store.store_files import StoreFiles
+from sfcdc_assets.lake.store.store_options import TableFiles, storage_options
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, Failure, ObjectStore, object_store
 from sfcdc_assets_tests.store_login import log_in
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE, RAW_EVENTS, land
-from sfcdc_assets.lake.quarantine import quarantine
-from sfcdc_assets.lake.raw_events import RawEvents
-from sfcdc_assets.lake.stored_checkpoint import FORMAT, StoredCheckpoint
+from sfcdc_assets.lake.tables.lost_checkpoints import note_lost_checkpoint
+from sfcdc_assets.lake.tables.quarantine import quarantine
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.stream_checkpoint import StoredCheckpoint
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.read_again import not_landed_before
+from sfcdc_assets.landing.read_again import LandedBefore
 from sfcdc_assets.streams.checkpoint import COMETD, EARLIEST, LATEST, PUBSUB, StreamCheckpoint
-from sfcdc_assets.streams.delivered_event import DeliveredEvent
-from sfcdc_assets.streams.replay import ReplayStart
+from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 from sfcdc_assets_tests.change_events.json_form import as_json
 from sfcdc_assets_tests.change_events.written_event import event_schema, header, payload
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
-from sfcdc_assets_tests.pipeline.outside_client import clean_up_logs
+from sfcdc_assets_tests.pipeline.reconciliation.outside_client import clean_up_logs
 
 
 @pytest.fixture
@@ -108,37 +108,6 @@ def test_an_event_in_quarantine_that_did_not_get_its_position_is_not_among_them(
     assert RawEvents.open(warehouse).checkpoint(CHANNEL).resume.open_marks == (mark,)
 
 
-def older(warehouse: Warehouse, metadata: dict[str, str]) -> None:
-    """Three events as the release of before landed them."""
-    table = RawEvents.open(warehouse).table
-    table.append(events(1, 2, 3), {CHANNEL: 3, f"{CHANNEL}#complete": 2}, metadata)
-
-
-def test_what_an_older_release_kept_in_the_log_is_kept_in_todays_form_by_the_first_who_reads(
-    warehouse: Warehouse,
-) -> None:
-    reported = {f"replay_id:{CHANNEL}": "0a0b", f"transaction_key:{CHANNEL}": "t"}
-    beside = '{"known_at_ms": 7, "open_id": "03", "open_marks": ["m"], "begun": "LATEST", "begun_at_ms": 5}'
-    older(warehouse, reported | {f"resume:{CHANNEL}": beside})
-    before = RawEvents.open(warehouse).checkpoint(CHANNEL)
-    assert before == StreamCheckpoint(CHANNEL, 3, 2, ResumePoint(b"\x0a\x0b", 7), "t", LATEST, 5)
-    RawEvents.open(warehouse).upgrade(CHANNEL)
-    clean_up_logs(warehouse.folder, time.time())
-    after = RawEvents.open(warehouse)
-    assert (after.checkpoint(CHANNEL), after.stored_checkpoint(CHANNEL).format) == (before, FORMAT)
-    version = after.table.version
-    after.upgrade(CHANNEL)
-    RawEvents.open(warehouse).upgrade("/data/NeverRead")
-    assert RawEvents.open(warehouse).table.version == version
-
-
-def test_where_the_log_of_an_older_release_is_gone_the_last_rows_tell(warehouse: Warehouse) -> None:
-    older(warehouse, {})
-    assert RawEvents.open(warehouse).checkpoint(CHANNEL) == StreamCheckpoint(
-        CHANNEL, 3, 2, ResumePoint(b"\x02"), None, EARLIEST
-    )
-
-
 def test_where_rows_cannot_be_read_their_events_come_again_and_the_stream_goes_on(warehouse: Warehouse) -> None:
     checkpoint = StreamCheckpoint(
         CHANNEL, 2, 0, ResumePoint(b"\x01", 7, b"\x02", ("its mark",)), KEY, EARLIEST, 5, open_from=2
@@ -173,10 +142,13 @@ def test_what_a_break_brings_again_is_known_by_its_header_whatever_its_form(ware
     landed = land(before, avro[:1], lambda _: None, resume=ResumePoint(b"\x01"), complete=True)
     RawEvents.open(warehouse).commit(landed.rows, landed.checkpoint)
     raw_events = RawEvents.open(warehouse)
-    assert not_landed_before(raw_events, landed.checkpoint, in_json) == in_json, "nothing was broken"
+    landed_before = LandedBefore(warehouse, CHANNEL)
+    assert landed_before.without(raw_events, landed.checkpoint, in_json) == in_json, "nothing was broken"
+    landed_before.landed(landed.checkpoint)
+    note_lost_checkpoint(warehouse, CHANNEL, landed.checkpoint.position + 1, "by another process", 1, None)
     broken = raw_events.lose_checkpoint(raw_events.checkpoint(CHANNEL))
     unreadable_one = unreadable(b"1", 1)
     for again in (avro, in_json):
-        found = not_landed_before(RawEvents.open(warehouse), broken, [*again, unreadable_one])
+        found = landed_before.without(RawEvents.open(warehouse), broken, [*again, unreadable_one])
         assert list(found) == [again[1], unreadable_one]
-    assert not_landed_before(RawEvents.open(warehouse), broken, [unreadable_one]) == [unreadable_one]
+    assert landed_before.without(RawEvents.open(warehouse), broken, [unreadable_one]) == [unreadable_one]

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sfcdc_assets.emulator.jwt_key import JWT_KEY_FILE, own_public_key
-from sfcdc_assets.emulator.object_file import built_in_definitions, stock_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.jwt_key import JWT_KEY_FILE, own_public_key
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.peers.host_alias import HostAlias
 
 LOGIN_HOSTS = ("login.salesforce.com", "test.salesforce.com")

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.field_value import stored_value
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.transaction import StoredValue
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.transaction import StoredValue
+from sfcdc_assets.emulator.records.field_value import stored_value
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.pip_client import pip_client
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org

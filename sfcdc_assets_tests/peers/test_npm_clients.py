@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.avro.event_schema import event_name
-from sfcdc_assets.emulator.profiles import profiles
-from sfcdc_assets.emulator.replay_id import replay_counter
+from sfcdc_assets.emulator.events.avro.event_schema import event_name
+from sfcdc_assets.emulator.events.replay_id import replay_counter
+from sfcdc_assets.emulator.org.profiles import profiles
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.peers.npm_packages import npm_packages
 from sfcdc_assets_tests.peers.served_org import ServedOrg, served_org

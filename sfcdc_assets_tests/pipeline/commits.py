@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.lake.handles import HANDLES
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.delta.handles import HANDLES
+from sfcdc_assets.lake.delta.table import Table
 
 
 class Died(BaseException):

@@ -16,20 +16,19 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 from deltalake import DeltaTable
 
-from sfcdc_assets import clock
-from sfcdc_assets.cli.ticks import TickOutcome, sync_channels, tick_and_run
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.cli.local_dagster.ticks import TickOutcome, sync_channels, tick_and_run
 from sfcdc_assets.definitions import defs
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.subscription import Subscription
-from sfcdc_assets.jobs.request import config_of
-from sfcdc_assets.lake.all_versions import open_history
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.pubsub.subscription import Subscription
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.patience import TICK, Patience, until_settled
-from sfcdc_assets.resources.lake import LakeResource
-from sfcdc_assets.resources.org import OrgResource
-from sfcdc_assets.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.landing.poll_timeouts import TICK, Patience, until_settled
+from sfcdc_assets.orchestration.jobs.request import config_of
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 

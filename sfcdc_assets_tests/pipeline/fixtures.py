@@ -14,16 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.cli import rebuild
-from sfcdc_assets.config import Settings, load_settings
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.jobs import retries
-from sfcdc_assets.resources import spark as spark_resource
-from sfcdc_assets.sensors.channel import OPEN_CHANNELS
-from sfcdc_assets_tests.dagster_instance import instance_in_memory
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.orchestration import resources as spark_resource
+from sfcdc_assets.orchestration.jobs import retries
+from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets_tests.environment import without_settings
+from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
-from sfcdc_assets_tests.pipeline.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
@@ -31,7 +31,9 @@ SEED = 23
 SPARK_OF_TESTS = {
     "SFCDC_SPARK_MASTER": "local[2]",
     "SFCDC_SPARK_CONF_spark.sql.shuffle.partitions": "2",
+    "SFCDC_SPARK_KEPT": "false",
 }
+"""A tick of a test's sensor starts no Spark: it would be kept until the process of the tests ends."""
 
 
 @pytest.fixture(autouse=True)

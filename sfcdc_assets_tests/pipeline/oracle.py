@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

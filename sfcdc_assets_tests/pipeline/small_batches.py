@@ -4,7 +4,7 @@ A sync of a few hundred records then has as many steps as one of millions, so th
 """
 
 from sfcdc_assets.cli.__main__ import main
-from sfcdc_assets.pipeline.landing import land
+from sfcdc_assets.landing import land
 from sfcdc_assets.snapshot import pages
 
 PAGE_ROWS = 40

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sfcdc_assets import clock
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.lake.gap_reconciliation import Ledger, OpenDoubt
+from sfcdc_assets.apply.apply_changes import Applier
+from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
+from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenDoubt
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.applying.apply_changes import Applier
-from sfcdc_assets.pipeline.audits.audit import audit
-from sfcdc_assets.pipeline.audits.verify import VerifyReport, open_drift_doubts
-from sfcdc_assets.pipeline.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.pipeline.entities import EntityState, entity_states
-from sfcdc_assets.pipeline.landing.lander import Poller
-from sfcdc_assets.pipeline.landing.patience import until_settled
-from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
-from sfcdc_assets.pipeline.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.poll_timeouts import until_settled
+from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
+from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.reconciliation.audit import audit
+from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import session_of_tests

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.lake.raw_events import RawEvents
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import OrgSettings
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.pipeline.landing.channel_reader import ChannelReader
-from sfcdc_assets.pipeline.landing.land import LandingReport
-from sfcdc_assets.pipeline.landing.lander import Poller
-from sfcdc_assets.pipeline.landing.patience import POLL, TICK, Patience, until_settled
-from sfcdc_assets.pipeline.org_connection import OrgConnection, connect
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.poll_timeouts import POLL, TICK, Patience, until_settled
+from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.simulated_clock import SimulatedClock

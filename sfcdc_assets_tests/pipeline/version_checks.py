@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from math import inf
 from typing import Any
 
 
-def in_order(version: Mapping[str, Any]) -> tuple[int, float, datetime]:
+def in_order(version: Mapping[str, Any]) -> tuple[int, float, datetime, datetime, int]:
     """Sorts the versions of a record; some are valid for no time of their own, between two of one position."""
-    ends = version["_superseded_at"]
-    return version["_position"], inf if ends is None else ends, version["_valid_from"]
+    ends, until = version["_superseded_at"], version["_valid_to"] or datetime.max.replace(tzinfo=UTC)
+    return version["_position"], inf if ends is None else ends, version["_valid_from"], until, version["_batch"]
 
 
 def assert_versions_follow(versions: Iterable[Mapping[str, Any]]) -> None:

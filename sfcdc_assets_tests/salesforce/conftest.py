@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sfcdc_assets.config import Settings
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.salesforce.scripted_org import ScriptedOrg
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org

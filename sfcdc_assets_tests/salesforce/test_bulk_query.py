@@ -20,6 +20,7 @@ from sfcdc_assets.salesforce.errors import (
     BulkJobGone,
     EntityNotReadable,
     QueryRefused,
+    RowsUnreadable,
     UnexpectedAnswer,
 )
 from sfcdc_assets_tests.salesforce.scripted_org import EXPIRED, Answer, refusal
@@ -189,7 +190,7 @@ def test_a_value_that_does_not_convert_costs_its_row_alone(org, session, job, va
 
 def test_a_page_of_which_no_value_converts_is_refused_as_a_whole(org, session, job):
     org.on("GET", RESULTS, page([[f"{n:03}", "not a number"] for n in range(300)]))
-    with pytest.raises(UnexpectedAnswer, match="column N holds a value that is no"):
+    with pytest.raises(RowsUnreadable, match="column N holds a value that is no"):
         list(pages(session, job, SCHEMA, max_records=500))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sfcdc_assets import clock
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import OrganizationReplaced
+from sfcdc_assets.salesforce.grants import ClientCredentials
 from sfcdc_assets.salesforce.instance import ASKED_EVERY_SECONDS, InstanceName
 from sfcdc_assets.salesforce.login import Login
-from sfcdc_assets.salesforce.oauth import ClientCredentials
 from sfcdc_assets_tests.salesforce.scripted_org import ORGANIZATION_ID, Answer, refusal
 
 
@@ -50,6 +50,18 @@ def test_a_rest_side_that_cannot_be_reached_leaves_the_name_as_it_was_and_is_ask
             description.append(name())
             time.seconds += 300
     assert description == ["USA1", "USA1", "USA1", "USA2", "USA2", "USA2", "USA2"]
+
+
+@pytest.mark.parametrize("answer", [Answer(503, []), Answer(200, "<html>Hello</html>")])
+def test_one_that_fails_for_a_day_is_asked_an_hour_apart_and_stops_nothing(org, session, answer):
+    org.on("GET", "query/", named("USA1"), answer)
+    time = MovedByHand()
+    with clock.using(time):
+        name = InstanceName(session)
+        for _ in range(24 * 60):
+            assert name() == "USA1"
+            time.seconds += 60
+    assert 24 <= len(org.requests("GET", "query/")) <= 32
 
 
 @pytest.mark.parametrize(

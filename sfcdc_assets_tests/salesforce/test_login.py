@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
+from urllib.parse import quote, quote_plus
+
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sfcdc_assets.config import Settings
-from sfcdc_assets.errors import SettingsError
-from sfcdc_assets.salesforce.errors import LoginRefused, UnexpectedAnswer
+from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets.salesforce.errors import InstanceNotTrusted, LoginRefused, UnexpectedAnswer
+from sfcdc_assets.salesforce.login import checked_login, redacted
 from sfcdc_assets.salesforce.login_choice import chosen_grant
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets_tests.salesforce.scripted_org import ORGANIZATION_ID, Answer
 
 TOKEN = "/services/oauth2/token"
@@ -144,7 +151,7 @@ def test_an_unusable_private_key_names_the_setting_and_shows_nothing_of_it(setti
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({}, "no login to the org is set. Set one of: SFCDC_ACCESS_TOKEN; "),
+        ({}, "no login to the org is set. Set SFCDC_CLIENT_ID + SFCDC_CLIENT_SECRET and SFCDC_INSTANCE_URL"),
         ({"client_id": "c"}, "SFCDC_CLIENT_SECRET: needed to log in by client credentials, and not set"),
         ({"client_secret": "c"}, "SFCDC_CLIENT_ID: needed to log in by client credentials, and not set"),
         ({"client_id": "c", "username": "u"}, "SFCDC_PRIVATE_KEY_FILE: needed to log in by JWT bearer, and not set"),
@@ -165,3 +172,33 @@ def test_settings_that_are_not_one_complete_login_are_named(fields, text):
     with pytest.raises(SettingsError) as caught:
         chosen_grant(Settings(_env_file=None, **fields), lambda: 0.0)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("instance", "is_trusted"),
+    [
+        ("https://acme.my.salesforce.com", True),
+        ("https://acme--sand.sandbox.my.salesforce.com", True),
+        ("https://na1.force.com", True),
+        ("https://login.example", True),
+        ("https://evil.example", False),
+        ("https://acme.my.salesforce.com.evil.example", False),
+        ("https://evilsalesforce.com", False),
+        ("https://user:acme.my.salesforce.com@evil.example/", False),
+        ("https://evil.example/.salesforce.com", False),
+    ],
+)
+def test_a_token_is_sent_to_a_host_of_salesforce_or_to_the_one_that_gave_it_and_nowhere_else(instance, is_trusted):
+    login = checked_login("https://login.example/services/oauth2/token", "token", instance, None)
+    if is_trusted:
+        assert login.trusted_instance() == instance
+        return
+    with pytest.raises(InstanceNotTrusted, match="SFCDC_INSTANCE_URL"):
+        login.trusted_instance()
+
+
+@given(secret=st.text(min_size=4))
+def test_a_secret_that_is_echoed_is_redacted_in_every_form_it_was_sent_in(secret):
+    for echo in (secret, quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]):
+        assert redacted(echo, (secret,)) == "***"
+        assert redacted(re.sub("%..", lambda code: code[0].lower(), echo), (secret,)).count("%") <= secret.count("%")

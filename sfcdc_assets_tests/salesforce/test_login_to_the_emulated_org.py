@@ -8,12 +8,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from sfcdc_assets.config import Settings
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.emulator.settings import Credentials, OrgSettings
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import Credentials, OrgSettings
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.settings import Settings
 
 
 @pytest.fixture(scope="module")

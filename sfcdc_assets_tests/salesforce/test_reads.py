@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members, entity_of_change_event
+from sfcdc_assets.change_events.columns import ID_COLUMN
+from sfcdc_assets.org_reads.records_by_id import read_back
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, Member, channel_members, entity_of_change_event
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import (
     EntityNotReadable,
@@ -256,6 +260,26 @@ def test_the_filters_of_members_are_reported(org, session):
     assert description == ChannelMembers(("Account", "Lead"), {"Account": "Industry = 'Energy'"})
 
 
+def test_members_are_reported_with_the_ids_and_times_that_tell_one_from_another(org, session):
+    records = [
+        {
+            "Id": "0v8Ab0000000001IAA",
+            "CreatedDate": "2026-03-01T08:00:00.000+0000",
+            "LastModifiedDate": "2026-03-02T10:00:00.000+0100",
+            "SelectedEntity": "AccountChangeEvent",
+            "FilterExpression": "Industry = 'Energy'",
+        },
+        {"Id": "0v8Ab0000000002IAA", "CreatedDate": "soon", "SelectedEntity": "LeadChangeEvent"},
+    ]
+    org.on("GET", "tooling/query/", Answer(200, {"records": records, "done": True}))
+    description = channel_members(session, "/data/Sales__chn")
+    created, modified = datetime(2026, 3, 1, 8, tzinfo=UTC), datetime(2026, 3, 2, 9, tzinfo=UTC)
+    assert description.members == {
+        "Account": Member("0v8Ab0000000001IAA", created, modified, "Industry = 'Energy'"),
+        "Lead": Member("0v8Ab0000000002IAA", None, None),
+    }
+
+
 def test_an_org_that_does_not_know_filters_tells_its_members_all_the_same(org, session):
     members = Answer(200, {"records": [{"SelectedEntity": "AccountChangeEvent"}], "done": True})
     org.on("GET", "tooling/query/", refusal(400, "INVALID_FIELD"), members)
@@ -271,6 +295,20 @@ def test_without_the_permission_the_members_are_unknown(org, session, status, co
 def test_members_given_by_id_only_are_unknown(org, session):
     org.on("GET", "tooling/query/", Answer(200, {"records": [{"SelectedEntity": "01IAb0000000001MAA"}], "done": True}))
     assert channel_members(session, "/data/ChangeEvents") is None
+
+
+def test_a_member_whose_name_is_no_api_name_costs_itself_alone(org, session):
+    names = ["../../../outside/EvilChangeEvent", "Account' OR Name != 'ChangeEvent", "AccountChangeEvent"]
+    records = [{"SelectedEntity": name} for name in names]
+    org.on("GET", "tooling/query/", Answer(200, {"records": records, "done": True}))
+    assert channel_members(session, "/data/ChangeEvents") == ChannelMembers(("Account",))
+
+
+@pytest.mark.parametrize("name", ["../../../outside/Evil", "Account/../Contact", "Account?x=1", "A\nB", ""])
+def test_an_object_whose_name_is_no_api_name_is_not_asked_for(org, session, name):
+    with pytest.raises(EntityNotReadable, match="INVALID_NAME"):
+        describe(session, name)
+    assert not org.requests("GET", "sobjects/")
 
 
 def test_another_refusal_of_the_tooling_query_is_not_hidden(org, session):
@@ -312,3 +350,12 @@ def test_an_answer_without_record_counts_is_named(org, session):
     org.on("GET", "limits/recordCount", Answer(200, {"sObjects": [{"name": "Account"}]}))
     with pytest.raises(UnexpectedAnswer, match="record counts"):
         record_counts(session, ["Account"])
+
+
+def test_what_has_not_the_form_of_an_id_is_refused_and_not_asked_for(org, session):
+    names = ["x' OR Name != '", "f" * 64]
+    found = read_back(session, "Account", names, (ID_COLUMN,), frozenset({"Id"}), 1, datetime.now(UTC))
+    assert set(found.refused) == set(names)
+    assert (found.rows.num_rows, found.left) == (0, ())
+    assert not org.requests("POST", "composite/sobjects/Account")
+    assert not org.requests("GET", "queryAll/")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sfcdc_assets.errors import SettingsError, SfcdcError
+from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
 from sfcdc_assets.salesforce.errors import (
     ApiLimitReached,
     CertificateNotTrusted,

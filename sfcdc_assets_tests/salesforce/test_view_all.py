@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.config import load_settings
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.view_all import Sight, ViewAll, ViewAllMissing
+from sfcdc_assets.settings.settings import load_settings
 
 
 @pytest.fixture

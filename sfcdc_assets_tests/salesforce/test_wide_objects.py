@@ -13,16 +13,16 @@ import pytest
 
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.config import Settings
-from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.server import EmulatorServer
-from sfcdc_assets.reconciliation import records_by_id as reading
-from sfcdc_assets.reconciliation.records_by_id import read_back
+from sfcdc_assets.emulator.definitions.object_file import object_definition
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.org_reads import records_by_id as reading
+from sfcdc_assets.org_reads.records_by_id import read_back
 from sfcdc_assets.salesforce import recycle_bin
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.recycle_bin import MOST_URL_BYTES, ChangedWhileRead, deleted_records
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.settings import Settings
 
 ENTITY = "Wide__c"
 PROXY_BYTES = 8_192

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.snapshot.order import smallest_first
+from sfcdc_assets.orchestration.assets.snapshots import smallest_first
 
 NAMES = [f"Object_{number}__c" for number in range(6)]
 COUNTS = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 50))

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
-from sfcdc_assets.snapshot.page_table import csv_schema, page_schema, page_table
-from sfcdc_assets.snapshot.pages import FEWEST_ROWS_PER_PAGE, MOST_ROWS_PER_PAGE, rows_per_page
+from sfcdc_assets.snapshot.pages import (
+    FEWEST_ROWS_PER_PAGE,
+    MOST_ROWS_PER_PAGE,
+    csv_schema,
+    page_schema,
+    page_table,
+    rows_per_page,
+)
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import selected_fields, snapshot_query
 

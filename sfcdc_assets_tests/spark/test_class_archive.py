@@ -95,14 +95,14 @@ def test_a_folder_that_cannot_be_made_is_named(environment: Path) -> None:
 
 PREPARE = """
 import sys
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.settings.settings import load_settings
 sys.prefix = sys.argv[1]
 from sfcdc_assets.spark.prepare import prepare
 print(prepare(load_settings()))
 """
 USE = """
 import sys
-from sfcdc_assets.config import load_settings
+from sfcdc_assets.settings.settings import load_settings
 sys.prefix = sys.argv[1]
 from sfcdc_assets.spark.session import own_session, spark_options
 from sfcdc_assets.spark.warm_up import warm_up

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.config import Settings
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark import session, warm_up
 from sfcdc_assets.spark.early import EarlySpark
 from sfcdc_assets_tests.eventually import BOUND_SECONDS

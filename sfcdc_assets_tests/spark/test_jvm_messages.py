@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from sfcdc_assets.spark.jvm import JvmMessages
+from sfcdc_assets.spark.session import JvmMessages
 
 NOISE = (
     b"WARNING: Using incubator modules: jdk.incubator.vector\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkConf
 
-from sfcdc_assets.config import load_settings
 from sfcdc_assets.doctor.machine import java
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.class_archive import with_archive
 from sfcdc_assets.spark.cluster import spark_address
 from sfcdc_assets.spark.session import spark_options

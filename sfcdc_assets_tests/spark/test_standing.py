@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 import sfcdc_assets
-from sfcdc_assets.spark import identity as identities
+from sfcdc_assets.runtime.clock import using
 from sfcdc_assets.spark import standing
-from sfcdc_assets.spark.identity import identity
-from sfcdc_assets.spark.standing import StandingSpark
+from sfcdc_assets.spark import standing as identities
+from sfcdc_assets.spark.standing import StandingSpark, identity
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 OPTIONS = {"spark.master": "local[2]"}
 
@@ -91,6 +92,42 @@ def test_a_file_of_the_package_that_changed_makes_another_spark(
     touched = identities.identity(OPTIONS)
     (tmp_path / "new.py").touch()
     assert len({before, touched, identities.identity(OPTIONS)}) == 3
+
+
+def test_a_server_that_is_being_started_is_waited_for(path: Path, alive: StandingSpark) -> None:
+    standing.write(path, replace(alive, port=0, token=""))
+    simulated = SimulatedClock()
+    simulated.on_move(lambda: standing.write(path, alive))
+    with using(simulated):
+        assert standing.find(path, OPTIONS) == alive
+
+
+def test_a_start_that_takes_too_long_or_has_ended_counts_as_none(path: Path, alive: StandingSpark) -> None:
+    starting = replace(alive, port=0, token="")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    simulated = SimulatedClock()
+    with using(simulated):
+        began = simulated.monotonic()
+        standing.write(path, replace(starting, pid=ended.pid))
+        assert standing.find(path, OPTIONS) is None
+        standing.write(path, replace(starting, identity="of other code"))
+        assert standing.find(path, OPTIONS) is None
+        assert simulated.monotonic() == began, "these are not waited for"
+        standing.write(path, starting)
+        assert standing.find(path, OPTIONS) is None
+        assert simulated.monotonic() - began == pytest.approx(standing.STARTING_SECONDS, abs=1)
+
+
+def test_of_two_servers_that_begin_at_once_the_second_finds_the_first(path: Path, alive: StandingSpark) -> None:
+    first = replace(alive, port=0, token="", pid=os.getppid())
+    second = replace(first, pid=os.getpid())
+    assert standing.claim(path, first) is None
+    assert standing.claim(path, second) == first
+    assert standing.read(path) == first
+    standing.forget(path, first.pid)
+    assert standing.claim(path, second) is None
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_only_its_own_process_forgets_a_server(path: Path, alive: StandingSpark) -> None:

@@ -31,7 +31,7 @@ OTHER_PYTHON = str(
             INSTALL,
         ),
         (
-            "ImportError: cannot import name 'code' from 'sfcdc_assets.spark.identity' (/opt/a)",
+            "ImportError: cannot import name 'code' from 'sfcdc_assets.spark.standing' (/opt/a)",
             "a worker has another release of sfcdc_assets",
             INSTALL,
         ),

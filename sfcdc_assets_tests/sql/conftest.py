@@ -9,14 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.emulator.traffic import FULL_MIX, TrafficGenerator
+from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
-from sfcdc_assets_tests.pipeline.fixtures import (
-    batches_in_this_process,
-    new_org,
-    only_settings_of_tests,
-    served,
-)
+from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, new_org, only_settings_of_tests, served
 
 ENTITIES = ("Account", "Case", "User")
 

@@ -13,10 +13,10 @@ import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 
-from sfcdc_assets.lake.readable_table import readable, readable_now
-from sfcdc_assets.lake.table import Table
+from sfcdc_assets.lake.delta.readable_table import readable, readable_now
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.sql.relation import literally, relation
+from sfcdc_assets.sql.text import literally, relation
 from sfcdc_assets.sql.warehouse_files import WarehouseFiles, location
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
 from sfcdc_assets_tests.store_login import log_in

@@ -42,6 +42,24 @@ def test_long_values_are_cut_on_a_terminal_only(connection: duckdb.DuckDBPyConne
     assert table(connection, query, None).count("long text") == 30
 
 
+def test_away_from_a_terminal_many_columns_stand_one_under_the_other_and_values_stay_whole(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    """As psql's automatic expanded form: `SELECT *` of an entity was thousands of characters wide."""
+    columns = ", ".join(f"'value {number}' AS column_{number}" for number in range(100))
+    lines = table(connection, f"SELECT {columns}, repeat('long ', 90) AS text FROM range(2)", None).splitlines()
+    assert len(lines) == 2 * 102
+    assert sorted(map(len, lines))[-3] < 40, "all but the two long values"
+    assert lines[2].split() == ["column_1", "value", "1"]
+    assert sum(line.count("long") for line in lines) == 180
+    narrow = table(connection, "SELECT 1 AS a, 2 AS b", None)
+    assert narrow == "a  b\n─  ─\n1  2\n"
+
+
+def test_a_single_column_is_a_column_however_wide(connection: duckdb.DuckDBPyConnection) -> None:
+    assert table(connection, "SELECT repeat('x', 900) AS text", None).splitlines()[2] == "x" * 900
+
+
 def test_a_table_says_when_it_does_not_show_all(connection: duckdb.DuckDBPyConnection) -> None:
     out = io.StringIO()
     assert not write(connection.execute(f"SELECT range FROM range({ROWS_SHOWN + 1})"), Format.TABLE, out, None)

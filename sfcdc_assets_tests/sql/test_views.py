@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from sfcdc_assets.cli import sql_extra
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.lake.all_versions import open_history
-from sfcdc_assets.lake.consistent_cuts import cuts
-from sfcdc_assets.lake.open_cut import OpenCut, newest_open_cuts
+from sfcdc_assets.lake.tables.all_versions import open_history
+from sfcdc_assets.lake.tables.consistent_cuts import cuts
+from sfcdc_assets.lake.tables.open_cut import OpenCut, cuts_at
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.sql.asked_tables import AskedTables
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("tables_of_the_org")
 
 @pytest.fixture
 def views(asked: Asked) -> Iterator[AskedTables]:
-    with AskedTables(TablesOfCuts(Warehouse(asked.root), newest_open_cuts(asked.root))) as views:
+    with AskedTables(TablesOfCuts(Warehouse(asked.root), cuts_at(Warehouse(asked.root)))) as views:
         yield views
 
 
@@ -84,7 +84,7 @@ def test_a_time_shows_the_records_that_lived_then(asked: Asked, views: AskedTabl
     expected = living_at(asked.pipeline.org, entity, last)
     moment = asked.then.isoformat()
     by_macro = rows_of(views, f"SELECT * FROM \"{entity.lower()}_as_of\"('{moment}')")
-    tables = TablesOfCuts(Warehouse(asked.root), newest_open_cuts(asked.root))
+    tables = TablesOfCuts(Warehouse(asked.root), cuts_at(Warehouse(asked.root)))
     with AskedTables(tables, at=asked.then) as then:
         by_option = rows_of(then, f'SELECT * FROM "{entity.lower()}"')
         ended = rows_of(then, f"SELECT count(*) AS n FROM \"{entity.lower()}_history\" WHERE _valid_to > '{moment}'")
@@ -133,7 +133,7 @@ def test_rows_of_a_batch_that_was_never_committed_are_left_out(asked: Asked, vie
     left_over = left_over.set_column(batch, left_over.schema.field(batch), pa.array([10**6]))
     write_deltalake(history, left_over, mode="append")
     try:
-        tables = TablesOfCuts(Warehouse(asked.root), newest_open_cuts(asked.root))
+        tables = TablesOfCuts(Warehouse(asked.root), cuts_at(Warehouse(asked.root)))
         with AskedTables(tables) as again:
             assert rows_of(again, query) == [before]
     finally:
@@ -207,9 +207,9 @@ def test_two_columns_of_a_name_and_no_rows_are_json_too() -> None:
 
 
 def test_statements_come_from_a_pipe_one_after_the_other() -> None:
-    text = "CREATE TABLE mine AS SELECT * FROM account; -- a comment\nSELECT count(*) > 0 AS found FROM mine;\n"
+    text = "SELECT 1 AS one; -- a comment\nSELECT count(*) > 0 AS found FROM account;\n"
     result = CliRunner().invoke(app, ["sql", "--format", "csv"], input=text)
-    assert (result.exit_code, result.stdout) == (0, "found\ntrue\n")
+    assert (result.exit_code, result.stdout) == (0, "one\n1\nfound\ntrue\n")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,9 @@ def test_a_statement_that_fails_says_why_and_ends_with_1(query: str, said: str) 
 def test_without_a_cut_the_next_step_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "empty"))
     for arguments in (("sql", "SELECT 1"), ("views", "--duckdb", "x.duckdb"), ("dbt-sources",)):
-        assert "has no consistent cut yet. Run `sfcdc sync`" in refusal(sfcdc(*arguments))
+        said = refusal(sfcdc(*arguments))
+        assert "has no consistent cut yet. Run `sfcdc sync --until-caught-up`" in said
+        assert "later time" not in said
     assert not (tmp_path / "empty").exists()
 
 
@@ -248,7 +250,7 @@ def test_without_duckdb_the_command_that_installs_it_is_named(monkeypatch: pytes
 
 
 def test_another_duckdb_opens_the_views_and_sees_the_same_rows(asked: Asked, tmp_path: Path) -> None:
-    file = tmp_path / "folder" / "history.duckdb"
+    file = tmp_path / "history.duckdb"
     result = sfcdc("views", "--duckdb", str(file))
     assert result.exit_code == 0, result.stderr
     assert f"of 3 entities are in {file}" in " ".join(result.stdout.split())
@@ -282,7 +284,10 @@ def test_views_are_written_again_and_other_things_in_the_file_stay(tmp_path: Pat
     assert comments["BillingCity"] == "Billing City."
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named_and_no_folder_is_made(tmp_path: Path) -> None:
+    said = refusal(sfcdc("views", "--duckdb", str(tmp_path / "typo" / "x.duckdb")))
+    assert f"there is no folder {tmp_path / 'typo'}" in said
+    assert not (tmp_path / "typo").exists()
     (tmp_path / "text.duckdb").write_text("no database " * 1000)
     assert "text.duckdb" in refusal(sfcdc("views", "--duckdb", str(tmp_path / "text.duckdb")))
     with duckdb.connect(str(tmp_path / "own.duckdb")) as other:

@@ -14,19 +14,18 @@ from typing import Any
 
 import fastavro
 
-from sfcdc_assets import clock
 from sfcdc_assets.change_events.errors import HeaderError
 from sfcdc_assets.change_events.event_schema import HEADER_FIELD, header_schema
 from sfcdc_assets.change_events.header import AVRO_READ_ERRORS, read_header
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
-from sfcdc_assets.emulator.event_store import StoredEvent
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.replay_id import replay_id
-from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset as BusPreset
-from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.emulator.errors import ReplayIdCorruptedError
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.events.event_store import StoredEvent
+from sfcdc_assets.emulator.events.replay_id import replay_id
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayPreset, ReplayStart
 from sfcdc_assets.streams.errors import ReplayIdRefused, SchemaNotFound
-from sfcdc_assets.streams.replay import ReplayPreset, ReplayStart
+from sfcdc_assets.streams.pubsub.proto.pubsub_api_pb2 import ReplayPreset as BusPreset
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 from sfcdc_assets.streams.transport import Received
 from sfcdc_assets_tests.change_events.json_form import as_json

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.streams.delivered_event import DeliveredEvent
-from sfcdc_assets.streams.replay import ReplayStart
+from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 
 

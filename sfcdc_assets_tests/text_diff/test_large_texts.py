@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sfcdc_assets.emulator.text_difference import text_difference
+from sfcdc_assets.emulator.events.text_difference import text_difference
 from sfcdc_assets.text_diff import TextDiffError, reconstruct_text
 from sfcdc_assets.text_diff.search import Budget
 

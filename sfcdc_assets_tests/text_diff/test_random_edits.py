@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.emulator.text_difference import Convention, unified_difference
+from sfcdc_assets.emulator.events.text_difference import Convention, unified_difference
 from sfcdc_assets.text_diff import TextDiffError, reconstruct_text
 
 CONVENTIONS: tuple[Convention, ...] = ("java-diff-utils", "posix")

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.text_diff import TextDiffError, reconstruct_text
 
 

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sfcdc_assets.config import Settings
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets_tests.cli.command import SCRIPT
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
+from sfcdc_assets_tests.pipeline.failures.killed_sync import QUICK_JVM
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
-from sfcdc_assets_tests.pipeline.killed_sync import QUICK_JVM
 
 ROOT = Path(__file__).parents[2]
 QUICK = {**SPARK_OF_TESTS, "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM}
@@ -75,7 +75,13 @@ class DagsterServer:
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
-            env={**kept, **QUICK, "SFCDC_ENTITIES": ",".join(entities), **(environment or {})},
+            env={
+                **kept,
+                **QUICK,
+                "SFCDC_ENTITIES": ",".join(entities),
+                "SFCDC_SAMPLE_ROWS": "10",
+                **(environment or {}),
+            },
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
@@ -133,19 +139,24 @@ class DagsterServer:
         return found["assetNodeOrError"]["partitionKeys"]
 
     def sources_of_columns(self, asset: str) -> dict[str, list[str]]:
-        """Column -> the columns it comes from, of the partition Account, as its newest materialization says."""
+        """Column -> the columns it comes from, of the partition Account, as its newest materialization with columns
+        says: those between two reports of the same columns lead to that one."""
         found = self.query(
             "query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode {"
-            ' assetMaterializations(partitions: ["Account"], limit: 1) { metadataEntries {'
+            ' assetMaterializations(partitions: ["Account"], limit: 1000) { metadataEntries {'
             " ... on TableColumnLineageMetadataEntry"
             " { lineage { columnName columnDeps { assetKey { path } columnName } } } } } } } }",
             k={"path": ["salesforce", asset]},
         )
-        (newest,) = found["assetNodeOrError"]["assetMaterializations"]
+        reported = (
+            entry["lineage"]
+            for materialization in found["assetNodeOrError"]["assetMaterializations"]
+            for entry in materialization["metadataEntries"]
+            if entry.get("lineage")
+        )
         return {
             column["columnName"]: [f"{dep['assetKey']['path'][-1]}.{dep['columnName']}" for dep in column["columnDeps"]]
-            for entry in newest["metadataEntries"]
-            for column in entry.get("lineage", ())
+            for column in next(reported)
         }
 
     def figures(self, asset: str, entity: str) -> dict[str, list[float]]:

@@ -79,7 +79,8 @@ class ValueArrays:
         is_double = read == Read.DOUBLE
         if is_double.any():
             which = there[is_double]
-            cells.doubles[which], has[which] = place[is_double].view(np.float64), _D
+            doubles = place[is_double].view(np.float64)
+            cells.doubles[which], has[which], unfit[which] = doubles, _D, ~np.isfinite(doubles)
         one_by_one = (read == Read.ONE_BY_ONE) | ((read == Read.REFERENCE) & ~self._are_long_ids(value, place))
         # An empty text is null.
         is_text = ((read == Read.TEXT) | (read == Read.REFERENCE)) & ~one_by_one & (self._values.size[value] > 0)
@@ -94,7 +95,7 @@ class ValueArrays:
 
     def _are_long_ids(self, value: Places, place: Places) -> Flags:
         """Whether these texts are of 18 ASCII characters, as ids are that need no conversion."""
-        long = self._values.size[value] == _ID_LENGTH
+        long: Flags = self._values.size[value] == _ID_LENGTH
         if long.any():
             windows = self._source.windows(_ID_LENGTH)[place[long]].view(np.uint8).reshape(-1, _ID_LENGTH)
             long[long] = windows.max(axis=1) < 0x80

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.batch.payload_bytes import Flags, Places
 from sfcdc_assets.change_events.batch.reading import Reading, Texts
 from sfcdc_assets.change_events.batch.slots import NotReadInBatches
 from sfcdc_assets.change_events.change_event import END_OF_TIME_MS
 from sfcdc_assets.change_events.header import plain_change_type
+from sfcdc_assets.salesforce.api_name import API_NAME
 
 _TEXTS = {"type": "array", "items": "string"}
 
@@ -54,6 +56,10 @@ class HeaderReader:
         if bad.any():
             reading.give_up(bad)
         reading.not_past_the_end()
+        rows = np.flatnonzero(reading.ok)
+        starts, sizes = text["entityName"]
+        named = pc.match_substring_regex(reading.source.slices(starts[rows], sizes[rows]), f"^(?:{API_NAME})$")
+        reading.give_up(rows[~named.to_numpy(zero_copy_only=False)])
         return Headers(numbers, text, texts)
 
 

@@ -68,12 +68,14 @@ class NamedSlots:
 
 def is_nulled(marks: Marks) -> Flags:
     """Whether slots that are marked so are null, whatever the event carries."""
-    return ((marks & WHOLE_NULLED) != 0) | ((marks & (NULLED | WHOLE_SENT)) == NULLED)
+    nulled: Flags = ((marks & WHOLE_NULLED) != 0) | ((marks & (NULLED | WHOLE_SENT)) == NULLED)
+    return nulled
 
 
 def is_diff(marks: Marks) -> Flags:
     """Whether what the event carries for slots that are marked so is a diff."""
-    return (marks & (DIFF | NULLED | WHOLE_NULLED)) == DIFF
+    diffs: Flags = (marks & (DIFF | NULLED | WHOLE_NULLED)) == DIFF
+    return diffs
 
 
 def _of(texts: Texts, rows: Flags) -> Texts:

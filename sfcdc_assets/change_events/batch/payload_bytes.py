@@ -76,7 +76,7 @@ class PayloadBytes:
         is_set = words != 0
         first = is_set.argmax(axis=1)
         word = words[np.arange(len(at)), first]
-        zeros = first * 8 + (np.bitwise_count((word & -word) - np.uint64(1)).astype(np.int64) >> 3)
+        zeros: Places = first * 8 + (np.bitwise_count((word & -word) - np.uint64(1)).astype(np.int64) >> 3)
         zeros[word == 0] = WINDOW
         return zeros
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.events.delivery_meter import DeliveryMeter
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 
 class Allowance(StrEnum):

@@ -10,13 +10,13 @@ from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.cometd.refusals import BayeuxRefused
 from sfcdc_assets.emulator.cometd.sources import BusEvents, ChannelSource, Notifications
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.events.topic import find_topic, readable
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
 from sfcdc_assets.emulator.streaming.push_topics import PushTopics
 from sfcdc_assets.emulator.streaming.streaming_channels import StreamingChannels
 from sfcdc_assets.emulator.streaming.subscription_filter import MalformedFilterError, SubscriptionFilter
-from sfcdc_assets.emulator.topic import find_topic, readable
 
 
 class StreamingTopics:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from sfcdc_assets.emulator.clock import Clock
 from sfcdc_assets.emulator.cometd.client_session import ClientSession
+from sfcdc_assets.emulator.org.clock import Clock
 
 
 class ClientSessions:

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 import fastavro
 
-from sfcdc_assets.emulator.avro.field_bitmap import field_positions
-from sfcdc_assets.emulator.event_store import StoredEvent
-from sfcdc_assets.emulator.platform_events.event_codec import UNREADABLE, decoded_payload
+from sfcdc_assets.emulator.events.avro.field_bitmap import field_positions
+from sfcdc_assets.emulator.events.event_store import StoredEvent
+from sfcdc_assets.emulator.events.platform_events.event_codec import UNREADABLE, decoded_payload
 
 _HEADER = "ChangeEventHeader"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,7 +87,9 @@ class ChangeEventInJson:
                 written[name] = {part: each for part, each in value.items() if each is not None}
             elif value is not None:
                 written[name] = {"diff": value} if name in diffs else _as_text(self._types[name], value)
-        for path in nulled:
+        # An event for all records, such as 001*, has an empty body: what it names is gone from every record.
+        of_all = any(record_id.endswith("*") for record_id in head["recordIds"])
+        for path in () if of_all else nulled:
             parent, _, child = path.partition(".")
             if not child:
                 written[parent] = None

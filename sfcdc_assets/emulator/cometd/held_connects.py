@@ -16,9 +16,9 @@ from sfcdc_assets.emulator.cometd.client_sessions import ClientSessions
 from sfcdc_assets.emulator.cometd.messages import CometdAnswer, CometdCall, Message, reply_to
 from sfcdc_assets.emulator.cometd.refusals import BayeuxRefused
 from sfcdc_assets.emulator.cometd.sources import MOST_EVENTS
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 _HELD_FAULTS = (
     Fault.COMETD_UNKNOWN_CLIENT,
@@ -82,7 +82,7 @@ class HeldConnects:
             with self._bus.changed:
                 self._note(session, number, is_at_work=False)
                 while not (is_over() or self.has_more(session)) and (left := until - self._org.clock()) > 0:
-                    self._bus.changed.wait(left / 1000)
+                    self._bus.changed.wait(min(left, max(1, self._bus.next_publication - self._org.clock())) / 1000)
                 self._note(session, number, is_at_work=True)
             if is_over():
                 return [], False

@@ -25,12 +25,12 @@ from sfcdc_assets.emulator.cometd.messages import (
 )
 from sfcdc_assets.emulator.cometd.refusals import BayeuxRefused
 from sfcdc_assets.emulator.cometd.sources import NEW, ChannelSource, Notifications
-from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.rpc_call import Sessions
+from sfcdc_assets.emulator.errors import ReplayIdCorruptedError
+from sfcdc_assets.emulator.events.delivery_meter import DeliveryMeter
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.pubsub.rpc_call import Sessions
 
 
 class CometdService:
@@ -101,7 +101,9 @@ class CometdService:
         that is held. A time that is past means that something is being done."""
         with self.bus.changed:
             due = [
-                0 if each.is_at_work or self._connects.has_more(each) else each.held_until
+                0
+                if each.is_at_work or self._connects.has_more(each)
+                else min(each.held_until, self.bus.next_publication)
                 for each in self._clients.all()
                 if each.is_held
             ]

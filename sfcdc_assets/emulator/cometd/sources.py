@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 from sfcdc_assets.emulator.cometd.allowances import Allowance
 from sfcdc_assets.emulator.cometd.event_json import message as event_message
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
-from sfcdc_assets.emulator.event_store import StoredEvent
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.replay_id import replay_id
+from sfcdc_assets.emulator.errors import ReplayIdCorruptedError
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.events.event_store import StoredEvent
+from sfcdc_assets.emulator.events.replay_id import replay_id
+from sfcdc_assets.emulator.events.topic import Topic, readable
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.streaming.notifications import Notification, NotificationLog
 from sfcdc_assets.emulator.streaming.subscription_filter import EVERYTHING, SubscriptionFilter
-from sfcdc_assets.emulator.topic import Topic, readable
-from sfcdc_assets.pubsub.proto.pubsub_api_pb2 import ReplayPreset
+from sfcdc_assets.streams.pubsub.proto.pubsub_api_pb2 import ReplayPreset
 
 MOST_EVENTS = 200
 """Of one channel in one answer."""

@@ -7,11 +7,11 @@ from typing import Any
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import Parameters, control_route, truth
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.pubsub_service import PubSubService
-from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.pubsub.pubsub_service import PubSubService
+from sfcdc_assets.emulator.serving.sessions import Sessions
 
 
 def bus_routes(org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions: Sessions) -> list[Route]:

@@ -11,9 +11,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.json_body import parse_json
-from sfcdc_assets.errors import SfcdcError
+from sfcdc_assets.emulator.rest.json_body import parse_json
+from sfcdc_assets.runtime.errors import SfcdcError
 
+PREFIX = "/emulator"
+"""Below it is what the org itself does not have: the control resource and the pages. It asks for no token."""
 Parameters = Mapping[str, Any]
 """Of the query, of the JSON body and of the path; the path counts most."""
 Answer = Callable[[Parameters], Any]
@@ -25,13 +27,13 @@ class ControlError(SfcdcError):
 
 
 def control_route(path: str, method: str, answer: Answer) -> Route:
-    """Serves `answer` at `/emulator` + `path`: 200 with its JSON, or 400 with `error`."""
+    """Serves `answer` at `PREFIX` + `path`: 200 with its JSON, or 400 with `error`."""
 
     async def endpoint(request: Request) -> Response:
         body = await request.body()
         return await run_in_threadpool(_answered, request, body, answer)
 
-    return Route("/emulator" + path, endpoint, methods=[method])
+    return Route(PREFIX + path, endpoint, methods=[method])
 
 
 def whole_number(parameters: Parameters, name: str, default: int, *, least: int = 0) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text, whole_number
+from sfcdc_assets.emulator.definitions.platform_event_definition import event_definition
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.platform_events.event_definition import event_definition
-from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
+from sfcdc_assets.emulator.events.platform_events.event_publishing import EventPublisher
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 
 def event_routes(org: EmulatedOrg, publisher: EventPublisher) -> list[Route]:

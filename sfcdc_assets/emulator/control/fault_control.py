@@ -9,12 +9,12 @@ from typing import Any
 
 from starlette.routing import Route
 
-from sfcdc_assets.emulator import faults as stream_side
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text, whole_number
-from sfcdc_assets.emulator.faults import Fault, Faults
-from sfcdc_assets.emulator.refusal_codes import CODES
-from sfcdc_assets.emulator.rest import rest_faults as rest_side
-from sfcdc_assets.emulator.rest.rest_faults import REFUSALS, RestFault, RestFaults
+from sfcdc_assets.emulator.faults import faults as stream_side
+from sfcdc_assets.emulator.faults import rest_faults as rest_side
+from sfcdc_assets.emulator.faults.faults import Fault, Faults
+from sfcdc_assets.emulator.faults.rest_faults import REFUSALS, RestFault, RestFaults
+from sfcdc_assets.emulator.pubsub.refusal_codes import CODES
 
 OPTIONS = {
     Fault.OVERFLOW: ("threshold",),

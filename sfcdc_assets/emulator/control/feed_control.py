@@ -10,11 +10,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, truth, whole_number
-from sfcdc_assets.emulator.event_feed import FeedPage, FeedPlace
-from sfcdc_assets.emulator.feed_sources import FeedEvent
-from sfcdc_assets.emulator.running_org import RunningOrg
-from sfcdc_assets.emulator.subscribers import subscribers
+from sfcdc_assets.emulator.control.control_route import (
+    PREFIX,
+    ControlError,
+    Parameters,
+    control_route,
+    truth,
+    whole_number,
+)
+from sfcdc_assets.emulator.events.event_feed import FeedPage, FeedPlace
+from sfcdc_assets.emulator.events.feed_sources import FeedEvent
+from sfcdc_assets.emulator.events.subscribers import subscribers
+from sfcdc_assets.emulator.serving.running_org import RunningOrg
 
 MOST_EVENTS = 1_000
 MOST_SECONDS = 30
@@ -45,7 +52,7 @@ def feed_routes(running: RunningOrg) -> list[Route]:
             ]
         }
 
-    return [Route("/emulator/feed", feed), control_route("/subscribers", "GET", listeners)]
+    return [Route(f"{PREFIX}/feed", feed), control_route("/subscribers", "GET", listeners)]
 
 
 async def feed_page(running: RunningOrg, parameters: Parameters, default_limit: int = 100) -> FeedPage:

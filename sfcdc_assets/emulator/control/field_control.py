@@ -16,13 +16,13 @@ from sfcdc_assets.emulator.control.control_route import (
     truth,
     whole_number,
 )
+from sfcdc_assets.emulator.definitions.field_notation import field_definition
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
+from sfcdc_assets.emulator.definitions.object_file import object_definition
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
-from sfcdc_assets.emulator.field_notation import field_definition
-from sfcdc_assets.emulator.object_definition import FieldDefinition
-from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.org_setup import Values
-from sfcdc_assets.emulator.sample_values import sample_value
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.sample_values import sample_value
+from sfcdc_assets.emulator.setup.org_setup import Values
 
 _NOT_OPTIONS = frozenset({"entity", "field", "name", "to", "value", "values", "sample"})
 

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text
-from sfcdc_assets.emulator.record_editing import RecordEditing, record_id_of
+from sfcdc_assets.emulator.org.record_editing import RecordEditing, record_id_of
 
 
 def record_change_routes(editing: RecordEditing) -> list[Route]:

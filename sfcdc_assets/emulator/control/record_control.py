@@ -8,8 +8,8 @@ from typing import Any
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text, whole_number
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 _MOST = 2_000
 

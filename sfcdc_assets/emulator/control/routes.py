@@ -15,7 +15,7 @@ from sfcdc_assets.emulator.control.record_control import record_routes
 from sfcdc_assets.emulator.control.scenario_control import scenario_routes
 from sfcdc_assets.emulator.control.setting_control import setting_routes
 from sfcdc_assets.emulator.control.traffic_control import traffic_routes
-from sfcdc_assets.emulator.running_org import RunningOrg
+from sfcdc_assets.emulator.serving.running_org import RunningOrg
 
 
 def all_control_routes(running: RunningOrg) -> list[Route]:

@@ -8,11 +8,11 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, text
 from sfcdc_assets.emulator.control.feed_control import event_json
-from sfcdc_assets.emulator.running_org import RunningOrg
-from sfcdc_assets.emulator.scenarios.errors import ScenarioRefusedError, UnknownScenarioError
+from sfcdc_assets.emulator.errors import ScenarioRefusedError, UnknownScenarioError
+from sfcdc_assets.emulator.org.transaction import Transaction
 from sfcdc_assets.emulator.scenarios.scenario import scenario_of, scenarios
 from sfcdc_assets.emulator.scenarios.watching import WatchedStep, watched
-from sfcdc_assets.emulator.transaction import Transaction
+from sfcdc_assets.emulator.serving.running_org import RunningOrg
 
 
 def scenario_routes(running: RunningOrg) -> list[Route]:

@@ -8,8 +8,8 @@ from typing import Any, get_args, get_type_hints
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import OrgSettings
 
 _FIXED = frozenset({"credentials", "api_versions"})
 """Who may log in, and what a client has seen of the org when it began."""

@@ -9,11 +9,11 @@ from typing import Any
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError, Parameters, control_route, whole_number
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.traffic import FULL_MIX, LOAD_MIX, TrafficGenerator, TrafficMix
-from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
-from sfcdc_assets.emulator.traffic_switch import TrafficSwitch
+from sfcdc_assets.emulator.errors import TrafficRefusedError
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, LOAD_MIX, TrafficGenerator, TrafficMix
+from sfcdc_assets.emulator.traffic.traffic_switch import TrafficSwitch
 
 _MIXES = {"plain": TrafficMix(), "full": FULL_MIX, "load": LOAD_MIX}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfcdc_assets.emulator.feed_sources import FeedEvent
+from sfcdc_assets.emulator.events.feed_sources import FeedEvent
 
 _LONGEST = 60
 _FIELDS = 6

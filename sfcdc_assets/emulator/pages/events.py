@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError
 from sfcdc_assets.emulator.control.feed_control import feed_page
-from sfcdc_assets.emulator.feed_sources import FeedEvent
+from sfcdc_assets.emulator.events.feed_sources import FeedEvent
 from sfcdc_assets.emulator.pages.event_view import event_views
 from sfcdc_assets.emulator.pages.site import PAGES, PageRequest, Site
 

@@ -9,7 +9,6 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfcdc_assets.emulator import faults as stream_side
 from sfcdc_assets.emulator.control.fault_control import (
     OPTIONS,
     REST_OPTIONS,
@@ -18,11 +17,12 @@ from sfcdc_assets.emulator.control.fault_control import (
     fault_of,
     rest_fault_of,
 )
-from sfcdc_assets.emulator.fault_advice import ADVICE, REST_ADVICE
-from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.faults import faults as stream_side
+from sfcdc_assets.emulator.faults import rest_faults as rest_side
+from sfcdc_assets.emulator.faults.fault_advice import ADVICE, REST_ADVICE
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.emulator.pages.site import PAGES, Handler, PageRequest, Site
-from sfcdc_assets.emulator.rest import rest_faults as rest_side
-from sfcdc_assets.emulator.rest.rest_faults import RestFault
 
 _PATH = f"{PAGES}/faults"
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
-from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.events.subscribers import subscribers
+from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.pages.event_view import event_views
 from sfcdc_assets.emulator.pages.site import PageRequest, Site
-from sfcdc_assets.emulator.subscribers import subscribers
 
 _EVENTS = 10
 

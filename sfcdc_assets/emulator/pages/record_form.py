@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.record_editing import text_of
-from sfcdc_assets.emulator.transaction import StoredValue
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org.record_editing import text_of
+from sfcdc_assets.emulator.org.transaction import StoredValue
 
 _FIELD, _SHOWN = "field:", "shown:"
 _SHORT_TEXT = 255

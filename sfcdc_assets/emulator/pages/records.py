@@ -8,14 +8,14 @@ from itertools import islice
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError, RecordError
-from sfcdc_assets.emulator.ids import is_id, to_18
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.ids import is_id, to_18
+from sfcdc_assets.emulator.org.store import columns_of
+from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.pages.event_view import event_views
 from sfcdc_assets.emulator.pages.record_form import changed_texts, form_fields, with_breaks_of
 from sfcdc_assets.emulator.pages.site import PAGES, PageRequest, Site
-from sfcdc_assets.emulator.store import columns_of
-from sfcdc_assets.emulator.transaction import StoredValue
 
 _ON_A_PAGE = 50
 _EVENTS = 20

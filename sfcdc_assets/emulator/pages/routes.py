@@ -15,14 +15,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from sfcdc_assets.emulator.ids import is_id, to_18
+from sfcdc_assets.emulator.org.ids import is_id, to_18
 from sfcdc_assets.emulator.pages.events import event_routes
 from sfcdc_assets.emulator.pages.faults import fault_routes
 from sfcdc_assets.emulator.pages.home import home
 from sfcdc_assets.emulator.pages.records import record_routes
 from sfcdc_assets.emulator.pages.scenarios import scenario_routes
 from sfcdc_assets.emulator.pages.site import FOLDER, PAGES, Site
-from sfcdc_assets.emulator.running_org import RunningOrg
+from sfcdc_assets.emulator.serving.running_org import RunningOrg
 
 _ALL_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 

@@ -7,11 +7,11 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import ControlError
 from sfcdc_assets.emulator.control.traffic_control import set_traffic_rate
+from sfcdc_assets.emulator.errors import ScenarioRefusedError, UnknownScenarioError
+from sfcdc_assets.emulator.org.transaction import Transaction
 from sfcdc_assets.emulator.pages.event_view import event_views
 from sfcdc_assets.emulator.pages.site import PAGES, PageRequest, Site
-from sfcdc_assets.emulator.scenarios.errors import ScenarioRefusedError, UnknownScenarioError
 from sfcdc_assets.emulator.scenarios.scenario import scenario_of, scenarios
-from sfcdc_assets.emulator.transaction import Transaction
 
 _EVENTS = 15
 _PATH = f"{PAGES}/scenarios"

@@ -17,11 +17,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from sfcdc_assets.emulator.control.control_route import ControlError
+from sfcdc_assets.emulator.control.control_route import PREFIX, ControlError
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.pages.words import age, clock_time, code, moment, number
-from sfcdc_assets.emulator.rest.same_origin import PREFIX
-from sfcdc_assets.emulator.running_org import RunningOrg
+from sfcdc_assets.emulator.serving.running_org import RunningOrg
 
 PAGES = f"{PREFIX}/pages"
 """Below it are all pages but the first, which is the root."""

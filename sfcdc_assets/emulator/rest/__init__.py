@@ -1,1 +1,1 @@
-"""The emulated org's REST side: OAuth, describe, query, records, composite, Bulk API 2.0 queries, limits, control."""
+"""The REST side: one resource a module, over SOQL and the org's transactions."""

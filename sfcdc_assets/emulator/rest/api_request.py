@@ -10,9 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.json_body import parse_json
+from sfcdc_assets.emulator.rest.json_body import parse_json
 
 _CLIENT = re.compile(r"client=([^;,\s]+)")
+
+
+def origin_of_api(api: str, version: str, client: str) -> str:
+    """`changeOrigin` of changes by an API; a client that does not name itself is not in it."""
+    return f"com/salesforce/api/{api}/{version}" + (f";client={client}" if client else "")
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class ApiRequest:
     def change_origin(self) -> str:
         """What change events say of where a change came from (docs/salesforce-streams.md, "Change origin")."""
         client = _CLIENT.search(self.headers.get("sforce-call-options", ""))
-        return f"com/salesforce/api/{self.api}/{self.version};client={client.group(1) if client else ''}"
+        return origin_of_api(self.api, self.version, client.group(1) if client else "")
 
     def json_object(self) -> dict[str, Any]:
         """The body as a JSON object. Raises ApiError: UNSUPPORTED_MEDIA_TYPE, JSON_PARSER_ERROR."""

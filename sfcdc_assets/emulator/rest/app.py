@@ -12,13 +12,15 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
+from starlette.types import Scope
 
-from sfcdc_assets.emulator.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.cometd.routes import cometd_routes
 from sfcdc_assets.emulator.cometd.service import CometdService
+from sfcdc_assets.emulator.control.control_route import PREFIX
 from sfcdc_assets.emulator.errors import ApiError, OrgUnavailableError
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
+from sfcdc_assets.emulator.events.platform_events.event_publishing import EventPublisher
+from sfcdc_assets.emulator.faults.rest_faults import RestFaultMiddleware, RestFaults
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.async_bulk import async_bulk_routes
 from sfcdc_assets.emulator.rest.bulk_ingest import add_bulk_ingest
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
@@ -29,18 +31,14 @@ from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects
 from sfcdc_assets.emulator.rest.control import control_routes
 from sfcdc_assets.emulator.rest.describe import add_describe
 from sfcdc_assets.emulator.rest.event_schemas import EventSchemas, add_event_schemas
-from sfcdc_assets.emulator.rest.header_names import HeaderNamesMiddleware
+from sfcdc_assets.emulator.rest.http_form import HeaderNamesMiddleware, LeadingSlashesMiddleware, RequestSizeMiddleware
 from sfcdc_assets.emulator.rest.identity import identity_routes
 from sfcdc_assets.emulator.rest.layouts import add_layouts
-from sfcdc_assets.emulator.rest.leading_slashes import LeadingSlashesMiddleware
 from sfcdc_assets.emulator.rest.limits import Limits, add_limits
 from sfcdc_assets.emulator.rest.oauth import oauth_routes
 from sfcdc_assets.emulator.rest.query import add_query
 from sfcdc_assets.emulator.rest.replication import add_replication
-from sfcdc_assets.emulator.rest.request_size import RequestSizeMiddleware
 from sfcdc_assets.emulator.rest.rest_context import Interceptor, RestContext, error_response
-from sfcdc_assets.emulator.rest.rest_faults import RestFaultMiddleware, RestFaults
-from sfcdc_assets.emulator.rest.same_origin import SameOriginMiddleware
 from sfcdc_assets.emulator.rest.search import add_search
 from sfcdc_assets.emulator.rest.setup_objects import EventUsage, no_event_usage
 from sfcdc_assets.emulator.rest.soap import soap_routes
@@ -48,7 +46,9 @@ from sfcdc_assets.emulator.rest.sobjects import add_sobjects
 from sfcdc_assets.emulator.rest.streaming_objects import STREAMING_OBJECTS, add_streaming_objects, streaming_rows
 from sfcdc_assets.emulator.rest.tooling import add_tooling
 from sfcdc_assets.emulator.rest.versions import version_routes
-from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.serving.certificate import LOOPBACK_NAMES
+from sfcdc_assets.emulator.serving.sessions import Sessions
+from sfcdc_assets.webserver.same_origin import SameOriginMiddleware
 
 
 def build_app(
@@ -112,7 +112,7 @@ def build_app(
             Middleware(RequestSizeMiddleware, org=org),
             Middleware(LeadingSlashesMiddleware),
             Middleware(RestFaultMiddleware, faults=faults or RestFaults()),
-            Middleware(SameOriginMiddleware, hosts=hosts),
+            Middleware(SameOriginMiddleware, hosts=hosts, guards=_needs_no_token),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=1),
         ],
         exception_handlers={HTTPException: _not_served, OrgUnavailableError: _unavailable, 500: _unknown_exception},
@@ -120,6 +120,11 @@ def build_app(
     # Salesforce redirects nobody because of a slash, and a client that is redirected sends its body no second time.
     app.router.redirect_slashes = False
     return app
+
+
+def _needs_no_token(scope: Scope) -> bool:
+    """Whether a request is for the pages or the control resource, which anybody on this machine may use."""
+    return bool(scope["path"] == "/" or scope["path"].startswith(PREFIX))
 
 
 def _not_served(request: Request, error: Exception) -> Response:

@@ -10,10 +10,10 @@ from xml.sax.saxutils import escape
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.json_body import parse_json
+from sfcdc_assets.emulator.records.field_value import datetime_text
 from sfcdc_assets.emulator.rest.async_error import AsyncError
 from sfcdc_assets.emulator.rest.async_job import AsyncBatch, AsyncJob
+from sfcdc_assets.emulator.rest.json_body import parse_json
 
 _NAMESPACE = "http://www.force.com/2009/06/asyncapi/dataload"
 Facts = Mapping[str, Any]

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.ids import instance_characters, new_id
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.async_error import AsyncError
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 

@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.json_body import parse_json
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.async_error import AsyncError
 from sfcdc_assets.emulator.rest.async_job import AsyncJob
-from sfcdc_assets.emulator.rest.csv_form import cells, csv_line, csv_lines
-from sfcdc_assets.emulator.rest.csv_rows import read_rows, record_of
+from sfcdc_assets.emulator.rest.csv_form import cells, csv_line, csv_lines, read_rows, record_of
 from sfcdc_assets.emulator.rest.ingest_job import ROWS_IN_TRANSACTION
+from sfcdc_assets.emulator.rest.json_body import parse_json
 from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.record_operations import RecordOperations

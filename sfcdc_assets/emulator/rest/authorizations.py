@@ -12,7 +12,7 @@ import hmac
 import secrets
 import threading
 
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 _CODE_LIFETIME = 15 * 60_000
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from sfcdc_assets.emulator.database import Database
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.ids import instance_characters, new_id
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.database import Database
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id
+from sfcdc_assets.emulator.records.field_value import datetime_text
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.csv_form import DELIMITERS, LINE_ENDINGS
 from sfcdc_assets.emulator.rest.rest_context import RestContext

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
 from sfcdc_assets.emulator.soql.compiled_query import ChildRows, CompiledQuery

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import to_18
+from sfcdc_assets.emulator.org.ids import to_18
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.record_fields import chosen_fields, read_records
 from sfcdc_assets.emulator.rest.record_operations import RecordOperations

@@ -7,13 +7,13 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.definitions.relationships import child_relationship
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.relationships import child_relationship
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.record_operations import record_values
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 _MAX_RECORDS = 200
 _MAX_DEPTH = 5

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfcdc_assets.emulator.database import quoted
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.object_file import object_definition
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.definitions.object_file import object_definition
+from sfcdc_assets.emulator.org.database import quoted
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.store import columns_of
+from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 from sfcdc_assets.emulator.soql.literal_value import Parameter
-from sfcdc_assets.emulator.store import columns_of
-from sfcdc_assets.emulator.transaction import StoredValue
 
 ComputedRow = Mapping[str, StoredValue]
 

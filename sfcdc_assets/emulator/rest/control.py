@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from sfcdc_assets.emulator.control.control_route import PREFIX
+from sfcdc_assets.emulator.org.transaction import Transaction
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.transaction import Transaction
 
 _DEFAULT_LIMIT = 200
 _MAX_LIMIT = 2_000
@@ -51,7 +52,7 @@ def control_routes(context: RestContext) -> list[Route]:
         page = [transaction_json(transaction) for transaction in islice(org.transactions(after), limit)]
         return JSONResponse({"transactions": page, "next_after": page[-1]["commit_number"] if page else after})
 
-    return [Route("/emulator/state", state), Route("/emulator/transactions", transactions)]
+    return [Route(f"{PREFIX}/state", state), Route(f"{PREFIX}/transactions", transactions)]
 
 
 def transaction_json(transaction: Transaction) -> dict[str, Any]:

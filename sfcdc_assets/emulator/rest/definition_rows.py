@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.errors import QueryError
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.transaction import StoredValue
+from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
-from sfcdc_assets.emulator.transaction import StoredValue
+from sfcdc_assets.emulator.soql.syntax import Chain, Comparison, Condition, Membership, Name, Query
 
 Facts = Iterator[tuple[str, Mapping[str, StoredValue]]]
 """Id and what is known of each row; the rest is null."""
@@ -99,3 +102,38 @@ def _data_type(field: FieldDefinition) -> str:
         return f"Long Text Area({field.length})" if field.length > 255 else "Text Area(255)"
     names = {"string": f"Text({field.length})", "boolean": "Checkbox", "datetime": "Date/Time", "url": "URL(255)"}
     return names.get(field.type, field.type.capitalize())
+
+
+_IN_ONE_BATCH = frozenset({"EntityDefinition", "FieldDefinition"})
+_FIELDS = "FieldDefinition"
+_NEEDED = ("EntityDefinitionId", "DurableId")
+
+
+def check_definition_query(query: Query, definition: ObjectDefinition) -> None:
+    """Refuse a query for the fields of all objects. Raises QueryError MALFORMED_QUERY."""
+    if definition.name != _FIELDS:
+        return
+    known = {each.lower() for each in _NEEDED}
+    if not any(path.startswith("entitydefinition.") or path in known for path in _equalled(query.where)):
+        message = f"{_FIELDS}: a filter on a reified column is required [{','.join(_NEEDED)}]"
+        raise QueryError("MALFORMED_QUERY", message)
+
+
+def check_one_batch(compiled: CompiledQuery) -> None:
+    """Refuse a further page of groups and of definitions. Raises QueryError EXCEEDED_ID_LIMIT."""
+    name = compiled.definition.name
+    if compiled.counts or name in _IN_ONE_BATCH:
+        what = "Aggregate query" if compiled.counts else name
+        message = f"{what} does not support queryMore(), use LIMIT to restrict the results to a single batch"
+        raise QueryError("EXCEEDED_ID_LIMIT", message)
+
+
+def _equalled(condition: Condition | None) -> Iterator[str]:
+    """The fields, in lower case, that must have one of some values for the condition to be true."""
+    if isinstance(condition, Chain) and condition.operator.upper() == "AND":
+        for part in condition.conditions:
+            yield from _equalled(part)
+    elif isinstance(condition, Membership) and not condition.negated:
+        yield condition.field.text.lower()
+    elif isinstance(condition, Comparison) and condition.operator in {"=", "IN"} and isinstance(condition.field, Name):
+        yield condition.field.text.lower().removeprefix("fielddefinition.")

@@ -9,15 +9,59 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.object_definition import DeleteConstraint, FieldDefinition, ObjectDefinition
-from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
-from sfcdc_assets.emulator.record_types import record_types
-from sfcdc_assets.emulator.relationships import ChildRelationship, child_relationships
+from sfcdc_assets.emulator.definitions.object_definition import DeleteConstraint, FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.definitions.platform_event_definition import PlatformEventDefinition
+from sfcdc_assets.emulator.definitions.record_types import record_types
+from sfcdc_assets.emulator.definitions.relationships import ChildRelationship, child_relationships
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
-from sfcdc_assets.emulator.rest.describe_defaults import OF_ANY_FIELD, OF_ANY_OBJECT, OF_ONE_OBJECT
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.setup_objects import setup_definitions
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
+
+OF_ANY_OBJECT: Mapping[str, Any] = {
+    "associateEntityType": None,
+    "associateParentEntity": None,
+    "deepCloneable": False,
+    "isInterface": False,
+}
+"""Also in the list of all objects."""
+
+OF_ONE_OBJECT: Mapping[str, Any] = {
+    "actionOverrides": [],
+    "compactLayoutable": False,
+    "defaultImplementation": None,
+    "extendedBy": None,
+    "extendsInterfaces": None,
+    "implementedBy": None,
+    "implementsInterfaces": None,
+    "listviewable": None,
+    "lookupLayoutable": None,
+    "namedLayoutInfos": [],
+    "networkScopeFieldName": None,
+    "searchLayoutable": False,
+    "sobjectDescribeOption": "FULL",
+    "supportedScopes": [{"label": "All records", "name": "everything"}],
+}
+
+OF_ANY_FIELD: Mapping[str, Any] = {
+    "aiPredictionField": False,
+    "cascadeDelete": False,
+    "controllerName": None,
+    "defaultValueFormula": None,
+    "displayLocationInDecimal": False,
+    "filteredLookupInfo": None,
+    "formulaTreatNullNumberAsZero": False,
+    "highScaleNumber": False,
+    "mask": None,
+    "maskType": None,
+    "queryByDistance": False,
+    "referenceTargetField": None,
+    "relationshipOrder": None,
+    "restrictedDelete": False,
+    "searchPrefilterable": False,
+    "writeRequiresMasterRead": False,
+}
+
 
 MASTER_TYPE = "012000000000000AAA"
 _SOAP_TYPES = {

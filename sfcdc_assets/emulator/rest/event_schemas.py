@@ -1,5 +1,5 @@
-"""`eventSchema`, by name and by id: the schema of change events and platform events as JSON (https://developer.salesforce.com/docs/platform/
-api-rest/guide/resources-sobject-eventschema.html).
+"""`eventSchema`, by name and by id: the schema of change events and platform events as JSON
+(https://developer.salesforce.com/docs/platform/ api-rest/guide/resources-sobject-eventschema.html).
 
 COMPACT is the Avro record of the Pub/Sub API. EXPANDED, the default, is that of the JSON messages of the Streaming API:
 moments are text, and the header has no bitmaps.
@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.avro.event_schema import change_event_name
 from sfcdc_assets.emulator.errors import ApiError
+from sfcdc_assets.emulator.events.avro.event_schema import change_event_name
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 

@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.ids import is_id, to_15, to_18
+from sfcdc_assets.emulator.org.ids import is_id, to_15, to_18
+from sfcdc_assets.emulator.records.field_value import datetime_text
 from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.rest.bulk_job import ENDED, BulkJob, BulkJobs
-from sfcdc_assets.emulator.rest.csv_form import csv_line
-from sfcdc_assets.emulator.rest.csv_rows import read_rows, record_of
+from sfcdc_assets.emulator.rest.csv_form import csv_line, read_rows, record_of
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 ROWS_IN_TRANSACTION = 200

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.api_usage import ApiUsage
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 Limits = Mapping[str, tuple[int, int]]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.profiles import profiles
-from sfcdc_assets.emulator.record_visibility import WITHOUT_OBJECT_PERMISSIONS
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.profiles import profiles
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object
+from sfcdc_assets.emulator.setup.record_visibility import WITHOUT_OBJECT_PERMISSIONS
 
 _TEXT = {"type": "string"}
 _TRUTH = {"type": "boolean"}

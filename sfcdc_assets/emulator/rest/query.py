@@ -14,13 +14,13 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.child_records import add_children
 from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects
-from sfcdc_assets.emulator.rest.definition_queries import check_definition_query, check_one_batch
+from sfcdc_assets.emulator.rest.definition_rows import check_definition_query, check_one_batch
 from sfcdc_assets.emulator.rest.query_columns import asks_for_columns, query_columns
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext

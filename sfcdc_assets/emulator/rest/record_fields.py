@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import is_id, to_18
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.ids import is_id, to_18
 from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.rest.rest_context import RestContext

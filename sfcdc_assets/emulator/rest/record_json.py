@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.object_definition import FieldDefinition
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
+from sfcdc_assets.emulator.records.field_value import datetime_text
 from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery, ParentByType, SelectedField
 
 

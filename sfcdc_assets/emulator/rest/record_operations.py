@@ -10,13 +10,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError, RecordError
-from sfcdc_assets.emulator.field_value import stored_value
-from sfcdc_assets.emulator.ids import to_18
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org.ids import to_18
+from sfcdc_assets.emulator.records.field_value import stored_value
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
 
 Change = Callable[[UnitOfWork], dict[str, Any]]
 """Makes one record's change and returns its `id` and, for an upsert, whether it was `created`; raises ApiError."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.database import quoted
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.field_value import datetime_text, parse_datetime
+from sfcdc_assets.emulator.org.database import quoted
+from sfcdc_assets.emulator.records.field_value import datetime_text, parse_datetime
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 

@@ -14,17 +14,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from sfcdc_assets.emulator.api_usage import ApiUsage
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.definitions.platform_event_definition import PlatformEventDefinition
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.platform_events.event_definition import PlatformEventDefinition
-from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher, EventToPublish
+from sfcdc_assets.emulator.events.platform_events.event_publishing import EventPublisher, EventToPublish
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
+from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.emulator.rest.setup_objects import EventUsage, no_event_usage, setup_objects
-from sfcdc_assets.emulator.sessions import Sessions
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+from sfcdc_assets.emulator.serving.sessions import Sessions
 
 Handler = Callable[[ApiRequest], Response]
 Interceptor = Callable[[Request], Response | None]

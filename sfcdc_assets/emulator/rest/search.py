@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from starlette.responses import JSONResponse, Response
 
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.query import compile_for
 from sfcdc_assets.emulator.rest.record_fields import chosen_fields, read_records

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.object_file import BUILT_IN_OBJECTS, load_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.profiles import profiles
-from sfcdc_assets.emulator.record_types import record_types
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.definitions.object_file import BUILT_IN_OBJECTS, load_definitions
+from sfcdc_assets.emulator.definitions.record_types import record_types
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.profiles import profiles
+from sfcdc_assets.emulator.org.settings import DAY, HOUR
+from sfcdc_assets.emulator.org.store import columns_of
 from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow, audit_fields
 from sfcdc_assets.emulator.rest.definition_rows import Facts, field_facts, object_facts, visible_objects
 from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows
-from sfcdc_assets.emulator.settings import DAY, HOUR
-from sfcdc_assets.emulator.store import columns_of
 
 EventUsage = Callable[[int, int], Mapping[str, int]]
 """How many events there were from one full hour to another (epoch ms), by the metric's name."""

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hmac
+from collections.abc import Callable, Mapping
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
@@ -14,12 +15,80 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.ids import to_18
-from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS
+from sfcdc_assets.emulator.org.ids import instance_characters, to_15, to_18
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.profiles import profiles
+from sfcdc_assets.emulator.records.field_value import datetime_text
+from sfcdc_assets.emulator.records.lead_conversion import CONVERTED_STATUS
+from sfcdc_assets.emulator.records.person_account import has_person_accounts
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
+from sfcdc_assets.emulator.rest.api_request import origin_of_api
 from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
-from sfcdc_assets.emulator.rest.soap_login import is_right_password, login_result, user_info
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+
+
+def is_right_password(context: RestContext, username: str, password: str) -> bool:
+    """Whether the user's password, with the security token at its end, is right."""
+    credentials = context.org.settings.credentials
+    expected = credentials.password + credentials.security_token
+    is_right_user = hmac.compare_digest(username.lower().encode(), credentials.username.lower().encode())
+    return hmac.compare_digest(password.encode(), expected.encode()) and is_right_user
+
+
+def login_result(context: RestContext, server: str, api: str, version: str) -> str:
+    """The elements inside `result`, with a new session of the integration user. `server`: the URL of the SOAP APIs up
+    to their letters; `api`: the letter of the one that was asked."""
+    org = context.org
+    tail = f"{version}/{to_15(org.organization_id)}"
+    values = {
+        "metadataServerUrl": f"{server}/m/{tail}",
+        "passwordExpired": "false",
+        "sandbox": "true" if org.settings.is_sandbox else "false",
+        "serverUrl": f"{server}/{api}/{tail}",
+        "sessionId": context.sessions.issue(org.users.integration),
+        "userId": org.users.integration,
+    }
+    return f"{_elements(values)}<userInfo>{user_info(org)}</userInfo>"
+
+
+def user_info(org: EmulatedOrg) -> str:
+    """The elements of `GetUserInfoResult`."""
+    account = org.definitions.get("Account")
+    return _elements(
+        {
+            "accessibilityMode": "false",
+            "chatterExternal": "false",
+            "currencySymbol": "$",
+            "orgAttachmentFileSizeLimit": "5242880",
+            "orgDefaultCurrencyIsoCode": "USD",
+            "orgDefaultCurrencyLocale": "en_US",
+            "orgDisallowHtmlAttachments": "false",
+            "orgHasPersonAccounts": "true" if account is not None and has_person_accounts(account) else "false",
+            "organizationId": org.organization_id,
+            "organizationMultiCurrency": "false",
+            "organizationName": "Emulated org",
+            "profileId": profiles(instance_characters(org.seed))[0].id,
+            "roleId": None,
+            "sessionSecondsValid": str(org.settings.token_lifetime // 1000),
+            "userDefaultCurrencyIsoCode": None,
+            "userEmail": org.settings.credentials.username,
+            "userFullName": "Integration User",
+            "userId": org.users.integration,
+            "userLanguage": "en_US",
+            "userLocale": "en_US",
+            "userName": org.settings.credentials.username,
+            "userTimeZone": "GMT",
+            "userType": "Standard",
+            "userUiSkin": "Theme3",
+        }
+    )
+
+
+def _elements(values: Mapping[str, str | None]) -> str:
+    return "".join(
+        f'<{name} xsi:nil="true"/>' if value is None else f"<{name}>{escape(value)}</{name}>"
+        for name, value in values.items()
+    )
+
 
 _SOAP = "{http://schemas.xmlsoap.org/soap/envelope/}"
 _PARTNER = "{urn:partner.soap.sforce.com}"
@@ -89,7 +158,7 @@ def _called(context: RestContext, envelope: Element, version: str, server: str, 
         context.sessions.revoke(session)
         return "logout", ""
     client = envelope.findtext(f"{_SOAP}Header/{_PARTNER}CallOptions/{_PARTNER}client", "").strip()
-    origin = f"com/salesforce/api/soap/{version};client={client}"
+    origin = origin_of_api("soap", version, client)
     for name, read in (("undelete", _restorations), ("merge", _merges), ("convertLead", _conversions)):
         call = envelope.find(f"{_SOAP}Body/{_PARTNER}{name}")
         if call is None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from starlette.responses import JSONResponse, Response
 
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError, RecordError
-from sfcdc_assets.emulator.ids import is_id, to_18
-from sfcdc_assets.emulator.lead_conversion import CONVERTED_STATUS
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org.ids import is_id, to_18
+from sfcdc_assets.emulator.records.lead_conversion import CONVERTED_STATUS
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.record_fields import chosen_fields, read_records
 from sfcdc_assets.emulator.rest.record_operations import MultipleChoicesError, RecordOperations, record_values
@@ -163,7 +163,7 @@ class _RecordResource:
 
     def convert(self, request: ApiRequest) -> Response:
         """200 with the ids; the body may name `accountId`, `contactId`, `opportunityName`, `convertedStatus`, and
-        `createOpportunity` may be false."""
+        `createOpportunity` may be false, or `doNotCreateOpportunity` true, as SOAP calls it."""
         document = request.json_object() if request.body.strip() else {}
         texts = {}
         for name in ("accountId", "contactId", "opportunityName", "convertedStatus"):
@@ -175,7 +175,8 @@ class _RecordResource:
                 request.path["id"],
                 account_id=texts["accountId"],
                 contact_id=texts["contactId"],
-                opportunity=document.get("createOpportunity", True) is True,
+                opportunity=document.get("createOpportunity", True) is True
+                and document.get("doNotCreateOpportunity", False) is False,
                 opportunity_name=texts["opportunityName"],
                 status=texts["convertedStatus"] or CONVERTED_STATUS,
             )

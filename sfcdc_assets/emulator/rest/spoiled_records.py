@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.org.settings import OrgSettings
 
 NO_VALUE = "#Error!"
 """Stands in the place of a spoiled value."""

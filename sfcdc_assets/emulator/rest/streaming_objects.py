@@ -9,8 +9,8 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.cometd.service import CometdService
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields, computed_object
 from sfcdc_assets.emulator.rest.rest_context import RestContext

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from starlette.responses import JSONResponse, Response
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow
 from sfcdc_assets.emulator.rest.describe import field_json, object_json

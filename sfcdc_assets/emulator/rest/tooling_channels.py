@@ -9,12 +9,11 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from sfcdc_assets.emulator.avro.event_schema import event_name
-from sfcdc_assets.emulator.channels import Channel, ChannelMember, Kind
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.ids import instance_characters, new_id, to_18
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.events.avro.event_schema import event_name
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id, to_18
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields
 from sfcdc_assets.emulator.rest.rest_context import RestContext
@@ -29,6 +28,7 @@ from sfcdc_assets.emulator.rest.tooling_form import (
     text,
     tooling_object,
 )
+from sfcdc_assets.emulator.setup.channels import Channel, ChannelMember, Kind
 
 _CHANNEL = metadata_object("PlatformEventChannel", "0YL", ("ChannelType", "EventType"))
 _MEMBER = metadata_object("PlatformEventChannelMember", "0v8", ("EventChannel", "SelectedEntity", "FilterExpression"))
@@ -159,7 +159,9 @@ def _member_row(org: EmulatedOrg, member: ChannelMember) -> Row:
         "filterExpression": member.filter_expression,
     }
     name = member.developer_name
-    return audit_fields(org, member.id, member.created) | metadata_row(name, name, entity, given) | facts
+    modified = member.modified // 1000 * 1000
+    stamps: Row = {"LastModifiedDate": modified, "SystemModstamp": modified}
+    return audit_fields(org, member.id, member.created) | stamps | metadata_row(name, name, entity, given) | facts
 
 
 def _enriched_row(org: EmulatedOrg, number: int, member: ChannelMember, name: str) -> Row:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.managed_subscriptions import ManagedSubscription
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.computed_objects import ComputedRow, audit_fields
 from sfcdc_assets.emulator.rest.rest_context import RestContext
@@ -21,6 +20,7 @@ from sfcdc_assets.emulator.rest.tooling_form import (
     record_form,
     text,
 )
+from sfcdc_assets.emulator.setup.managed_subscriptions import ManagedSubscription
 
 MANAGED = metadata_object(
     "ManagedEventSubscription", "18x", ("TopicName", "DefaultReplay", "ErrorRecoveryReplay", "State")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 ME = "me"
 """The name of the integration user, which every scenario has."""

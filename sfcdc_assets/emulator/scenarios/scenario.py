@@ -25,8 +25,8 @@ import yaml
 
 from sfcdc_assets.emulator.control.control_route import ControlError
 from sfcdc_assets.emulator.control.fault_control import OPTIONS, fault_of
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.scenarios.errors import ScenarioFileError, UnknownScenarioError
+from sfcdc_assets.emulator.errors import ScenarioFileError, UnknownScenarioError
+from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.scenarios.play import VALUE_FORMS
 from sfcdc_assets.emulator.scenarios.verbs import CHOICES, ORG_VERBS, RECORD_VERBS, SETUP_VERBS
 
@@ -127,7 +127,8 @@ def _checked(file: str, place: str, part: Any, verbs: Mapping[str, Any]) -> Mapp
         form = next((key for key in VALUE_FORMS if isinstance(value, dict) and key in value), None)
         if isinstance(value, dict) and (form is None or value.keys() - {form} - VALUE_FORMS[form]):
             raise ScenarioFileError(file, place, f"{value} is no value of {name}")
-    return part
+    checked: Mapping[str, Any] = part
+    return checked
 
 
 def _faults(file: str, place: str, faults: Mapping[str, Any]) -> Mapping[Fault, Mapping[str, str | int]]:

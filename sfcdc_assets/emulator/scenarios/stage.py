@@ -6,19 +6,17 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 
-from sfcdc_assets.emulator.clock import AdvancingClock
-from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.faults import Faults
-from sfcdc_assets.emulator.object_file import stock_definitions
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.record_editing import ORIGIN_OF_PAGES
-from sfcdc_assets.emulator.scenarios.errors import ScenarioRefusedError
+from sfcdc_assets.emulator.definitions.object_file import stock_definitions
+from sfcdc_assets.emulator.errors import RecordError, ScenarioRefusedError, TrafficRefusedError
+from sfcdc_assets.emulator.faults.faults import Faults
+from sfcdc_assets.emulator.org.clock import AdvancingClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.record_editing import ORIGIN_OF_PAGES
+from sfcdc_assets.emulator.org.transaction import Transaction
 from sfcdc_assets.emulator.scenarios.play import Play
 from sfcdc_assets.emulator.scenarios.scenario import LATER, Scenario, Step, scenario_of
 from sfcdc_assets.emulator.scenarios.verbs import ORG_VERBS, RECORD_VERBS, SETUP_VERBS
-from sfcdc_assets.emulator.traffic import TrafficGenerator, TrafficMix
-from sfcdc_assets.emulator.traffic_errors import TrafficRefusedError
-from sfcdc_assets.emulator.transaction import Transaction
+from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator, TrafficMix
 
 _NOTHING = {kind.name: 0.0 for kind in fields(TrafficMix)}
 _ORIGIN = "com/salesforce/api/soap/65.0;client={}"

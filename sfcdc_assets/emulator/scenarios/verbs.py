@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfcdc_assets.emulator.channels import CHANGE_EVENTS
+from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 from sfcdc_assets.emulator.scenarios.play import NamedRecord, Play
-from sfcdc_assets.emulator.traffic import TrafficMix
-from sfcdc_assets.emulator.unit_of_work import UnitOfWork
+from sfcdc_assets.emulator.setup.channels import CHANGE_EVENTS
+from sfcdc_assets.emulator.traffic.traffic import TrafficMix
 
 Options = Mapping[str, Any]
 """What a step says: its verb with what it acts on, and its options."""

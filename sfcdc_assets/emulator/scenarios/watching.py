@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sfcdc_assets.emulator.channels import CHANGE_EVENTS
-from sfcdc_assets.emulator.event_feed import EventFeed
-from sfcdc_assets.emulator.feed_sources import FeedEvent, FeedSource
+from sfcdc_assets.emulator.events.event_feed import EventFeed
+from sfcdc_assets.emulator.events.feed_sources import FeedEvent, FeedSource
 from sfcdc_assets.emulator.scenarios.scenario import Scenario
 from sfcdc_assets.emulator.scenarios.stage import StepPlayed
+from sfcdc_assets.emulator.setup.channels import CHANGE_EVENTS
 
 _PAGE = 500
 

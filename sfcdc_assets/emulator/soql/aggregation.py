@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
 from sfcdc_assets.emulator.errors import QueryError
-from sfcdc_assets.emulator.object_definition import FieldDefinition
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable
 from sfcdc_assets.emulator.soql.formatting import formatted
 from sfcdc_assets.emulator.soql.literal_value import ID_TYPES, NOT_TEXT

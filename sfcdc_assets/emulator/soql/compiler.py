@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sfcdc_assets.emulator.database import quoted
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.definitions.relationships import child_relationship
 from sfcdc_assets.emulator.errors import QueryError
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.relationships import child_relationship
+from sfcdc_assets.emulator.org.database import quoted
 from sfcdc_assets.emulator.soql.aggregation import Aggregation
 from sfcdc_assets.emulator.soql.compiled_query import ChildRows, CompiledQuery
 from sfcdc_assets.emulator.soql.field_path import FieldPaths, named_object

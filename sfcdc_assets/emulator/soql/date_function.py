@@ -6,7 +6,7 @@ The client's user lives in GMT, so convertTimezone changes nothing, and the fisc
 
 from __future__ import annotations
 
-from sfcdc_assets.emulator.object_definition import FieldDefinition
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
 from sfcdc_assets.emulator.soql.refusal import refusal
 from sfcdc_assets.emulator.soql.syntax import DateFunction
 

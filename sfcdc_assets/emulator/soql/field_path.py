@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sfcdc_assets.emulator.database import quoted
+from sfcdc_assets.emulator.definitions.object_definition import MASK, FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import QueryError
-from sfcdc_assets.emulator.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org.database import quoted
 from sfcdc_assets.emulator.soql.refusal import no_such_column, no_such_object, refusal
 from sfcdc_assets.emulator.soql.syntax import Name, Query
 
@@ -59,7 +59,11 @@ class FieldPaths:
             known = definition.field(steps[0])
             if known is None:
                 raise no_such_column(self.query.text, name.position, steps[0], definition.name)
-            return f"{row}.{quoted(known.name)}", known
+            value = f"{row}.{quoted(known.name)}"
+            if known.readable_from:
+                is_lost = f'{value} IS NOT NULL AND {row}."LastModifiedDate" < {known.readable_from}'
+                value = f"CASE WHEN {is_lost} THEN '{MASK}' ELSE {value} END"
+            return value, known
         reference, parent = self.relationship(name, steps[0], definition)
         self.others[parent.name] = parent
         inner, known = self.expression(name, steps[1:], parent, f"{row}p")

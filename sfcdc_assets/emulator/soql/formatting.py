@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfcdc_assets.emulator.object_definition import FieldDefinition
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
 
 _FORMATTED = frozenset({"int", "double", "currency", "percent", "date", "datetime", "time"})
 

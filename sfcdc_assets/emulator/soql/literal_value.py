@@ -6,9 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 
-from sfcdc_assets.emulator.field_value import parse_datetime
-from sfcdc_assets.emulator.ids import to_18
-from sfcdc_assets.emulator.object_definition import FieldDefinition
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
+from sfcdc_assets.emulator.org.ids import to_18
+from sfcdc_assets.emulator.records.field_value import parse_datetime
 from sfcdc_assets.emulator.soql.date_literal import date_span, midnight
 from sfcdc_assets.emulator.soql.refusal import refusal
 from sfcdc_assets.emulator.soql.string_literal import string_value

@@ -5,7 +5,7 @@ https://developer.salesforce.com/docs/atlas.en-us.soql_sosl.meta/soql_sosl/sforc
 
 from __future__ import annotations
 
-from sfcdc_assets.emulator.object_definition import FieldDefinition
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
 from sfcdc_assets.emulator.soql.literal_value import ID_TYPES, NOT_TEXT
 from sfcdc_assets.emulator.soql.syntax import Ordering
 

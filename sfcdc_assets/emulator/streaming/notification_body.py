@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
-from sfcdc_assets.emulator.transaction import StoredValue
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.transaction import StoredValue
+from sfcdc_assets.emulator.records.field_value import datetime_text
 
 
 def body(names: Sequence[str], definition: ObjectDefinition, record: Mapping[str, StoredValue]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue
 from sfcdc_assets.emulator.streaming.topic_query import TopicQuery
-from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE, RecordChange, StoredValue
 
 
 class NotifyForFields(StrEnum):

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.replay_id import next_counter
+from sfcdc_assets.emulator.errors import ReplayIdCorruptedError
+from sfcdc_assets.emulator.events.replay_id import next_counter
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 RETENTION_MS = 24 * 3_600_000
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import QueryError, RecordError
-from sfcdc_assets.emulator.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.transaction import CREATE, DELETE, UNDELETE, UPDATE
 from sfcdc_assets.emulator.streaming.notification_rules import NotifyForFields
 from sfcdc_assets.emulator.streaming.topic_query import LONGEST, TopicQuery, topic_query
-from sfcdc_assets.emulator.transaction import CREATE, DELETE, UNDELETE, UPDATE
 
 LONGEST_NAME, LONGEST_DESCRIPTION = 25, 400
 OPERATIONS = {

@@ -7,17 +7,18 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError, QueryError, RecordError
-from sfcdc_assets.emulator.event_filter import matches
-from sfcdc_assets.emulator.field_value import datetime_text
-from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.events.event_filter import matches
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.transaction import DELETE, RecordChange, StoredValue, Transaction
+from sfcdc_assets.emulator.records.field_value import datetime_text
 from sfcdc_assets.emulator.streaming.notification_body import body
 from sfcdc_assets.emulator.streaming.notification_rules import KINDS, NotifyForFields, Rules, kind_of_notification
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
 from sfcdc_assets.emulator.streaming.push_topic import PushTopic, checked
 from sfcdc_assets.emulator.streaming.topic_query import TopicQuery, topic_query
-from sfcdc_assets.emulator.transaction import DELETE, RecordChange, StoredValue, Transaction
 
 
 class PushTopics:
@@ -34,6 +35,8 @@ class PushTopics:
             "created INTEGER NOT NULL, modified INTEGER NOT NULL, record TEXT NOT NULL)"
         )
         self._has_any = bool(self.all())
+        self._queries: dict[str, tuple[ObjectDefinition, TopicQuery]] = {}
+        """Text -> what it is, and the object by which that was found: each commit asks."""
         org.subscribe_commits(self._evaluate)
 
     def all(self) -> list[PushTopic]:
@@ -79,7 +82,12 @@ class PushTopics:
 
     def query_of(self, topic: PushTopic) -> TopicQuery:
         """Its query against the objects as they are now. Raises QueryError when a field is gone."""
-        return topic_query(str(topic.values["Query"]), self._org.definitions, frozenset())
+        text, definitions = str(topic.values["Query"]), self._org.definitions
+        definition, query = self._queries.get(text, (None, None))
+        if query is None or definitions.get(query.entity) is not definition:
+            query = topic_query(text, definitions, frozenset())
+            self._queries[text] = definitions[query.entity], query
+        return query
 
     def _evaluate(self, transaction: Transaction) -> None:
         """Inside the org's lock and database transaction: records and notifications are committed together or not."""
@@ -130,4 +138,4 @@ class PushTopics:
 
     def _number(self, topic: PushTopic) -> int:
         rows = self._database.rows("SELECT number FROM _push_topic")
-        return next(number for (number,) in rows if self._id(number) == topic.id)
+        return int(next(number for (number,) in rows if self._id(number) == topic.id))

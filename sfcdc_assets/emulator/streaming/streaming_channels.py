@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfcdc_assets.emulator.errors import ApiError, RecordError
-from sfcdc_assets.emulator.field_value import datetime_text, is_text
-from sfcdc_assets.emulator.ids import instance_characters, new_id
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.ids import instance_characters, new_id
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.records.field_value import datetime_text, is_text
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
 
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_PAYLOAD = 80, 255, 3_000

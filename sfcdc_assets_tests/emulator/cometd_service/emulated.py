@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.cometd.messages import CometdAnswer, CometdCall
 from sfcdc_assets.emulator.cometd.service import CometdService
-from sfcdc_assets.emulator.delivery_meter import DeliveryMeter
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.sessions import Sessions
+from sfcdc_assets.emulator.events.delivery_meter import DeliveryMeter
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.sessions import Sessions
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
 ALL = "/data/ChangeEvents"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.faults import Fault
+from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets_tests.emulator.cometd_service.emulated import ALL, Emulated, replay_ids
 from sfcdc_assets_tests.eventually import eventually
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.settings import OrgSettings
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets_tests.emulator.wire import ALL, HANDSHAKE, Wire, wire
 
 VENDORS = (

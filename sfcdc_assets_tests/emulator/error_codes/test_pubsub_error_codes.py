@@ -13,11 +13,11 @@ from typing import Any
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.refusal_codes import CODES as CODES_OF_FAULTS
-from sfcdc_assets.emulator.settings import OrgSettings
-from sfcdc_assets.emulator.stream_timing import StreamTiming
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.org.settings import OrgSettings
+from sfcdc_assets.emulator.pubsub.refusal_codes import CODES as CODES_OF_FAULTS
+from sfcdc_assets.emulator.pubsub.stream_timing import StreamTiming
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.wire import ALL, PREFIX, Wire, error_code, refused, wire
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

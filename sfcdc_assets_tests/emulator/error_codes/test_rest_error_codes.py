@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import requests
 
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.emulator.rest.rest_faults import REFUSALS, RestFault
-from sfcdc_assets.emulator.settings import DAY, OrgSettings
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.faults.rest_faults import REFUSALS, RestFault
+from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.wire import Wire, wire
 
 VENDORS = {

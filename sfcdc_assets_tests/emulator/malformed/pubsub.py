@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 
 UNARY = ("GetTopic", "GetSchema", "Publish")
 STREAMS = ("Subscribe", "PublishStream", "ManagedSubscribe")

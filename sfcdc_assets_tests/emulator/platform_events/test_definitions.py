@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sfcdc_assets.emulator.avro.event_schema import schema_id, schema_json
+from sfcdc_assets.emulator.definitions.platform_event_definition import event_definition
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.platform_events.event_codec import platform_event_schema
-from sfcdc_assets.emulator.platform_events.event_definition import event_definition
+from sfcdc_assets.emulator.events.avro.event_schema import schema_id, schema_json
+from sfcdc_assets.emulator.events.platform_events.event_codec import platform_event_schema
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.platform_event_client import ORDER, EventClient
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.platform_event_client import ORDER, EventClient, error_of
 
 

@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 
-from sfcdc_assets.emulator.platform_events.event_definition import event_definition
+from sfcdc_assets.emulator.definitions.platform_event_definition import event_definition
 from sfcdc_assets_tests.emulator.platform_event_client import ORDER, EventClient
 
 

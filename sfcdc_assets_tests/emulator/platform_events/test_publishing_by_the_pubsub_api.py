@@ -12,8 +12,8 @@ from dataclasses import replace
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.settings import HOUR
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.org.settings import HOUR
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.platform_event_client import TOPIC, EventClient, OpenPublishStream, error_of
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

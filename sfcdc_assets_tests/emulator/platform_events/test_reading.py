@@ -8,17 +8,16 @@ from dataclasses import replace
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.clock import ManualClock
 from sfcdc_assets.emulator.cometd.allowances import Allowance
-from sfcdc_assets.emulator.errors import RecordError
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.event_bus_errors import ReplayIdCorruptedError
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.platform_events.event_definition import event_definition
-from sfcdc_assets.emulator.platform_events.event_publishing import EventPublisher
-from sfcdc_assets.emulator.settings import HOUR
-from sfcdc_assets.emulator.topic import find_topic
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.definitions.platform_event_definition import event_definition
+from sfcdc_assets.emulator.errors import RecordError, ReplayIdCorruptedError
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.events.platform_events.event_publishing import EventPublisher
+from sfcdc_assets.emulator.events.topic import find_topic
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import HOUR
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.platform_event_client import ORDER, TOPIC, EventClient, error_of
 
 CHANNEL = "/tooling/sobjects/PlatformEventChannel"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.emulator.stream_timing import StreamTiming
+from sfcdc_assets.emulator.pubsub.stream_timing import StreamTiming
 from sfcdc_assets_tests.emulator.pubsub_service.emulated import Emulated
 
 

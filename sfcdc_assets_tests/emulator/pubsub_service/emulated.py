@@ -10,15 +10,15 @@ from pathlib import Path
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.certificate import server_certificate
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.event_bus import EventBus
-from sfcdc_assets.emulator.org import EmulatedOrg
-from sfcdc_assets.emulator.pubsub_server import PubSubServer
-from sfcdc_assets.emulator.pubsub_service import PubSubService
-from sfcdc_assets.emulator.stream_timing import StreamTiming
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
+from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.pubsub.pubsub_server import PubSubServer
+from sfcdc_assets.emulator.pubsub.pubsub_service import PubSubService
+from sfcdc_assets.emulator.pubsub.stream_timing import StreamTiming
+from sfcdc_assets.emulator.serving.certificate import server_certificate
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 TOKEN = "00Dxx!token-of-the-test"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.faults import Fault
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.pubsub_service.emulated import ALL, EARLIEST, LATEST, Emulated, refused, trailers
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 

@@ -7,8 +7,8 @@ from io import BytesIO
 
 from fastavro import parse_schema, schemaless_reader
 
-from sfcdc_assets.emulator.topic_reader import MAX_PAYLOAD_BYTES
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.pubsub.topic_reader import MAX_PAYLOAD_BYTES
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.pubsub_service.emulated import ALL, CUSTOM, EARLIEST, LATEST, Emulated
 from sfcdc_assets_tests.eventually import eventually
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import grpc
 import pytest
 
-from sfcdc_assets.emulator.event_bus import RETENTION_MS, EventBus
-from sfcdc_assets.emulator.ids import to_15
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.emulator.events.event_bus import RETENTION_MS, EventBus
+from sfcdc_assets.emulator.org.ids import to_15
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.pubsub_service.emulated import ALL, CUSTOM, LATEST, Emulated, refused
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 

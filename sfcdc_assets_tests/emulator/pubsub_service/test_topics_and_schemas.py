@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from sfcdc_assets.pubsub.proto import pubsub_api_pb2 as pb
+from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.emulator.pubsub_service.emulated import ALL, Emulated, refused
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 

@@ -8,17 +8,7 @@ from typing import Any
 
 from sfcdc_assets_tests.emulator.soql.literals import MULTI_SELECTS, literal, pattern
 from sfcdc_assets_tests.emulator.soql.org_facts import JOINS, PARENTS, TYPES, Facts
-from sfcdc_assets_tests.emulator.soql.queries import (
-    Chain,
-    Condition,
-    Join,
-    Not,
-    Operand,
-    Part,
-    Path,
-    Test,
-    Total,
-)
+from sfcdc_assets_tests.emulator.soql.queries import Chain, Condition, Join, Not, Operand, Part, Path, Test, Total
 
 _PARTS = (
     "CALENDAR_YEAR", "CALENDAR_QUARTER", "CALENDAR_MONTH", "FISCAL_YEAR", "FISCAL_QUARTER", "FISCAL_MONTH",

@@ -7,15 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from sfcdc_assets_tests.emulator.soql.org_facts import (
-    CHILDREN,
-    PARENTS,
-    SCALES,
-    TYPES,
-    WHATS,
-    Facts,
-    Record,
-)
+from sfcdc_assets_tests.emulator.soql.org_facts import CHILDREN, PARENTS, SCALES, TYPES, WHATS, Facts, Record
 from sfcdc_assets_tests.emulator.soql.queries import (
     Chain,
     Condition,

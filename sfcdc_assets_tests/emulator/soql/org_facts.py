@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sfcdc_assets.emulator.clock import ManualClock
-from sfcdc_assets.emulator.org import EmulatedOrg
+from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 NOW = 1_738_584_000_000  # Monday 2025-02-03T12:00:00Z
 DAY = 86_400_000

@@ -1,0 +1,232 @@
+"""Commit what an entity's tasks wrote, table by table, in an order that a crash may cut anywhere.
+
+Text values, doubts (of other entities' records too), quarantine, superseded versions, and last `current_state`, whose
+commit is the batch's commit point. What a batch left in the other tables before it crashed is removed by the next one
+(`checkpoint`); the ledger of doubts and the quarantine know what they have.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import pyarrow as pa
+
+from sfcdc_assets.apply.applied import Applied
+from sfcdc_assets.apply.entity_tables import EntityTables
+from sfcdc_assets.apply.implied_doubts import compare_snapshots, doubt_others
+from sfcdc_assets.apply.plan import BatchPlan
+from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
+from sfcdc_assets.key_ranges.data_file import WrittenKeyRange
+from sfcdc_assets.key_ranges.range_rows import RowCounts
+from sfcdc_assets.lake.delta.commit_protocol import RUN_ID
+from sfcdc_assets.lake.delta.data_files import NewFile
+from sfcdc_assets.lake.tables import raw_events
+from sfcdc_assets.lake.tables.current_state import noted_counts
+from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, OpenDoubt
+from sfcdc_assets.lake.tables.quarantine import quarantine
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.doubt_behaviour import UNMARKED
+from sfcdc_assets.timeline.implied_change import POINTER
+
+
+@dataclass(frozen=True)
+class ApplyReport:
+    """What a batch did to one entity's tables; counts are records but `events`, `duplicates` and `waiting` (events).
+
+    `version` is the Delta version of `current_state` after it; `doubts_opened` are those of this batch by reason,
+    `open_doubts` what the ledger holds after it. `deliveries`: events that the batch before had not, second copies
+    included; `committed`: when the org committed the oldest and the newest of them, None without any. `events` has
+    those too that are applied again on top of a read of the org. `has_more`: there are events for another batch.
+    """
+
+    entity: str
+    channel: str
+    from_position: int
+    to_position: int
+    events: int
+    deliveries: int
+    committed: tuple[datetime, datetime] | None
+    duplicates: int
+    inserted: int
+    updated: int
+    deleted: int
+    waiting: int
+    read_back: int
+    texts: int
+    versions: int
+    doubts_opened: Mapping[str, int]
+    doubts_healed: int
+    open_doubts: Mapping[str, int]
+    key_ranges_written: int
+    bytes_written: int
+    rows: int
+    version: int
+    snapshot: int
+    seconds: float
+    schema_before: pa.Schema | None
+    schema: pa.Schema
+    has_more: bool
+
+
+class BatchCommit:
+    """The commits of one application."""
+
+    def __init__(self, tables: EntityTables, planned: BatchPlan, run_id: str) -> None:
+        self._tables = tables
+        self._planned = planned
+        self._run_id = run_id
+
+    def of(self, results: Sequence[Applied], started: float) -> ApplyReport:
+        """Commit what the tasks wrote, table by table, and say what it came to. Raises `ConcurrentCommit`."""
+        tables, batch = self._tables, self._planned.batch
+        before, checkpoint = tables.checkpoint, self._checkpoint()
+        is_new = bool(results) or replace(checkpoint, batch=before.batch) != before
+        texts = [file for result in results for file in result.texts]
+        doubts = [*(doubt for result in results for doubt in result.doubts), *batch.merged]
+        found = self._planned.entity_doubt
+        if found is not None:
+            doubts.append(NewDoubt(ENTITY, found.reason, found.position, found.detail))
+        if is_new:
+            tables.texts.append([_new_file(file) for file in texts], checkpoint.batch)
+        opened = tables.ledger.note(doubts, tables.channel, batch.up_to, clock.now_ms())
+        self._quarantine(doubts)
+        silent = [each for result in results for each in result.silent]
+        pointer_key = next((column.hash_key for column in tables.columns if column.name == POINTER), None)
+        doubt_others(tables.warehouse, tables.channel, silent, pointer_key)
+        added: list[NewFile] = []
+        if is_new:
+            superseded = [_new_file(file) for result in results for file in result.superseded]
+            tables.history.append(superseded, checkpoint.batch)
+            added = self._commit_current_state(results, checkpoint)
+            for each in (tables.texts, tables.history):
+                each.note_built()
+                if each.has_leftovers(checkpoint):
+                    each.clean(checkpoint)
+        open_doubts, healed = self._close_doubts()
+        compare_snapshots(tables.warehouse, {column.name for column in tables.columns}, tables.privacy.key)
+        committed = batch.committed_after(before.position)
+        summed = ("inserted", "updated", "deleted", "waiting", "versions")
+        counts = {name: sum(getattr(result.counts, name) for result in results) for name in summed}
+        return ApplyReport(
+            entity=tables.entity,
+            channel=tables.channel,
+            from_position=batch.after,
+            to_position=batch.up_to,
+            events=batch.events,
+            deliveries=committed.events,
+            committed=committed.between,
+            duplicates=len(batch.duplicates),
+            read_back=len(self._planned.record_ids),
+            texts=sum(file.rows for file in texts),
+            doubts_opened=dict(Counter(doubt.reason for doubt in opened)),
+            doubts_healed=healed,
+            open_doubts=dict(sorted(Counter(doubt.reason for doubt in open_doubts).items())),
+            key_ranges_written=len(added),
+            bytes_written=sum(file.size for file in added),
+            rows=tables.current_state.table.count(),
+            version=tables.current_state.table.version,
+            snapshot=tables.snapshot.number,
+            seconds=time.monotonic() - started,
+            schema_before=tables.schema_before,
+            schema=tables.current_state.schema,
+            has_more=batch.has_more,
+            **counts,
+        )
+
+    def _checkpoint(self) -> Checkpoint:
+        """What is in the tables after this application."""
+        tables, planned = self._tables, self._planned
+        before = tables.checkpoint
+        batch = before.batch + 1
+        after = replace(
+            before,
+            batch=batch,
+            position=planned.batch.up_to,
+            snapshot=max(tables.snapshot.number, before.snapshot),
+            read_back=max(tables.taken.last_read_back(), before.read_back),
+            doubted=planned.doubted or before.doubted,
+            read_at=max(before.read_at, tables.taken.read_at()) if planned.org_reads else before.read_at,
+        )
+        if planned.roll_back_to is None:
+            return after
+        return replace(after, rolled_back_in=batch, rolled_back_to=planned.roll_back_to)
+
+    def _commit_current_state(self, results: Sequence[Applied], checkpoint: Checkpoint) -> list[NewFile]:
+        table, planned = self._tables.current_state, self._planned
+        added = [_new_file(file) for result in results for file in result.files]
+        files = table.files()
+        rewritten = {result.key_range for result in results if result.rewritten}
+        replaced = {
+            path for key_range in planned.key_ranges if key_range.number in rewritten for path in key_range.files
+        }
+        everything = bool(planned.snapshots) or self._tables.from_scratch
+        removed = list(files.values()) if everything else [files[path] for path in sorted(replaced)]
+        run = {RUN_ID: self._run_id, "from_position": str(planned.batch.after)}
+        counts = self._counts(results, everything=everything)
+        table.commit(added, removed, self._tables.channel, checkpoint, counts, run)
+        return added
+
+    def _counts(self, results: Sequence[Applied], *, everything: bool) -> RowCounts | None:
+        """Of the rows after this batch; None where they were not known before and not all are written."""
+        after = RowCounts.sum(result.rows_after for result in results)
+        if everything:
+            return after
+        present = noted_counts(self._tables.current_state.table)
+        return present and present + after - RowCounts.sum(result.rows_before for result in results)
+
+    def _quarantine(self, doubts: Sequence[NewDoubt]) -> None:
+        """Keep the bodies that could not be decoded, with the reason."""
+        tables = self._tables
+        errors = {each.position: each.detail for each in doubts if each.reason is Doubt.UNDECODABLE_PAYLOAD}
+        if errors:
+            rows = raw_events.payloads(tables.warehouse, tables.entity, tables.channel, sorted(errors))
+            description = [{**row, "channel": tables.channel, "error": errors[row["position"]]} for row in rows]
+            if tables.privacy.concerns(tables.entity):
+                description = [
+                    {**row, "payload": None} for row in description
+                ]  # raw_events has it, and no other table may
+            writer = f"{tables.channel}:{tables.entity}"
+            quarantine(tables.warehouse, pa.Table.from_pylist(description, schema=QUARANTINE), writer)
+
+    def _close_doubts(self) -> tuple[list[OpenDoubt], int]:
+        """Heal the doubts that the table no longer has: its rows, not this process's memory, say so. Those that are
+        left, and how many were healed."""
+        ledger, watermark = self._tables.ledger, self._tables.snapshot.position
+        channel = self._tables.channel
+        doubts = ledger.open_doubts()
+        of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY]
+        answered = [each for each in of_entity if not each.refuses_a_read and each.position_on(channel) <= watermark]
+        vanished = [each for each in of_entity if each.reason == Doubt.VANISHED]
+        if vanished and not self._waits_to_be_accepted(doubts):
+            answered += vanished
+        positions = {ENTITY: watermark}
+        of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
+        if of_records:
+            free = self._tables.current_state.free_of_doubt([doubt.record_id for doubt in of_records])
+            positions |= free
+            # A row that an audit found to have drifted is not marked: only a reading ends that doubt.
+            answered += [
+                doubt
+                for doubt in of_records
+                if free.get(doubt.record_id, -1) >= doubt.position_on(channel)
+                and (doubt.reason not in UNMARKED or doubt.record_id in self._planned.record_ids)
+            ]
+        ledger.heal(answered, positions, clock.now_ms())
+        healed = frozenset(answered)
+        return [doubt for doubt in doubts if doubt not in healed], len(answered)
+
+    def _waits_to_be_accepted(self, doubts: Sequence[OpenDoubt]) -> bool:
+        """A snapshot, or records that were read back, are still not believed."""
+        taken = Snapshots.open(self._tables.warehouse, self._tables.entity)
+        return (taken is not None and taken.refused() is not None) or any(doubt.not_believed for doubt in doubts)
+
+
+def _new_file(file: WrittenKeyRange) -> NewFile:
+    return NewFile(file.path, file.size, file.statistics)

@@ -1,0 +1,87 @@
+"""Which events a batch takes: up to the end of a transaction when there are very many, and none that is older than
+what a copy of the entity stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import polars as pl
+
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.snapshot_reads import Copied
+
+MOST_EVENTS = 500_000
+"""Events of an entity in one batch, or more if no transaction ends before. The driver takes 250 MB for them. With
+fewer, a table that changes everywhere would be written again more often than it must be."""
+NEAR = 200_000
+"""Positions before and behind the wanted end among which a transaction's end is looked for."""
+
+
+def batch_end(raw_events: RawEvents, entity: str, channel: str, after: int, least: int, end: int) -> int:
+    """`end`, or where a transaction ends before it if there are more than `MOST_EVENTS` from `after` to `end`.
+
+    Always after `least`: events up to there are needed at once. Where no transaction ends near the place, `end`.
+    """
+    wanted = _position_of(raw_events, entity, channel, after, end, MOST_EVENTS)
+    if wanted is None:
+        return end
+    wanted = max(wanted, least)
+    first, last = max(after, wanted - NEAR), min(end, wanted + NEAR)
+    rows = raw_events.headers(entity, channel, ["position", "transaction_key"], after=first, up_to=last)
+    found = pl.DataFrame(rows).sort("position")
+    is_last = pl.col("transaction_key") != pl.col("transaction_key").shift(-1)
+    ends = found.filter(is_last & (pl.col("position") > max(after, least)))["position"]
+    before, behind = ends.filter(ends <= wanted), ends.filter(ends > wanted)
+    if not before.is_empty():
+        return int(before[-1])
+    return end if behind.is_empty() else int(behind[0])
+
+
+def _position_of(raw_events: RawEvents, entity: str, channel: str, after: int, end: int, number: int) -> int | None:
+    """The position of the entity's event with this number after a position; None if there are not more. The log alone
+    shows that there are few."""
+    files = raw_events.files(entity, channel, after, end)
+    left = sorted(files, key=lambda file: int(file.statistics["min.position"]), reverse=True)
+    counted, last = 0, after
+    while True:
+        rows, until = 0, last
+        while left and counted + rows <= number:
+            file = left.pop()
+            rows, until = rows + file.rows, max(until, int(file.statistics["max.position"]))
+        if counted + rows <= number:
+            return None
+        positions = raw_events.headers(entity, channel, ["position"], after=last, up_to=min(until, end))["position"]
+        if counted + len(positions) > number:
+            return int(pl.Series(positions).sort()[number - counted - 1]) if counted < number else last
+        counted, last = counted + len(positions), until
+
+
+LONGEST_TRANSACTION = timedelta(minutes=15)
+"""A commit timestamp may be so much older than the moment from which on queries show the commit: a transaction may run
+for ten minutes."""
+
+COLUMNS = ("position", "commit_timestamp", "received_at")
+
+
+def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequence[int]) -> frozenset[int]:
+    """Positions of those of the events (`COLUMNS`) that a copy of their entity stands for, though they come after it.
+
+    `breaks`: positions at which the channel's checkpoint was lost. What came after a break and before the copy that
+    answers it is not landed twice, so it is either newer than the copy before the break, or older than it; no value of
+    today rests on it, and no margin is needed.
+    """
+    position, committed = pl.col("position"), pl.col("commit_timestamp")
+    is_older = pl.lit(value=False)
+    for copy in copies:
+        came_later = (position > copy.position) & (pl.col("received_at") >= copy.begun_at)
+        is_older |= came_later & (committed < copy.asked_at - LONGEST_TRANSACTION)
+        answered = [
+            (broken, next((each.position for each in copies if each.position >= broken), None))
+            for broken in breaks
+            if broken > copy.position
+        ]
+        for broken, watermark in answered:
+            if watermark is not None:
+                is_older |= position.is_between(broken, watermark) & (committed < copy.asked_at)
+    return frozenset(events.filter(is_older)["position"].to_list())

@@ -1,0 +1,147 @@
+"""An entity's tables, ready for one application: what is in them, and the columns they have.
+
+`OpenTables` is what there is; `evolve_tables` creates what is missing and gives each the columns of today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.entities.open_tables import OpenTables
+from sfcdc_assets.lake.tables import history, text_fields
+from sfcdc_assets.lake.tables.appended_table import Appended
+from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.schema_evolution.evolve_tables import fit, follow_layout, mark_retired
+from sfcdc_assets.schema_evolution.table_columns import PrivacyChanged, privacy_conflicts, retired_columns
+
+
+class SnapshotMissing(SfcdcError):
+    """Events cannot be applied to an entity whose rows before them were never read."""
+
+    def __init__(self, entity: str) -> None:
+        self.entity = entity
+        super().__init__(
+            f"{entity}: no complete snapshot. Its events wait in raw_events; launch the job `snapshot` for {entity}, "
+            "or run `sfcdc sync`."
+        )
+
+
+@dataclass(frozen=True)
+class EntityTables:
+    """Handles on one snapshot of each table; every commit goes through the handle that was read."""
+
+    warehouse: Warehouse
+    entity: str
+    channel: str
+    raw_events: RawEvents
+    schemas: Schemas
+    taken: Snapshots
+    snapshot: CompleteSnapshot
+    """The newest complete one."""
+    ledger: Ledger
+    current_state: CurrentState
+    texts: Appended
+    history: Appended
+    columns: tuple[Column, ...]
+    privacy: Privacy
+    schema_before: pa.Schema | None
+    """Of `current_state`, before it was given these columns; None where there was no table."""
+
+    @property
+    def from_scratch(self) -> bool:
+        """All layers are built again: one of them was removed or never was, or building them was interrupted."""
+        return self.current_state.checkpoint(self.channel).snapshot == 0 or not self._are_built
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What is in the tables; nothing where they are built again, but the number of the last batch."""
+        found = self.current_state.checkpoint(self.channel)
+        return Checkpoint(batch=found.batch) if self.from_scratch else found
+
+    def settle(self) -> None:
+        """Remove what a batch left in the tables that append and did not commit, or all where they are built again.
+
+        Writers that opened the tables before are refused from then on, so that nothing of theirs is removed that they
+        still count on. Raises `ConcurrentCommit`.
+        """
+        checkpoint, appended = self.checkpoint, (self.texts, self.history)
+        if self.from_scratch:
+            if self.current_state.table.version or any(each.table.version for each in appended):
+                self.current_state.fence()
+                for each in appended:
+                    each.empty()
+        elif any(each.has_leftovers(checkpoint) for each in appended):
+            self.current_state.fence()
+            for each in appended:
+                each.clean(checkpoint)
+
+    @property
+    def _are_built(self) -> bool:
+        return self.texts.is_built and self.history.is_built
+
+
+def evolve_tables(
+    opened: OpenTables,
+    warehouse: Warehouse,
+    raw_events: RawEvents,
+    schemas: Schemas,
+    privacy: Privacy,
+    channel: str,
+    *,
+    spark: Callable[[], SparkSession],
+    now_ms: Callable[[], int],
+) -> EntityTables:
+    """Give the entity's tables the columns that its fields have today (`layout`), and create those it lacks.
+
+    `spark` is called only where a field changed its type and files are rewritten for it. Raises `SnapshotMissing`,
+    `OtherChannel` and `PrivacyChanged` before anything has changed, and `ConcurrentCommit`.
+    """
+    entity, taken, present = opened.entity, opened.taken, opened.current_state
+    if taken is None or taken.complete() is None:
+        raise SnapshotMissing(entity)
+    if not taken.has_watermark_on(channel):
+        raise OtherChannel(entity, channel)
+    conflicts = privacy_conflicts(schemas, entity, opened.schemas_with_columns, privacy)
+    if conflicts:
+        raise PrivacyChanged(entity, conflicts)
+    before = present.schema if present else None
+    columns = follow_layout(warehouse, schemas, taken, opened.ledger, spark, privacy, entity, channel, now_ms)
+    table = present or CurrentState.open_or_create(warehouse, entity, columns)
+    versions = opened.history or history.open_or_create(warehouse, entity, columns)
+    retired = retired_columns(schemas, entity, columns)
+    for each in (table.table, versions.table):
+        fit(each, columns, spark, warehouse)
+        mark_retired(each, retired)
+    snapshot = taken.complete()
+    assert snapshot is not None, entity
+    return EntityTables(
+        warehouse,
+        entity,
+        channel,
+        raw_events,
+        schemas,
+        taken,
+        snapshot,
+        opened.ledger or Ledger.open_or_create(warehouse, entity),
+        table,
+        opened.texts or text_fields.open_or_create(warehouse, entity),
+        versions,
+        columns,
+        privacy,
+        before,
+    )

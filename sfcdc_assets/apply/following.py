@@ -1,0 +1,74 @@
+"""A run that goes on with what its sensor lands meanwhile.
+
+To start a run takes Dagster some seconds of processor time, to apply a second's changes takes one. On a busy stream a
+run that ended after one batch would spend most of its time being started, and changes would wait for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import Lander
+from sfcdc_assets.runtime import clock
+
+FOLLOW_SECONDS = 600.0
+"""How long a run goes on. Then it ends, so that no run is without end, and the next tick asks for another one. Until
+that one's first batch is applied some twenty seconds pass on two busy cores: seldom enough not to count among a hundred
+changes."""
+QUIET_SECONDS = 20.0
+"""How long it waits for more. Dagster's daemon looks at its sensors every five seconds, later when the machine is busy;
+to wait for some ticks costs next to nothing, to start another run seconds."""
+LOOK_SECONDS = 0.5
+
+
+class Following:
+    """Whether a run is to go on: for `seconds` at most, not at all for 0, and not when it is to give way to others.
+
+    `entities` are the run's, `known` all that there are; each with its channel.
+    """
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        lander: Lander,
+        entities: Mapping[str, str],
+        known: Mapping[str, str],
+        privacy: Privacy,
+        seconds: float,
+        gives_way: Callable[[], bool],
+        *,
+        monotonic: Callable[[], float] | None = None,
+        sleep: Callable[[float], None] = clock.sleep,
+    ) -> None:
+        self._warehouse = warehouse
+        self._lander = lander
+        self._entities = entities
+        channels = set(entities.values())
+        self._of_the_channels = {entity: of for entity, of in known.items() if of in channels}
+        self._privacy = privacy
+        self._gives_way = gives_way
+        self._monotonic = monotonic or clock.current().monotonic
+        self._sleep = sleep
+        self._until = self._monotonic() + seconds
+
+    def has_more(self, drained: Mapping[str, int]) -> bool:
+        """Wait for complete transactions after these positions (channel -> position); whether there are some, and
+        nothing that this run could not do. That would be left waiting: the sensor asks for one run at a time."""
+        give_up = min(self._until, self._monotonic() + QUIET_SECONDS)
+        while self._monotonic() < give_up:
+            if any(self._lander.land(channel).complete_position > position for channel, position in drained.items()):
+                return not (self._gives_way() or self._others_wait())
+            self._sleep(LOOK_SECONDS)
+        return False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its time is: it was not for lack of changes that it ended."""
+        return self._monotonic() >= self._until
+
+    def _others_wait(self) -> bool:
+        states = entity_states(self._warehouse, self._of_the_channels, privacy=self._privacy)
+        return any(state.needs_snapshot or (state.has_work and state.entity not in self._entities) for state in states)

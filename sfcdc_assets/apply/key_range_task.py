@@ -1,0 +1,138 @@
+"""What one key range's task does: read its rows, follow its records through their timeline, write, and report.
+
+It runs in a Spark worker and does its own file I/O; the driver commits what it reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from sfcdc_assets.apply.applied import Applied
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.key_ranges.data_file import write_files
+from sfcdc_assets.key_ranges.frames import arrow_frame, empty_rows
+from sfcdc_assets.key_ranges.key_ranges import KeyRange
+from sfcdc_assets.key_ranges.range_rows import RangeRows, RowCounts
+from sfcdc_assets.timeline.changes import CHANGES
+from sfcdc_assets.timeline.read_rows import read_schema
+from sfcdc_assets.timeline.text_values import TEXT_FIELDS
+from sfcdc_assets.timeline.timeline import OrgRead, Timeline
+from sfcdc_assets.timeline.version_columns import current_state_schema, history_schema
+
+
+@dataclass(frozen=True)
+class KeyRangeTask:
+    """What the tasks of one batch need beside their changes; pickled to the workers."""
+
+    columns: tuple[Column, ...]
+    key_ranges: tuple[KeyRange, ...]
+    batch: int
+    """Number of the batch."""
+    filesystem: fs.FileSystem
+    """Rooted at the table."""
+    texts: fs.FileSystem
+    """Rooted at the entity's text values."""
+    history: fs.FileSystem
+    """Rooted at the entity's history."""
+    reads: fs.FileSystem
+    """Rooted at the entity's snapshot table."""
+    org_reads: tuple[OrgRead, ...] = ()
+    """What was read from the org and is not in the table yet, in the order of its watermarks."""
+    read_back_taken: tuple[str, ...] = ()
+    """Files that hold rows read back."""
+    up_to: int = 0
+    """The last position that is applied; events after it are there only for readings that have their watermark after
+    them."""
+    roll_back_to: int | None = None
+    """Versions after this position are followed again: a snapshot is put in before them."""
+    token: str = ""
+    """Begins the names of the files that the attempt writes."""
+    all_in_doubt: bool = False
+    """The whole entity is in doubt: every living row is marked."""
+
+    def run(self, table: pa.Table) -> Applied:
+        """Work on the key range that all of the table's changes (`CHANGES`) belong to."""
+        by_number = {key_range.number: key_range for key_range in self.key_ranges}
+        key_range = by_number[table.column("key_range")[0].as_py()]
+        changes = arrow_frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
+        rows = RangeRows.read(self.filesystem, key_range, current_state_schema(self.columns))
+        reads = list(self._org_reads(key_range))
+        timeline = Timeline(self.columns, rows.take(self._concerned(changes, reads)), self.batch)
+        if self.roll_back_to is not None:
+            superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
+            timeline.roll_back(self.roll_back_to, superseded)
+        done = -1
+        position = pl.col("position")
+        for org_read, read in reads:
+            timeline.follow(changes.filter(position.is_between(done, org_read.until, closed="right")))
+            timeline.block(
+                changes.filter(position.is_between(max(done, org_read.until), org_read.position, closed="right"))
+            )
+            timeline.put(org_read, read)
+            done = org_read.position
+        timeline.follow(changes.filter(position.is_between(done, self.up_to, closed="right")))
+        if self.all_in_doubt:
+            timeline.doubt_all()
+        return self._written(key_range, rows, timeline)
+
+    def _org_reads(self, key_range: KeyRange) -> Iterator[tuple[OrgRead, pl.DataFrame]]:
+        """Each reading that has rows in the key range, and every snapshot: what it does not show is gone."""
+        schema = read_schema(self.columns).append(pa.field("_refetch", pa.int64()))
+        files = self.read_back_taken if any(org_read.read_back for org_read in self.org_reads) else ()
+        read_backs = read_rows(self.reads, files, key_range, schema).partition_by("_refetch", as_dict=True)
+        for org_read in self.org_reads:
+            if org_read.snapshot:
+                pages = [page for page in key_range.pages if page in org_read.pages]
+                yield org_read, read_rows(self.reads, pages, key_range, schema).drop("_refetch")
+            elif (org_read.read_back,) in read_backs:
+                yield org_read, read_backs[(org_read.read_back,)].drop("_refetch")
+
+    def _concerned(self, changes: pl.DataFrame, reads: Sequence[tuple[OrgRead, pl.DataFrame]]) -> pl.Series | None:
+        """Ids of the records that the batch may change; None for all of them."""
+        if self.roll_back_to is not None or self.all_in_doubt or any(org_read.snapshot for org_read, _ in reads):
+            return None
+        return pl.concat([changes["record_id"], *(read["Id"] for _, read in reads)]).unique()
+
+    def _written(self, key_range: KeyRange, rows: RangeRows, timeline: Timeline) -> Applied:
+        # With a snapshot the key ranges are cut again, so every row moves to its new key range.
+        moves = key_range.is_cut or any(org_read.snapshot for org_read in self.org_reads)
+        rewritten = timeline.changed or moves
+        kept = rows.put_back(timeline.rows) if rewritten else None
+        files = write_files(kept, self.filesystem, self.token) if kept is not None else []
+        superseded = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
+        versions = write_files(superseded, self.history, self.token)
+        new_texts = timeline.new_texts.sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
+        texts = write_files(new_texts, self.texts, self.token)
+        return Applied(
+            key_range.number,
+            rewritten,
+            tuple(files),
+            tuple(versions),
+            tuple(texts),
+            tuple(timeline.doubts),
+            tuple(timeline.silent),
+            rows.counts if kept is not None else RowCounts(),
+            RowCounts.of(kept) if kept is not None else RowCounts(),
+            timeline.counts,
+        )
+
+
+def read_rows(filesystem: fs.FileSystem, paths: Sequence[str], key_range: KeyRange, schema: pa.Schema) -> pl.DataFrame:
+    """Rows of the key range's range in the wanted columns; a column a file lacks reads null."""
+    return pl.concat([empty_rows(schema), *_read(filesystem, paths, key_range, schema)])
+
+
+def _read(
+    filesystem: fs.FileSystem, paths: Sequence[str], key_range: KeyRange, schema: pa.Schema
+) -> Iterator[pl.DataFrame]:
+    within = pq.filters_to_expression(key_range.filters)
+    for path in paths:
+        source = ds.dataset([path], schema=schema, filesystem=filesystem, format="parquet")
+        yield arrow_frame(source.to_table(filter=within))

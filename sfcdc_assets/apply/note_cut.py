@@ -1,0 +1,169 @@
+"""Note the cut that a run reached: the tables of a channel's entities at one position between two transactions.
+
+An entity that does not stand there lags. It is in the cut all the same, as of its own last batch, which also ends
+between two transactions, and the cut says so: one entity that fails, or that nobody can read, stops no cut. One whose
+tables are damaged is in it as it was in the cut before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.lake.tables import current_state
+from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut, was_rebuilt_after
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+
+WAITED_MS = 300_000
+"""How long a cut waits for an entity that the next run can bring along: from the first event on that no cut has."""
+
+NOT_COPIED = "not copied yet"
+OFF_CHANNEL = "off its channel"
+SNAPSHOT_DUE = "waits for a snapshot"
+NOT_APPLIED = "events are not applied"
+READ_NOT_APPLIED = "a read of the org is not applied"
+DAMAGED = "one of its tables is damaged"
+AHEAD = "read from the org later than the stream is landed"
+
+
+@dataclass(frozen=True)
+class CutNoted:
+    """`cut`: the cut that was added, if it is new. `rows_are_ahead`: there is none yet, or one in which an entity lags,
+    because a table holds a row that was read from the org later than the stream is known to be landed; time alone mends
+    it. `is_unproven`: `cut` is the channel's first, of tables that were not waited for."""
+
+    cut: Cut | None
+    rows_are_ahead: bool = False
+    is_unproven: bool = False
+
+
+def note_cut(
+    warehouse: Warehouse,
+    channels: Mapping[str, str],
+    channel: str,
+    position: int,
+    complete_through_ms: int,
+    now_ms: int,
+    failed: Collection[str] = (),
+) -> CutNoted:
+    """Add the cut at `position`.
+
+    `channels`: entity -> channel, all that are known; `position`: the complete position the run applied up to; all that
+    was committed before `complete_through_ms` is at or before it; `failed`: the entities that the run could not bring
+    there.
+    """
+    mine = {entity: of for entity, of in channels.items() if of == channel}
+    states = entity_states(warehouse, mine, now_ms)
+    return note_cut_of(warehouse, states, channel, position, complete_through_ms, now_ms, failed)
+
+
+def note_cut_of(
+    warehouse: Warehouse,
+    states: Sequence[EntityState],
+    channel: str,
+    position: int,
+    complete_through_ms: int,
+    now_ms: int,
+    failed: Collection[str] = (),
+    *,
+    waits_for_first: bool = True,
+) -> CutNoted:
+    """The same, with the states of all entities of the channel at hand.
+
+    An entity that the next run may bring to the position is waited for, for `WAITED_MS`, unless it lagged in the newest
+    cut too. One that holds a row which was read from the org after `complete_through_ms` may be ahead of
+    the others: it is waited for, and then in the cut as it was in the one before. It is not ahead if the newest cut has
+    these very tables at this position: what was known of the stream then is known for ever.
+
+    Where the channel has no cut yet, and not `waits_for_first`, such entities are in its first one as they are, and
+    lag: each holds its own copy, and whether something changed between two copies the stream has not said.
+    """
+    newest = latest_cut(warehouse, channel)
+    if newest is not None and newest.position > position:
+        return CutNoted(None)
+    why = {state.entity: _why(state, position, complete_through_ms) for state in states}
+    for state in states:
+        if why[state.entity] == AHEAD and _stands_in(warehouse, newest, state, position):
+            why[state.entity] = ""
+    lagged = {each.entity: each.reason for each in newest.lagging} if newest is not None else {}
+    ahead = {entity for entity, reason in why.items() if reason == AHEAD}
+    is_unproven = bool(ahead) and newest is None and not waits_for_first
+    next_run = {state.entity for state in states if why[state.entity] and state.has_work} - ahead - set(failed)
+    waited_for = {each for each in ahead if lagged.get(each) != AHEAD and not is_unproven} | (next_run - lagged.keys())
+    events = RawEvents.open(warehouse)
+    if waited_for and now_ms - _waits_since(newest, events, channel, now_ms) < WAITED_MS:
+        return CutNoted(None, rows_are_ahead=bool(ahead))
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    tables: dict[str, int] = {}
+    lagging: list[Lagging] = []
+    for state in states:
+        reason = why[state.entity]
+        if reason == DAMAGED or (reason == AHEAD and not is_unproven):
+            tables |= newest.tables_of(state.entity) if newest is not None else {}
+        else:
+            tables |= state.versions
+        if reason == AHEAD and is_unproven:
+            lagging.append(Lagging(state.entity, state.applied, None, now, reason))
+        elif reason:
+            lagging.append(_lagging(state, reason, newest, events, now))
+    if not any(path.startswith(f"{current_state.LAYER}/") for path in tables):
+        return CutNoted(None)
+    committed = events.last_commit_timestamp(channel, position)
+    cut = Cut(
+        channel,
+        position,
+        committed,
+        dict(sorted(tables.items())),
+        lagging=tuple(sorted(lagging, key=lambda each: each.entity)),
+    )
+    if newest is not None and len(lagging) == len(states) and (newest.tables, newest.lagging) == (tables, cut.lagging):
+        return CutNoted(None, rows_are_ahead=bool(ahead))
+    return CutNoted(cut if add_cut(warehouse, cut, now) else None, bool(ahead), is_unproven)
+
+
+def _why(state: EntityState, position: int, complete_through_ms: int) -> str:
+    """Why an entity does not stand at the position; empty where it does."""
+    if state.damaged is not None:
+        return DAMAGED
+    if not state.snapshot_complete:
+        return NOT_COPIED
+    if state.off_channel:
+        return OFF_CHANNEL
+    if state.entity_doubt is not None or state.channel_changed:
+        return SNAPSHOT_DUE
+    if state.pending_reads:
+        return READ_NOT_APPLIED
+    if state.applied is None or state.has_events_up_to(position):
+        return NOT_APPLIED
+    return AHEAD if state.applied > position or state.read_at > complete_through_ms else ""
+
+
+def _stands_in(warehouse: Warehouse, cut: Cut | None, state: EntityState, position: int) -> bool:
+    """Whether the cut is at the position, and the entity's tables as they are now stand in it there."""
+    if cut is None or cut.position != position or cut.lag_of(state.entity) is not None:
+        return False
+    tables = cut.tables_of(state.entity)
+    return tables == dict(state.versions) and not any(was_rebuilt_after(warehouse, cut, path) for path in tables)
+
+
+def _waits_since(newest: Cut | None, events: RawEvents, channel: str, now_ms: int) -> int:
+    """When the first event landed that the newest cut does not have (epoch ms)."""
+    first = events.landed_after(channel, newest.position if newest is not None else 0)
+    return int(first.timestamp() * 1000) if first is not None else now_ms
+
+
+def _lagging(state: EntityState, reason: str, newest: Cut | None, events: RawEvents, now: datetime) -> Lagging:
+    before = newest.lag_of(state.entity) if newest is not None else None
+    since = before.since if before is not None else now
+    if reason in (AHEAD, DAMAGED):
+        if newest is not None and before is None and newest.tables_of(state.entity):
+            return Lagging(state.entity, newest.position, newest.commit_timestamp, since, reason)
+        position, as_of = (before.position, before.as_of) if before is not None else (None, None)
+        return Lagging(state.entity, position, as_of, since, reason)
+    if before is not None and (state.applied is None or state.applied == before.position):
+        return Lagging(state.entity, state.applied, before.as_of, since, reason)
+    as_of = events.last_commit_timestamp(state.channel, state.applied) if state.applied is not None else None
+    return Lagging(state.entity, state.applied, as_of, since, reason)

@@ -1,0 +1,272 @@
+"""What one application of an entity comes to: the readings of the org and the events to put in, and where.
+
+Readings stand at their watermarks in the order of the stream; events go in between. A snapshot that has its watermark
+before events which are in the rows already takes the tables back to its watermark, and they are applied again on top of
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import polars as pl
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.apply.batch import Batch, EntityDoubt, read_batch
+from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, batch_end, older_events
+from sfcdc_assets.apply.entity_tables import EntityTables
+from sfcdc_assets.key_ranges.key_ranges import (
+    KeyRange,
+    key_ranges_of_snapshot,
+    key_ranges_of_table,
+    key_ranges_wanted,
+    range_numbers,
+    ranges_of_ids,
+    to_look_into,
+)
+from sfcdc_assets.key_ranges.sample import look_into, sample_ids
+from sfcdc_assets.lake.tables import current_state, snapshots
+from sfcdc_assets.lake.tables.current_state import id_ranges
+from sfcdc_assets.lake.tables.gap_reconciliation import OpenDoubt, holding_doubts
+from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
+from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBack
+from sfcdc_assets.timeline.doubt_behaviour import OF_A_SNAPSHOT, UNMARKED
+from sfcdc_assets.timeline.timeline import OrgRead
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """`batch`: the events; `org_reads` with the `snapshots` and `read_backs` they are; `key_ranges` of the tables,
+    those to `visit` whether or not an event names them, and those that are `touched`: visited, or named by an event.
+
+    `entity_doubt`: an event of the batch's end that puts the whole entity in doubt, and is new. `doubted`: position of
+    the last unanswered doubt about the entity, 0 for none; `all_in_doubt`: its rows are to be marked for it.
+    `roll_back_to`: versions after it are followed again.
+    """
+
+    batch: Batch
+    snapshots: tuple[CompleteSnapshot, ...]
+    read_backs: tuple[ReadBack, ...]
+    org_reads: tuple[OrgRead, ...]
+    roll_back_to: int | None
+    entity_doubt: EntityDoubt | None
+    doubted: int
+    all_in_doubt: bool
+    key_ranges: tuple[KeyRange, ...]
+    visit: frozenset[int]
+    touched: frozenset[int]
+
+    @property
+    def record_ids(self) -> frozenset[str]:
+        """Records that were read back."""
+        return frozenset().union(*(read_back.record_ids for read_back in self.read_backs))
+
+
+def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchPlan:
+    """Find what is not in the tables yet: readings, and events up to the last complete transaction or `up_to`.
+
+    Nothing is written. Events from one on that puts the entity in doubt wait for a snapshot.
+    """
+    checkpoint = tables.checkpoint
+    # A table that is rebuilt begins with the first snapshot after which every event still has its payload.
+    dropped = tables.raw_events.payloads_dropped(tables.entity, tables.channel)
+    taken = tables.taken.all_complete()
+    complete = tuple(snapshot for snapshot in taken[:-1] if snapshot.position >= dropped) + taken[-1:]
+    new = tuple(snapshot for snapshot in complete if snapshot.number > checkpoint.snapshot)
+    rolls_back = bool(new) and not tables.from_scratch and new[0].position < checkpoint.position
+    # A snapshot that was accepted late is older than records read back since: they come on top of it again.
+    read_back = min([checkpoint.read_back, *(snapshot.after_read_back for snapshot in new)])
+    read_backs = tables.taken.read_backs(read_back, new[0].position if rolls_back else None)
+    if tables.from_scratch:
+        read_backs = tuple(read_back for read_back in read_backs if read_back.position >= new[0].position)
+    doubts = tables.ledger.open_doubts()
+    read_at = [*(each.position for each in new), *(each.position for each in read_backs)]
+    earliest = [*read_at, *_blocked_from(tables, doubts, complete, new, read_backs)]
+    batch, entity_doubt, blocked, ever_blocked = _batch(
+        tables, doubts, complete[0].position, earliest, max(read_at, default=0), up_to
+    )
+    doubted = max(blocked, default=0)
+    # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them. What
+    # names a marked row waits, so the batch that ends just before the doubt marks them and none of those before it.
+    all_in_doubt = bool(blocked) and not batch.has_more and (bool(new) or checkpoint.doubted < doubted)
+    if batch.has_more:
+        doubted = min(blocked) - 1 if blocked and new else 0
+    everywhere = bool(new) or all_in_doubt
+    read = sorted(frozenset().union(*(read_back.record_ids for read_back in read_backs)))
+    concerned = None if everywhere else pl.concat([batch.record_ids, pl.Series(read, dtype=pl.String)])
+    if new:
+        key_ranges = _of_snapshots(tables, spark, new, rolls_back)
+    else:
+        key_ranges = _of_table(tables, spark, batch.created, concerned)
+    visit = frozenset(each.number for each in key_ranges if everywhere or each.is_cut)
+    visit |= frozenset(range_numbers(key_ranges, read))
+    return BatchPlan(
+        batch.without_ids(),
+        new,
+        read_backs,
+        _seen_until(tables, _org_reads(complete, new, read_backs, ever_blocked)),
+        new[0].position if rolls_back else None,
+        entity_doubt,
+        doubted,
+        all_in_doubt,
+        key_ranges,
+        visit,
+        visit | ranges_of_ids(key_ranges, batch.record_ids),
+    )
+
+
+def _blocked_from(
+    tables: EntityTables,
+    doubts: Sequence[OpenDoubt],
+    complete: Sequence[CompleteSnapshot],
+    new: Sequence[CompleteSnapshot],
+    read_backs: Sequence[ReadBack],
+) -> list[int]:
+    """Positions before the events that were blocked until now and that a reading answers: they become versions.
+
+    A record of which a snapshot was not believed was blocked with its entity, if that was in doubt.
+    """
+    read = frozenset[str]().union(*(read_back.record_ids for read_back in read_backs))
+    answered = [
+        doubt
+        for doubt in doubts
+        if doubt.reason not in UNMARKED and not doubt.refuses_a_read and (new or doubt.record_id in read)
+    ]
+    watermarks = [-1, *(snapshot.position for snapshot in complete)]
+    blocked = (
+        tables.ledger.holding_positions(tables.channel) if any(d.reason in OF_A_SNAPSHOT for d in answered) else []
+    )
+    found = []
+    for doubt in answered:
+        position = doubt.position_on(tables.channel)
+        before = [
+            d for d in blocked if doubt.reason in OF_A_SNAPSHOT and _last_below(watermarks, position) < d <= position
+        ]
+        found.append(min([position, *before]) - 1)
+    return found
+
+
+def _batch(
+    tables: EntityTables,
+    doubts: Sequence[OpenDoubt],
+    floor: int,
+    earliest: Sequence[int],
+    latest: int,
+    up_to: int | None,
+) -> tuple[Batch, EntityDoubt | None, list[int], list[int]]:
+    """The events to apply; one that puts the entity in doubt, if it is new; positions of the unanswered doubts about
+    the entity, and of all there ever were.
+
+    The range begins before the applied position where a reading's watermark does, or a doubt that it answers: events
+    that waited for it lie there. It is read up to the `latest` watermark: what is not applied before a reading becomes
+    versions with it. What is already in the rows is dropped again by the rows' own positions. What the first snapshot
+    in the tables stands for, up to `floor`, is never read. Of very many events the first ones are taken (`batch_end`).
+    """
+    entity, channel, watermark = tables.entity, tables.channel, tables.snapshot.position
+    applied = tables.checkpoint.position
+    after = max(floor, min([applied, *earliest]))
+    complete = tables.raw_events.complete_position(channel)
+    end = max(complete if up_to is None else min(complete, up_to), after, applied, watermark)
+    blocked = holding_doubts(doubts, channel, watermark)
+    end = max(applied, min([end, *(position - 1 for position in blocked)]))
+    whole, end = end, batch_end(tables.raw_events, entity, channel, after, max(applied, watermark, latest), end)
+    older = partial(_older, tables)
+    batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest), older)
+    answered = [found.position for found in batch.entity_doubts if found.position <= watermark]
+    found = next((found for found in batch.entity_doubts if found.position > watermark), None)
+    if found is not None:
+        blocked.append(found.position)
+        end = found.position - 1
+        batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest), older)
+    batch = replace(batch, has_more=found is None and end < whole)
+    return batch, found, blocked, sorted({*tables.ledger.holding_positions(channel), *answered, *blocked})
+
+
+def _older(tables: EntityTables, events: pl.DataFrame) -> frozenset[int]:
+    """Positions of the events that a copy stands for already. In a stream that is followed none is so old, which the
+    log alone shows."""
+    asked_at = tables.taken.asked_at()
+    if asked_at is None or events.filter(pl.col("commit_timestamp") < asked_at).is_empty():
+        return frozenset()
+    breaks = [lost.position for lost in lost_checkpoints(tables.warehouse, tables.channel)]
+    return older_events(events, tables.taken.copies(), breaks)
+
+
+def _org_reads(
+    complete: Sequence[CompleteSnapshot],
+    new: Sequence[CompleteSnapshot],
+    read_backs: Sequence[ReadBack],
+    doubted: Sequence[int],
+) -> tuple[OrgRead, ...]:
+    """New snapshots and read-backs in the order of their watermarks, those of one watermark in that of their reading. A
+    doubt about the entity stops events until the next snapshot, which answers it."""
+    read_after = {each.number: each.after_read_back for each in new}
+    found = [
+        OrgRead(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
+        for each in new
+    ]
+    found += [OrgRead(each.position, 0, read_back=each.number) for each in read_backs]
+    watermarks = [-1, *(snapshot.position for snapshot in complete)]
+    return tuple(
+        OrgRead(
+            each.position,
+            min(
+                [
+                    each.position,
+                    *(d - 1 for d in doubted if _last_below(watermarks, each.position) < d <= each.position),
+                ]
+            ),
+            each.snapshot,
+            each.read_back,
+            each.pages,
+        )
+        for each in sorted(
+            found,
+            key=lambda each: (each.position, each.read_back or read_after[each.snapshot], each.snapshot),
+        )
+    )
+
+
+def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[OrgRead, ...]:
+    """The reads with the time up to which the events before them tell of everything. Commits come in no strict order
+    of their times, so the last event's is too late by `LONGEST_TRANSACTION`."""
+    last = {until: tables.raw_events.committed_at(tables.channel, until) for until in {r.until for r in org_reads}}
+    known = {until: at - LONGEST_TRANSACTION for until, at in last.items() if at is not None}
+    return tuple(replace(org_read, seen_until=known.get(org_read.until)) for org_read in org_reads)
+
+
+def _last_below(watermarks: Sequence[int], position: int) -> int:
+    """The last snapshot's watermark before a position: doubts up to it were answered by it."""
+    return max(watermark for watermark in watermarks if watermark < position)
+
+
+def _of_table(
+    tables: EntityTables, spark: SparkSession, created: Sequence[str], concerned: pl.Series | None
+) -> tuple[KeyRange, ...]:
+    """Key ranges for changes of records with these Ids, or of all. Where another client left more files that overlap
+    than a task may hold, it is first found which of them hold those records."""
+    present = [] if tables.from_scratch else id_ranges(list(tables.current_state.files().values()))
+    root = tables.warehouse.filesystem(current_state.name_of(tables.entity))
+    looked_into = look_into(spark, to_look_into(present, concerned), root, concerned)
+    return key_ranges_of_table(present, created, len(tables.columns), looked_into)
+
+
+def _of_snapshots(
+    tables: EntityTables, spark: SparkSession, new: Sequence[CompleteSnapshot], rolls_back: bool
+) -> tuple[KeyRange, ...]:
+    present = [] if tables.from_scratch else id_ranges(list(tables.current_state.files().values()))
+    versions = []
+    if rolls_back:
+        watermark = new[0].position
+        ends = ((file, file.statistics.get("max._superseded_at")) for file in tables.history.table.files())
+        versions = id_ranges([file for file, end in ends if end is None or end > watermark])
+    newest = id_ranges(new[-1].files)
+    pages = [page for snapshot in new for page in id_ranges(snapshot.files)]
+    size = sum(file.size for file in new[-1].files)
+    sampled: list[str] = []
+    if key_ranges_wanted(new[-1].rows, size) > 1:  # otherwise nothing is cut, and a job of Spark saved
+        pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))
+        sampled = sample_ids(spark, [page.path for page in newest], pages_root)
+    return key_ranges_of_snapshot(sampled, new[-1].rows, size, pages, present, versions)

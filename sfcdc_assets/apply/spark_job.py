@@ -1,0 +1,328 @@
+"""Apply: the events of many entities to the key ranges they touch, in one Spark job.
+
+Tasks read and decode the files of `raw_events`, the sparse changes (not the wide rows) are shuffled to their entity and
+key range, and each range's task follows its records, writes its new files and reports what it wrote. Of a small batch
+each task decodes all events and keeps those of its key ranges: that is sooner done than a shuffle. The driver commits.
+No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks"). Which task
+does what is decided here, by size (`shares`).
+
+A job takes half a second whatever it does, so entities share one. What fails for one of them comes back as its result.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sfcdc_assets.apply.applied import APPLIED, Applied
+from sfcdc_assets.apply.entity_batch import EntityBatch
+from sfcdc_assets.apply.lost_job import lost_workers
+from sfcdc_assets.apply.task_assignment import partition_keys, shares
+from sfcdc_assets.runtime.concurrency import all_side_by_side, outcome_of
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.timeline.changes import CHANGES
+
+_ENTITY = pa.field("entity", pa.int32())
+_INPUT = pa.schema([_ENTITY, ("path", pa.string()), ("key_range", pa.int32())])
+"""A file of events to read, or a key range to visit whether or not an event names it. Entities go by their number in
+the job."""
+CHANGES_OF_ENTITIES = pa.schema([("partition_key", pa.int32()), _ENTITY, *CHANGES])
+"""`partition_key` says which task of a shuffle a change goes to (`Placement`)."""
+RESULTS = pa.schema([_ENTITY, *APPLIED, ("failure", pa.string())])
+READ_BYTES = 1_000_000
+"""Bytes of events that are worth a task that reads them: some 30 ms of decoding."""
+RANGE_BYTES = 1_500_000
+"""What a key range without files costs a task all the same, in bytes of a file that is rewritten: some 50 ms."""
+AT_ONCE, BYTES_AT_ONCE = 8, 16_000_000
+"""In an object store a task works on so many entities beside each other, as long as they read no more than that: so
+that it takes no more memory than for one large file."""
+_FAILED = -1
+"""The key range of a change that is none: `error` says why a file of events could not be read."""
+
+
+class TaskFailed(SfcdcError):
+    """A task could not do its part for an entity. `trace`: the worker's traceback."""
+
+    def __init__(self, entity: str, trace: str) -> None:
+        self.entity = entity
+        self.trace = trace
+        super().__init__(trace.strip().splitlines()[-1])
+
+
+Outcome = tuple[Applied, ...] | Exception
+"""What was written for an entity, one for each of its key ranges that was visited; or why nothing may be committed."""
+
+
+def apply_events(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
+    """Run the batches; the outcome of each. Nothing is committed.
+
+    Where the job itself is lost, to a worker that ran out of memory for instance, each entity gets one of its own.
+    """
+    found = outcome_of(_job, spark, batches)
+    if not isinstance(found, Exception):
+        return found
+    if len(batches) == 1:
+        return [lost_workers(batches[0].entity, found) or found]
+    return [outcome for batch in batches for outcome in apply_events(spark, [batch])]
+
+
+def _job(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
+    packed = PackedBatches.of(batches)
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    results = [RESULTS.empty_table()]
+    whole, files = ranges_of(batches, tasks), inputs_of(batches, tasks)
+    if whole:
+        results.append(in_tasks(spark, whole, lambda rows: apply_ranges(packed, rows), RESULTS).toArrow())
+    if files:
+        results.append(_with_shuffle(spark, packed, files, Placement.of(batches, tasks)))
+    return outcomes(batches, pa.concat_tables(results))
+
+
+def _with_shuffle(
+    spark: SparkSession, packed: PackedBatches, files: Sequence[pa.RecordBatch], placement: Placement
+) -> pa.Table:
+    def apply(changes: pa.Table) -> pa.Table:
+        return apply_range(packed, changes)
+
+    changes = in_tasks(spark, files, lambda rows: read_changes(packed, placement, rows), CHANGES_OF_ENTITIES)
+    return spread(changes, placement.tasks).applyInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
+
+
+def in_tasks(
+    spark: SparkSession,
+    work: Sequence[pa.RecordBatch],
+    do: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """What a task makes of each piece of work, one task for each, started in their order."""
+    pieces = tuple(work)
+
+    def of_task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return do(pieces[number] for rows in numbers for number in rows.column(0).to_pylist())
+
+    return spark.range(0, len(pieces), numPartitions=len(pieces)).mapInArrow(of_task, from_arrow_schema(schema))
+
+
+def ranges_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch]:
+    """The key ranges of the small batches, of each task of a job without a shuffle."""
+    return _shared_out(
+        [
+            ({"entity": number, "key_range": key_range}, batch.task.key_ranges[key_range].size + RANGE_BYTES)
+            for number, batch in enumerate(batches)
+            if not batch.is_shuffled
+            for key_range in sorted(batch.touched)
+        ],
+        tasks,
+    )
+
+
+def inputs_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch]:
+    """What each task reads in the first half of a job with a shuffle: of the batches that are not small."""
+    shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
+    found = [
+        ({"entity": number, "path": path}, size)
+        for number, batch in shuffled
+        for path, size in batch.events.files.items()
+    ]
+    visits = [
+        ({"entity": number, "key_range": key_range}, 1)
+        for number, batch in shuffled
+        for key_range in sorted(batch.visit)
+    ]
+    wanted = max(1, -(-sum(size for _, size in found) // READ_BYTES))
+    return _shared_out([*found, *visits], min(tasks, wanted))
+
+
+def _shared_out(pieces: Sequence[tuple[Mapping[str, object], int]], tasks: int) -> list[pa.RecordBatch]:
+    return [
+        pa.RecordBatch.from_pylist([pieces[piece][0] for piece in share], schema=_INPUT)
+        for share in shares([size for _, size in pieces], tasks)
+    ]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a shuffle brings the changes of each key range: by entity and key range, both by their numbers, the key of
+    a partition (`partition_keys`)."""
+
+    tasks: int
+    keys: Mapping[int, pa.Array]
+
+    @classmethod
+    def of(cls, batches: Sequence[EntityBatch], tasks: int) -> Placement:
+        """Of the batches that are not small, in at most so many tasks: key ranges that nothing touches do not count."""
+        shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
+        touched = [(number, key_range) for number, batch in shuffled for key_range in sorted(batch.touched)]
+        sizes = [batches[number].task.key_ranges[key_range].size + RANGE_BYTES for number, key_range in touched]
+        dealt = shares(sizes, tasks)
+        keys = partition_keys(max(1, len(dealt)))  # events may touch nothing: all were published twice
+        placed = {touched[piece]: keys[task] for task, share in enumerate(dealt) for piece in share}
+        return cls(
+            len(keys),
+            {
+                number: pa.array(
+                    [placed.get((number, each.number), keys[0]) for each in batch.task.key_ranges], pa.int32()
+                )
+                for number, batch in shuffled
+            },
+        )
+
+    def of_changes(self, number: int, changes: pa.RecordBatch) -> pa.RecordBatch:
+        """The entity's changes (`CHANGES`), each with the entity and the key."""
+        ranges = changes.column("key_range")
+        # What could not be read is of no range: it may go to the first one's task.
+        keys = self.keys[number].take(pc.max_element_wise(ranges, pa.scalar(0, pa.int32())))
+        return _of(number, keys, changes)
+
+
+def spread(changes: DataFrame, tasks: int) -> GroupedData:
+    """The changes grouped by their entity and key range, in so many tasks.
+
+    Without that number adaptive execution merges partitions, by the few bytes of the changes, into one task, while what
+    takes time is each range's files (docs/storage-layout.md, "Spark settings").
+    """
+    return changes.repartition(tasks, "partition_key").groupBy("partition_key", "entity", "key_range")
+
+
+class PackedBatches:
+    """The batches on their way to the tasks, each on its own: a task unpacks those it meets.
+
+    They hold what opens the tables' files, and the key of hashed columns. Its repr shows none of it.
+    """
+
+    def __init__(self, packed: Sequence[bytes]) -> None:
+        self._packed = tuple(packed)
+        self._unpacked: dict[int, EntityBatch] = {}
+
+    @classmethod
+    def of(cls, batches: Sequence[EntityBatch]) -> PackedBatches:
+        """Ready to be sent."""
+        return cls([pickle.dumps(batch) for batch in batches])
+
+    def __getitem__(self, number: int) -> EntityBatch:
+        if number not in self._unpacked:
+            self._unpacked[number] = pickle.loads(self._packed[number])
+        return self._unpacked[number]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (PackedBatches, (self._packed,))
+
+    def __repr__(self) -> str:
+        return f"<{len(self._packed)} batches>"
+
+
+def read_changes(
+    batches: PackedBatches, placement: Placement, inputs: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a task of the first half does: the changes in the files it is given, each with its entity and range."""
+    for rows in inputs:
+        for row in rows.to_pylist():
+            number = row["entity"]
+            if row["path"] is None:
+                yield placement.of_changes(number, _change_without_record(row["key_range"], None))
+            else:
+                for changes in _changes_in(batches, number, row["path"]):
+                    yield placement.of_changes(number, changes)
+
+
+def _changes_in(batches: PackedBatches, number: int, path: str) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches[number].changes(path)
+    except Exception:  # noqa: BLE001 - it is the entity's outcome
+        yield _change_without_record(_FAILED, traceback.format_exc())
+
+
+def apply_ranges(batches: PackedBatches, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task of a job without a shuffle does: of each entity it meets it reads the events once. In an object store
+    most of that is waiting, so entities that are small are worked on beside each other."""
+    for rows in ranges:
+        of_entity = [
+            (number, [row["key_range"] for row in found])
+            for number, found in groupby(rows.to_pylist(), key=itemgetter("entity"))
+        ]
+        for some in _together(batches, of_entity):
+            for results in all_side_by_side(lambda each: _apply_entity(batches, *each), some, len(some)):
+                yield from results.to_batches()
+
+
+def _together(
+    batches: PackedBatches, of_entity: Sequence[tuple[int, list[int]]]
+) -> Iterator[list[tuple[int, list[int]]]]:
+    """Those that a task works on at a time: one, but for small ones in an object store."""
+    some: list[tuple[int, list[int]]] = []
+    size = 0
+    for each in of_entity:
+        batch = batches[each[0]]
+        size += batch.bytes
+        if some and (not batch.is_in_a_store or len(some) == AT_ONCE or size > BYTES_AT_ONCE):
+            yield some
+            some, size = [], batch.bytes
+        some.append(each)
+    if some:
+        yield some
+
+
+def _apply_entity(batches: PackedBatches, number: int, key_ranges: Sequence[int]) -> pa.Table:
+    """The results of an entity's key ranges."""
+    read = (
+        _in_place(number, each) for path in batches[number].events.files for each in _changes_in(batches, number, path)
+    )
+    events = pa.Table.from_batches(read, CHANGES_OF_ENTITIES)
+    failed = events.filter(pc.field("key_range") == _FAILED)
+    results = []
+    for key_range in key_ranges:
+        visited = pa.Table.from_batches([_in_place(number, _change_without_record(key_range, None))])
+        of_range = pa.concat_tables([visited, events.filter(pc.field("key_range") == key_range)])
+        results.append(apply_range(batches, failed if failed.num_rows else of_range))
+    return pa.concat_tables(results)
+
+
+def apply_range(batches: PackedBatches, changes: pa.Table) -> pa.Table:
+    """What a task of the second half does with the changes of one range: one row of results."""
+    number, key_range = changes.column("entity")[0].as_py(), changes.column("key_range")[0].as_py()
+    result: Mapping[str, object]
+    if key_range == _FAILED:
+        result = {"key_range": key_range, "failure": changes.column("error")[0].as_py()}
+    else:
+        try:
+            result = batches[number].task.run(changes.select(CHANGES.names)).to_row()
+        except Exception:  # noqa: BLE001 - it is the entity's outcome
+            result = {"key_range": key_range, "failure": traceback.format_exc()}
+    return pa.Table.from_pylist([{"entity": number, **result}], schema=RESULTS)
+
+
+def outcomes(batches: Sequence[EntityBatch], results: pa.Table) -> list[Outcome]:
+    """Rows of results, in any order, as the batches' outcomes."""
+    applied: list[list[Applied]] = [[] for _ in batches]
+    failed: dict[int, TaskFailed] = {}
+    for row in results.sort_by([("entity", "ascending"), ("key_range", "ascending")]).to_pylist():
+        number, failure = row["entity"], row["failure"]
+        if failure is not None:
+            failed.setdefault(number, TaskFailed(batches[number].entity, failure))
+        else:
+            applied[number].append(Applied.of_row(row))
+    return [failed.get(number) or tuple(found) for number, found in enumerate(applied)]
+
+
+def _change_without_record(key_range: int, error: str | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"key_range": key_range, "error": error}], schema=CHANGES)
+
+
+def _in_place(entity: int, changes: pa.RecordBatch) -> pa.RecordBatch:
+    """Changes that no shuffle moves."""
+    return _of(entity, pa.nulls(changes.num_rows, pa.int32()), changes)
+
+
+def _of(entity: int, keys: pa.Array, changes: pa.RecordBatch) -> pa.RecordBatch:
+    numbers = pa.repeat(pa.scalar(entity, pa.int32()), changes.num_rows)
+    return pa.RecordBatch.from_arrays([keys, numbers, *changes.columns], schema=CHANGES_OF_ENTITIES)

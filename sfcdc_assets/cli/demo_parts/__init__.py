@@ -1,0 +1,1 @@
+"""What `sfcdc demo` and `sfcdc dev` are made of beside what every command has."""

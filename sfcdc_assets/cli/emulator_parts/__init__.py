@@ -1,0 +1,1 @@
+"""The emulated org's command, by its subcommands."""

@@ -1,0 +1,49 @@
+"""`sfcdc forget-samples`: values of records that older materializations show in Dagster, deleted."""
+
+from __future__ import annotations
+
+import os
+
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.cli.terminal.stopping import stops_at_once
+from sfcdc_assets.runtime.errors import SfcdcError, counted
+from sfcdc_assets.settings.settings import load_settings
+
+
+class DagsterHomeMissing(SfcdcError):
+    """It is not known which Dagster instance is meant."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "DAGSTER_HOME is not set, so it is not known whose event log is meant. Set it to the folder that "
+            "dagster.yaml lies in; the file that `sfcdc dev` names for another terminal sets it."
+        )
+
+
+@stops_at_once
+def forget_samples() -> None:
+    """Delete the rows that materializations have shown in Dagster from its event log.
+
+    For when SFCDC_SAMPLE_ROWS was set, or a release that always showed ten rows has run: Dagster keeps what it was
+    given, the newest of each partition for ever. Only the samples go; every materialization stays, with its figures.
+    Set SFCDC_SAMPLE_ROWS to 0 first, or the next run stores new ones; a warning says so.
+
+    Works on the instance of DAGSTER_HOME and is safe beside its webserver and daemon. PostgreSQL frees the space with
+    its next vacuum, and backups keep what they have. Makes no API calls.
+    """
+    if not os.environ.get("DAGSTER_HOME"):
+        raise DagsterHomeMissing
+    import dagster as dg  # noqa: PLC0415 - the check above answers at once
+
+    from sfcdc_assets.orchestration.assets.keys import PREFIX  # noqa: PLC0415
+    from sfcdc_assets.orchestration.jobs.event_log import Ours  # noqa: PLC0415
+    from sfcdc_assets.orchestration.jobs.forget_runs import JOBS  # noqa: PLC0415
+    from sfcdc_assets.orchestration.jobs.request import OF_THE_ORG, ORG_TAG  # noqa: PLC0415
+    from sfcdc_assets.orchestration.jobs.stored_samples import forget_samples_of  # noqa: PLC0415
+
+    settings = load_settings()
+    with dg.DagsterInstance.get() as instance:
+        count = forget_samples_of(instance, Ours(PREFIX, JOBS, OF_THE_ORG.get(ORG_TAG)))
+    say(f"Samples deleted from {counted(count, 'event')}.")
+    if settings.sample_rows:
+        say("SFCDC_SAMPLE_ROWS is still set: the next run stores new ones.", err=True)

@@ -1,0 +1,1 @@
+"""What `sync`, `verify` and `demo` show of their work."""

@@ -1,0 +1,71 @@
+"""Before a first start spends what a real org allows in a day, it says how much that is, and on a terminal asks."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
+from sfcdc_assets.org_connection.same_organization import check_owner
+from sfcdc_assets.org_connection.wanted_entities import check_wanted_entities, entities_to_copy
+from sfcdc_assets.org_reads.first_start import first_start, is_first_start, sentence
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.limits import limits
+from sfcdc_assets.salesforce.reach import is_this_machine
+from sfcdc_assets.settings.settings import Settings
+from sfcdc_assets.spark.java import check_java
+
+
+class FirstStartDeclined(SfcdcError):
+    """A person does not want to spend that."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing was read and nothing written. SFCDC_ENTITIES copies fewer objects, SFCDC_REPLAY_PRESET=LATEST "
+            "leaves out the events of the last 72 hours."
+        )
+
+
+def agree_to_first_start(settings: Settings, *, yes: bool) -> None:
+    """Say what a first start takes, and on a terminal ask, unless `yes`. An emulated org has its allowances to spare.
+
+    Raises `FirstStartDeclined`, `JavaMissing`, and what connecting raises.
+    """
+    warehouse = Warehouse(settings.warehouse)
+    if not settings.change_channels:
+        return  # nothing is copied
+    if is_this_machine(settings.instance_url or settings.login_url) or not is_first_start(warehouse):
+        return
+    if not settings.spark_remote:
+        check_java()  # no question about a start that would fail
+    with connect(settings) as org:
+        check_owner(warehouse, org.session.organization_id)
+        check_wanted_entities(warehouse, settings, org)
+        say(_cost(settings, warehouse, org), err=True)
+    if not yes and _is_on_a_terminal() and not typer.confirm("Start?", err=True):
+        raise FirstStartDeclined
+
+
+def _cost(settings: Settings, warehouse: Warehouse, org: OrgConnection) -> str:
+    listed = {channel: org.members(channel) for channel in settings.change_channels}
+    entities = entities_to_copy(settings, warehouse, listed)
+    if not entities:
+        return (
+            "First start. What it takes is not known: the org does not list the objects of the channels to this user."
+        )
+    start = first_start(org.session, entities, clock.now_ms(), from_earliest=org.from_earliest)
+    try:
+        left = {name: limit.remaining for name, limit in limits(org.session).items()}
+    except RequestRefused:
+        left = {}
+    return sentence(start, left)
+
+
+def _is_on_a_terminal() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,0 +1,60 @@
+"""What a comparison with the org is at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from sfcdc_assets.cli.syncing.sync_progress import duration
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.progress import ComparisonsLeft, Fact, PageCompared, RequestSent
+
+
+class VerifyProgress:
+    """An observer: the rows that were compared, of which entity, and how long the rest of it takes."""
+
+    def __init__(self, monotonic: Callable[[], float] | None = None) -> None:
+        self._monotonic = monotonic or clock.current().monotonic
+        self._lock = threading.Lock()
+        self._began = self._monotonic()
+        self._requests = 0
+        self._rows: dict[str, int] = {}
+        self._now: PageCompared | None = None
+        self._left = 0
+        self._first: tuple[int, float] = (0, 0.0)
+
+    def __call__(self, fact: Fact) -> None:
+        """Take note of a fact."""
+        with self._lock:
+            if isinstance(fact, RequestSent):
+                self._requests += 1
+            elif isinstance(fact, PageCompared):
+                if fact.entity not in self._rows:
+                    self._first = (fact.rows, self._monotonic())
+                self._rows[fact.entity] = fact.rows
+                self._now = fact
+            elif isinstance(fact, ComparisonsLeft):
+                self._left, self._now = fact.records, None
+
+    def lines(self) -> list[str]:
+        """For a terminal."""
+        return [self.line()]
+
+    def line(self) -> str:
+        """For a log."""
+        with self._lock:
+            now = self._monotonic()
+            parts = [f"{sum(self._rows.values()):,} records compared, {self._requests:,} API requests"]
+            if self._now is not None:
+                parts.append(f"{self._now.entity}: {self._of(self._now, now)}")
+            elif self._left:
+                parts.append(f"the tables are brought up to date, to compare {self._left:,} records again")
+            return "; ".join([*parts, duration(now - self._began)])
+
+    def _of(self, page: PageCompared, now: float) -> str:
+        rows, since = self._first
+        words = f"{page.rows:,} of about {max(page.rows, page.rows_expected):,}"
+        if page.rows <= rows or now <= since:
+            return words
+        left = max(0, page.rows_expected - page.rows) * (now - since) / (page.rows - rows)
+        return f"{words}, {duration(left)} left"

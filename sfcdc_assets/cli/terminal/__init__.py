@@ -1,0 +1,1 @@
+"""What commands have in common: output, tables, progress, and how they end."""

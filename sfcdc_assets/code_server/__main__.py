@@ -1,0 +1,37 @@
+"""Serve the code location: `python -m sfcdc_assets.code_server --port 4000`, with the options of `dagster api grpc`.
+
+`dagster code-server start` keeps the code in a second process, and when that one dies, the first lives on and answers
+health checks, while no sensor is evaluated any more. Here it is one process, whose death ends its container, and
+SIGTERM ends it and its runs within ten seconds (`ending`). `--check` asks a running one for what it serves (`health`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+DEFAULTS = ("--module-name", "sfcdc_assets.definitions", "--location-name", "sfcdc_assets")
+GRACE_SECONDS = 2
+"""How long calls that are under way may take when it ends, a tick of a sensor among them."""
+
+
+def main() -> None:
+    """Serve, or check."""
+    arguments = sys.argv[1:]
+    if "--check" in arguments:
+        from sfcdc_assets.code_server.health import check  # noqa: PLC0415 - it is asked often, and needs little
+
+        sys.exit(check([each for each in arguments if each != "--check"]))
+    from dagster._cli.api import grpc_command  # noqa: PLC0415
+    from dagster._grpc import server  # noqa: PLC0415
+
+    from sfcdc_assets.code_server.ending import EndingServer  # noqa: PLC0415
+
+    os.environ.setdefault("DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD", str(GRACE_SECONDS))
+    server.DagsterApiServer = EndingServer  # type: ignore[misc]  # the command takes the one that the module names
+    # What the module raises at its import is then answered to who asks, so that the UI shows it.
+    grpc_command([*DEFAULTS, "--lazy-load-user-code", *arguments])
+
+
+if __name__ == "__main__":
+    main()

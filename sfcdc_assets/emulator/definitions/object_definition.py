@@ -1,0 +1,217 @@
+"""What an object of the org looks like: the facts that describe, the store, SOQL and the event schemas all read.
+
+Definitions are values: replace one (`Org.replace_definition`) to add, drop, rename or retype a field while the org
+runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+
+class DeleteConstraint(StrEnum):
+    """What a delete does to the records that refer to the deleted one (Metadata API, CustomField.deleteConstraint)."""
+
+    SET_NULL = "SetNull"
+    """The reference is cleared."""
+    RESTRICT = "Restrict"
+    """The delete is refused."""
+    CASCADE = "Cascade"
+    """They are deleted too."""
+
+
+NEVER_IN_EVENTS = frozenset({"Id", "IsDeleted", "SystemModstamp"})
+"""Fields of the record that no change event carries (docs/salesforce-streams.md, "Change event schema")."""
+
+
+@dataclass(frozen=True)
+class RollUp:
+    """A roll-up summary: `operation` (SUM or COUNT) of `field` over live `child` records whose `parent_field`
+    names the record."""
+
+    child: str
+    parent_field: str
+    operation: str
+    field: str | None = None
+
+
+TEXTS_ENCRYPTED = frozenset({"string", "textarea", "phone", "email", "url"})
+"""Types of texts that can be encrypted."""
+MASK = "?????"
+"""What is shown of a value whose key is destroyed."""
+
+
+@dataclass(frozen=True)
+class FieldDefinition:
+    """One field. The names are those of describe, in snake case; types are describe's (string, picklist, address
+    ...)."""
+
+    name: str
+    label: str
+    type: str
+    length: int = 0
+    precision: int = 0
+    scale: int = 0
+    nillable: bool = True
+    createable: bool = True
+    updateable: bool = True
+    custom: bool = False
+    unique: bool = False
+    external_id: bool = False
+    calculated: bool = False
+    calculated_formula: str | None = None
+    derived: bool = False
+    """Filled in by the org from other data (LastActivityDate, IsWon); not in change events."""
+    sql_expression: str | None = None
+    """How the emulated org computes the value from the record's other fields: an SQLite expression."""
+    roll_up: RollUp | None = None
+    auto_number: str | None = None
+    """Display format such as `INV-{00000}`."""
+    default: str | bool | int | float | None = None
+    picklist_values: tuple[str, ...] = ()
+    restricted_picklist: bool = False
+    reference_to: tuple[str, ...] = ()
+    relationship_name: str | None = None
+    child_relationship_name: str | None = None
+    """How the parent knows the records that refer to it, where that is not their plural."""
+    compound_field_name: str | None = None
+    extra_type_info: str | None = None
+    field_id: str | None = None
+    """15 characters, `00N...`; custom fields only."""
+    cdc_type: str | None = None
+    """Overrides the type in the event schema's `doc`, e.g. `StaticEnum`."""
+    bit_group: str | None = None
+    """Of a preference: its group of at most 32, named by the field of the events that lists the true ones, and a number
+    if that field has several groups (`UserPreferences`, `UserPreferences2`)."""
+    delete_constraint: DeleteConstraint = DeleteConstraint.SET_NULL
+    """Of a reference."""
+    is_master_detail: bool = False
+    """Of a reference: it is to the master of the record."""
+    encrypted: bool = False
+    """Kept encrypted by Shield Platform Encryption: values are as ever, but no query can compare them."""
+    readable_from: int = 0
+    """Of an encrypted text: values of records that were last saved before this time (epoch ms) read as `MASK`, because
+    the key is destroyed that they were encrypted with."""
+
+    @property
+    def bit_list(self) -> str:
+        """Of a preference: the field of the events that lists the true ones."""
+        return (self.bit_group or "").rstrip("0123456789")
+
+    @property
+    def is_compound(self) -> bool:
+        """Whether the field is made of other fields that point to it by `compound_field_name`."""
+        return self.type in {"address", "location"} or self.extra_type_info == "personname"
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the field holds a value of its own (compounds and computed fields do not)."""
+        return not self.is_compound and self.sql_expression is None
+
+    @property
+    def is_formula(self) -> bool:
+        return self.calculated and self.roll_up is None
+
+    @property
+    def in_change_events(self) -> bool:
+        """False for Id, IsDeleted, SystemModstamp, formula and derived fields; roll-up summaries are in
+        (docs/salesforce-streams.md, "Change event schema")."""
+        return self.name not in NEVER_IN_EVENTS and not self.derived and not self.is_formula
+
+
+@dataclass(frozen=True)
+class ObjectDefinition:
+    """One object. The order of `fields` is the fixed order of its change events: standard fields, then custom ones."""
+
+    name: str
+    label: str
+    key_prefix: str
+    fields: tuple[FieldDefinition, ...]
+    label_plural: str = ""
+    custom: bool = False
+    deletable: bool = True
+    """Users cannot be deleted and have no IsDeleted."""
+    name_field: str | None = "Name"
+    record_types: tuple[str, ...] = ()
+    """Names of its record types, the default first; person accounts have some without being named here."""
+
+    @cached_property
+    def fields_by_name(self) -> Mapping[str, FieldDefinition]:
+        return {field.name: field for field in self.fields}
+
+    @cached_property
+    def _fields_by_lower_name(self) -> Mapping[str, FieldDefinition]:
+        return {field.name.lower(): field for field in self.fields}
+
+    @cached_property
+    def stored_fields(self) -> tuple[FieldDefinition, ...]:
+        """The fields that hold values: what `RecordChange.before` and `.after` contain, `Id` first."""
+        return tuple(field for field in self.fields if field.is_stored)
+
+    @cached_property
+    def foreign_keys(self) -> tuple[FieldDefinition, ...]:
+        """The references that deletes concern: not those to users, whom nobody can delete, nor what the org derives."""
+        return tuple(
+            field
+            for field in self.stored_fields
+            if field.type == "reference" and field.reference_to != ("User",) and not field.derived
+        )
+
+    @cached_property
+    def event_field_names(self) -> tuple[str, ...]:
+        """The stored fields that change events carry."""
+        return tuple(field.name for field in self.stored_fields if field.in_change_events)
+
+    @cached_property
+    def components(self) -> Mapping[str, tuple[FieldDefinition, ...]]:
+        """Compound field name -> its component fields in order; Account.Name and other plain texts are not here."""
+        return {
+            field.name: tuple(part for part in self.fields if part.compound_field_name == field.name)
+            for field in self.fields
+            if field.is_compound
+        }
+
+    def field(self, name: str) -> FieldDefinition | None:
+        """The field of that API name, whatever the case of its letters (as the REST API does); None if there is
+        none."""
+        return self.fields_by_name.get(name) or self._fields_by_lower_name.get(name.lower())
+
+    def with_fields(self, fields: tuple[FieldDefinition, ...]) -> ObjectDefinition:
+        """The same object with other fields."""
+        return replace(self, fields=fields)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able form that `from_json` reads back to an equal definition."""
+        return asdict(self)
+
+    @cached_property
+    def json_text(self) -> str:
+        """`to_json` written down; kept, because each new org writes the same built-in definitions."""
+        return json.dumps(self.to_json())
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ObjectDefinition:
+        """The inverse of `to_json`."""
+        fields = tuple(_field_from_json(item) for item in document["fields"])
+        return cls(**{**document, "fields": fields, "record_types": tuple(document.get("record_types", ()))})
+
+
+def _field_from_json(document: Mapping[str, Any]) -> FieldDefinition:
+    roll_up = document["roll_up"]
+    constraint = document.get("delete_constraint", DeleteConstraint.SET_NULL)
+    if document.get("cascade_delete"):  # of an org that was made by an earlier version
+        constraint = DeleteConstraint.CASCADE
+    return FieldDefinition(
+        **{
+            **{name: value for name, value in document.items() if name != "cascade_delete"},
+            "delete_constraint": DeleteConstraint(constraint),
+            "picklist_values": tuple(document["picklist_values"]),
+            "reference_to": tuple(document["reference_to"]),
+            "roll_up": RollUp(**roll_up) if roll_up else None,
+        }
+    )

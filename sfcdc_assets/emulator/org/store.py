@@ -1,0 +1,352 @@
+"""One SQLite table an object, one typed column a field; computed fields (formulas, person names) are generated
+columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
+from sfcdc_assets.emulator.org.database import Database, quoted
+from sfcdc_assets.emulator.org.ids import new_id, new_ids
+from sfcdc_assets.emulator.org.transaction import StoredValue
+from sfcdc_assets.emulator.records.cleared_lookups import ClearedLookups
+
+_SQL_TYPES = {
+    "boolean": "INTEGER",
+    "int": "INTEGER",
+    "datetime": "INTEGER",
+    "double": "REAL",
+    "currency": "REAL",
+    "percent": "REAL",
+}
+_FIRST_COUNTER = 3_000_000
+_READ_BLOCK = 1000
+
+
+class Link(StrEnum):
+    """In which ways records belong together that no field shows."""
+
+    CHILD_EVENT = "child_event"
+    """From a calendar event to its copies in the calendars of those who are invited."""
+    DELETED_WITH = "deleted_with"
+    """From a record to those that went into the recycle bin because of it."""
+
+
+class RecordStore:
+    """Rows as the org holds them now, deleted ones (in the recycle bin) among them. Callers hold the database's
+    lock."""
+
+    def __init__(self, database: Database, instance: str) -> None:
+        """`instance` is the three characters of the org instance in record ids."""
+        self._database = database
+        self.instance = instance
+        self.cleared_lookups = ClearedLookups(database)
+        self._indexed: dict[tuple[str, str], ObjectDefinition] = {}
+        self._queries: dict[tuple[str, int], tuple[ObjectDefinition, str]] = {}
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS _id_counter (key_prefix TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID"
+        )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS _purged_record (entity TEXT, id TEXT, deleted_at INTEGER, PRIMARY KEY "
+            "(entity, id)) "
+            "WITHOUT ROWID"
+        )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS _link (link TEXT, from_id TEXT, to_id TEXT, PRIMARY KEY (link, from_id, to_id))"
+        )
+
+    def link(self, link: Link, from_id: str, to_id: str) -> None:
+        """Remember that two records belong together in a way that no field shows."""
+        self._database.execute("INSERT OR IGNORE INTO _link VALUES (?, ?, ?)", (link, from_id, to_id))
+
+    def unlink(self, link: Link, from_id: str) -> None:
+        """Forget it, of all records that belong to one."""
+        self._database.execute("DELETE FROM _link WHERE link = ? AND from_id = ?", (link, from_id))
+
+    def linked(self, link: Link, from_id: str) -> list[str]:
+        """The ids that `link` was given for one, deleted records' too."""
+        rows = self._database.rows(
+            "SELECT to_id FROM _link WHERE link = ? AND from_id = ? ORDER BY rowid", (link, from_id)
+        )
+        return [row[0] for row in rows]
+
+    def create_table(self, definition: ObjectDefinition) -> None:
+        """Make the object's table if it is not there."""
+        columns = ", ".join(_column_sql(field) for field in columns_of(definition))
+        deleted = "" if definition.deletable else ', "IsDeleted" INTEGER NOT NULL DEFAULT 0'
+        table = quoted(definition.name)
+        self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
+        self._index(definition.name, "SystemModstamp", "BINARY")
+        self._database.execute(
+            f'CREATE INDEX IF NOT EXISTS {quoted(definition.name + ".deleted")} ON {table} ("IsDeleted") '
+            'WHERE "IsDeleted" = 1'
+        )
+        for field in definition.stored_fields:
+            if field.unique:
+                self._index(definition.name, field.name, "NOCASE")
+
+    def index_references(self, entity: str, field: str) -> None:
+        """Make look-ups of child records by a reference fast (roll-ups need it)."""
+        self._index(entity, field, "BINARY")
+
+    def replace_table(self, old: ObjectDefinition, new: ObjectDefinition, renamed: Mapping[str, str]) -> None:
+        """Give an existing table the columns of a new definition; rows keep what both have. `renamed`: old name ->
+        new name."""
+        new_name = {field.name: renamed.get(field.name, field.name) for field in old.stored_fields}
+        # What was no checkbox may hold nulls, which a checkbox cannot.
+        become = {field.name for field in new.stored_fields if field.type == "boolean"}
+        become -= {new_name[field.name] for field in old.stored_fields if field.type == "boolean"}
+        kept = {field.name for field in new.stored_fields} - become
+        pairs = [(source, target) for source, target in new_name.items() if target in kept]
+        if not old.deletable and not new.deletable:
+            pairs.append(("IsDeleted", "IsDeleted"))
+        old_table = quoted("_old_" + old.name)
+        self._database.execute(f"ALTER TABLE {quoted(old.name)} RENAME TO {old_table}")
+        for (index,) in self._database.rows(
+            "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
+            ("_old_" + old.name,),
+        ):
+            self._database.execute(f"DROP INDEX {quoted(index)}")
+        self.create_table(new)
+        self._database.execute(
+            f"INSERT INTO {quoted(new.name)} ({', '.join(quoted(target) for _, target in pairs)}) "
+            f"SELECT {', '.join(quoted(source) for source, _ in pairs)} FROM {old_table} ORDER BY rowid"
+        )
+        self._database.execute(f"DROP TABLE {old_table}")
+
+    def reserve(self, definition: ObjectDefinition, count: int = 1) -> int:
+        """The first of `count` numbers for new records of the object; numbers only grow."""
+        row = self._database.row(
+            "INSERT INTO _id_counter VALUES (?, ?) ON CONFLICT (key_prefix) DO UPDATE SET next = next + ? "
+            "RETURNING next",
+            (definition.key_prefix, _FIRST_COUNTER + count, count),
+        )
+        if row is None:
+            raise RuntimeError("SQLite returned no counter")
+        return int(row[0]) - count
+
+    def record_id(self, definition: ObjectDefinition, number: int) -> str:
+        """The id of the record with that number."""
+        return new_id(definition.key_prefix, self.instance, number)
+
+    def record_ids(self, definition: ObjectDefinition, first: int, count: int) -> list[str]:
+        """The ids of the records with so many numbers in a row."""
+        return new_ids(definition.key_prefix, self.instance, first, count)
+
+    def insert(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> None:
+        """Add a row."""
+        self.insert_rows(definition, tuple(values), [tuple(values.values())])
+
+    def insert_rows(
+        self, definition: ObjectDefinition, columns: Sequence[str], rows: Sequence[Sequence[StoredValue]]
+    ) -> None:
+        """Add many rows at once."""
+        self._database.execute_many(
+            f"INSERT INTO {quoted(definition.name)} ({', '.join(map(quoted, columns))}) "
+            f"VALUES ({', '.join('?' * len(columns))})",
+            rows,
+        )
+
+    def update(self, definition: ObjectDefinition, record_id: str, values: Mapping[str, StoredValue]) -> int:
+        """Set columns of one row; returns how many rows there are, 1 or 0."""
+        assignments = ", ".join(f"{quoted(name)} = ?" for name in values)
+        return self._database.execute(
+            f'UPDATE {quoted(definition.name)} SET {assignments} WHERE "Id" = ?',
+            (*values.values(), record_id),
+        )
+
+    def purge(self, definition: ObjectDefinition, record_id: str, now: int) -> None:
+        """Remove a row for good; its id and the time are kept for the list of deleted records."""
+        self._database.execute(f'DELETE FROM {quoted(definition.name)} WHERE "Id" = ?', (record_id,))
+        self._database.execute(
+            "INSERT OR REPLACE INTO _purged_record VALUES (?, ?, ?)", (definition.name, record_id, now)
+        )
+
+    def put_back(self, definition: ObjectDefinition, record_id: str, values: Mapping[str, StoredValue] | None) -> None:
+        """Make a row what it was before, purged or not; None: there was none."""
+        self._database.execute("DELETE FROM _purged_record WHERE entity = ? AND id = ?", (definition.name, record_id))
+        if values is None:
+            self._database.execute(f'DELETE FROM {quoted(definition.name)} WHERE "Id" = ?', (record_id,))
+        elif self.update(definition, record_id, values) == 0:
+            self.insert(definition, values)
+
+    def clear_column(self, definition: ObjectDefinition, field: FieldDefinition) -> int:
+        """Null a field of all rows, deleted ones too; returns how many had a value."""
+        column = quoted(field.name)
+        sql = f"UPDATE {quoted(definition.name)} SET {column} = NULL WHERE {column} IS NOT NULL"
+        return self._database.execute(sql)
+
+    def values(self, definition: ObjectDefinition, field: FieldDefinition) -> dict[str, StoredValue]:
+        """A field's values by record id, of all rows that have one, deleted ones too."""
+        column = quoted(field.name)
+        sql = f'SELECT "Id", {column} FROM {quoted(definition.name)} WHERE {column} IS NOT NULL ORDER BY "Id"'
+        is_checkbox = field.type == "boolean"
+        return {row[0]: bool(row[1]) if is_checkbox else row[1] for row in self._database.rows(sql)}
+
+    def set_values(
+        self, definition: ObjectDefinition, field: FieldDefinition, values: Mapping[str, StoredValue]
+    ) -> None:
+        """Set a field of many rows by record id; nothing else of them changes."""
+        self._database.execute_many(
+            f'UPDATE {quoted(definition.name)} SET {quoted(field.name)} = ? WHERE "Id" = ?',
+            [(value, record_id) for record_id, value in values.items()],
+        )
+
+    def ids(self, definition: ObjectDefinition) -> list[str]:
+        """Ids of all rows, deleted ones too, in their order."""
+        return [row[0] for row in self._database.rows(f'SELECT "Id" FROM {quoted(definition.name)} ORDER BY "Id"')]
+
+    def deleted_ids(self, definition: ObjectDefinition) -> list[str]:
+        """Ids of the rows in the recycle bin."""
+        sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE "IsDeleted" = 1 ORDER BY "Id"'
+        return [row[0] for row in self._database.rows(sql)]
+
+    def purged_ids(self, definition: ObjectDefinition) -> list[str]:
+        """Ids of the rows that were removed for good."""
+        rows = self._database.rows("SELECT id FROM _purged_record WHERE entity = ? ORDER BY id", (definition.name,))
+        return [row[0] for row in rows]
+
+    def referring_ids(self, definition: ObjectDefinition, field: FieldDefinition, record_id: str) -> list[str]:
+        """Ids of live rows whose reference names a record, in their order. The first question about a field indexes
+        it."""
+        if self._indexed.get((definition.name, field.name)) is not definition:
+            self.index_references(definition.name, field.name)
+            self._indexed[definition.name, field.name] = definition
+        sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? AND "IsDeleted" = 0'
+        return [row[0] for row in self._database.rows(f"{sql} ORDER BY rowid", (record_id,))]
+
+    def exists(self, definition: ObjectDefinition, record_id: str) -> bool:
+        """Whether a live record has this id."""
+        sql = f'SELECT 1 FROM {quoted(definition.name)} WHERE "Id" = ? AND "IsDeleted" = 0'
+        return self._database.row(sql, (record_id,)) is not None
+
+    def holder_of(self, definition: ObjectDefinition, field: FieldDefinition, value: str) -> str | None:
+        """The id of the live record that has this value in a unique field (case does not count)."""
+        row = self._database.row(
+            f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? COLLATE NOCASE AND '
+            f'"IsDeleted" = 0',
+            (value,),
+        )
+        return row[0] if row else None
+
+    def holders_of(self, definition: ObjectDefinition, field: FieldDefinition, value: StoredValue) -> list[str]:
+        """The ids of the live records that have this value in an external id field (case does not count)."""
+        if value is None:
+            return []
+        sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? COLLATE NOCASE'
+        return [row[0] for row in self._database.rows(f'{sql} AND "IsDeleted" = 0 ORDER BY rowid', (value,))]
+
+    def stored(self, definition: ObjectDefinition, record_id: str) -> dict[str, StoredValue] | None:
+        """The stored fields of a row by API name, deleted or not; None if there is no such row."""
+        return self._read(definition, definition.stored_fields, record_id)
+
+    def record(self, definition: ObjectDefinition, record_id: str) -> dict[str, StoredValue] | None:
+        """Like `stored`, with the computed fields."""
+        return self._read(definition, columns_of(definition), record_id)
+
+    def records(
+        self,
+        definition: ObjectDefinition,
+        *,
+        include_deleted: bool,
+        fields: Sequence[FieldDefinition] | None = None,
+        after: str = "",
+        named_like: str = "",
+    ) -> Iterator[dict[str, StoredValue]]:
+        """All rows in order of Id, those after the id `after`, with memory for one block of them. `named_like`: those
+        whose name holds this text (case does not count); none if the object has no names."""
+        chosen = tuple(fields) if fields is not None else columns_of(definition)
+        columns = ", ".join(quoted(field.name) for field in chosen)
+        condition = '"Id" > ?' + ("" if include_deleted else ' AND "IsDeleted" = 0')
+        parameters: tuple[str, ...] = ()
+        if named_like:
+            name = "''" if definition.name_field is None else quoted(definition.name_field)
+            condition += f" AND instr(sf_fold({name}), sf_fold(?))"
+            parameters = (named_like,)
+        last = after
+        while True:
+            rows = self._database.rows(
+                f'SELECT "Id", {columns} FROM {quoted(definition.name)} WHERE {condition} ORDER BY "Id" LIMIT '
+                f"{_READ_BLOCK}",
+                (last, *parameters),
+            )
+            for row in rows:
+                yield as_record(chosen, row[1:])
+            if len(rows) < _READ_BLOCK:
+                return
+            last = rows[-1][0]
+
+    def sample_ids(self, definition: ObjectDefinition, count: int, seed: int) -> list[str]:
+        """Up to `count` ids of live records spread over the table; the same for the same seed and rows."""
+        table = quoted(definition.name)
+        row = self._database.row(f"SELECT MAX(rowid) FROM {table}")
+        last = row[0] if row and row[0] else 0
+        step = max(1, last // count)
+        places = json.dumps(list(range(seed % step, last + 1, step)))
+        rows = self._database.rows(
+            f'SELECT "Id" FROM {table} WHERE rowid IN (SELECT value FROM json_each(?)) AND "IsDeleted" = 0 '
+            "ORDER BY rowid LIMIT ?",
+            (places, count),
+        )
+        return [row[0] for row in rows]
+
+    def count(self, definition: ObjectDefinition, *, include_deleted: bool) -> int:
+        """Number of rows. It comes from indexes: no row is read."""
+        table = quoted(definition.name)
+        row = self._database.row(f"SELECT COUNT(*) FROM {table}")
+        gone = None if include_deleted else self._database.row(f'SELECT COUNT(*) FROM {table} WHERE "IsDeleted" = 1')
+        return (int(row[0]) if row else 0) - (int(gone[0]) if gone else 0)
+
+    def most_rows(self, definition: ObjectDefinition) -> int:
+        """A number that there are not more rows than; it takes no time."""
+        row = self._database.row(f"SELECT MAX(rowid) FROM {quoted(definition.name)}")
+        return int(row[0] or 0) if row else 0
+
+    def _read(
+        self, definition: ObjectDefinition, fields: Sequence[FieldDefinition], record_id: str
+    ) -> dict[str, StoredValue] | None:
+        row = self._database.row(self._by_id(definition, fields), (record_id,))
+        return as_record(fields, row) if row else None
+
+    def _by_id(self, definition: ObjectDefinition, fields: Sequence[FieldDefinition]) -> str:
+        """The query of one row: written once for each version of an object, since most transactions ask it."""
+        key = definition.name, len(fields)
+        known = self._queries.get(key)
+        if known is None or known[0] is not definition:
+            columns = ", ".join(quoted(field.name) for field in fields)
+            sql = f'SELECT {columns} FROM {quoted(definition.name)} WHERE "Id" = ?'
+            known = self._queries[key] = (definition, sql)
+        return known[1]
+
+    def _index(self, entity: str, column: str, collation: str) -> None:
+        name = quoted(f"{entity}.{column}")
+        self._database.execute(
+            f"CREATE INDEX IF NOT EXISTS {name} ON {quoted(entity)} ({quoted(column)} COLLATE {collation})"
+        )
+
+
+def columns_of(definition: ObjectDefinition) -> tuple[FieldDefinition, ...]:
+    """The fields that are columns of the table: stored and computed ones; addresses and locations are made of
+    columns."""
+    return tuple(field for field in definition.fields if field.is_stored or field.sql_expression is not None)
+
+
+def as_record(fields: Sequence[FieldDefinition], row: Sequence[Any]) -> dict[str, StoredValue]:
+    """A row of the table as canonical values by API name (checkboxes come as 0/1/NULL from SQLite)."""
+    return {
+        field.name: value == 1 if field.type == "boolean" else value for field, value in zip(fields, row, strict=True)
+    }
+
+
+def _column_sql(field: FieldDefinition) -> str:
+    sql = f"{quoted(field.name)} {_SQL_TYPES.get(field.type, 'TEXT')}"
+    if field.name == "Id":
+        return sql + " PRIMARY KEY NOT NULL"
+    if field.sql_expression is not None:
+        return f"{sql} GENERATED ALWAYS AS ({field.sql_expression}) VIRTUAL"
+    if field.type == "boolean":
+        return f"{sql} NOT NULL DEFAULT {int(bool(field.default))}"
+    return sql

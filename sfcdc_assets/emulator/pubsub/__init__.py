@@ -1,0 +1,1 @@
+"""The Pub/Sub API: gRPC calls over TLS, each with its stream of requests and responses."""

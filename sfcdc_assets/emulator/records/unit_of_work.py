@@ -1,0 +1,126 @@
+"""The DML of one transaction (Fowler, "Unit of Work"). Creates and updates are here, deletes in recycle_bin.py, changes
+of whole columns in column_change.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.org.ids import to_18
+from sfcdc_assets.emulator.org.store import RecordStore
+from sfcdc_assets.emulator.org.transaction import RecordChange, Transaction
+from sfcdc_assets.emulator.records import calendar_event, lead_conversion, record_merge
+from sfcdc_assets.emulator.records.column_change import ColumnChanges
+from sfcdc_assets.emulator.records.given_values import GivenValues
+from sfcdc_assets.emulator.records.new_record import new_row, required_field_missing
+from sfcdc_assets.emulator.records.opportunity_stage import has_stages, stage_of
+from sfcdc_assets.emulator.records.person_account import (
+    after_create,
+    after_update,
+    created_values,
+    has_person_accounts,
+)
+from sfcdc_assets.emulator.records.recycle_bin import RecycleBin
+from sfcdc_assets.emulator.records.roll_up import RollUps
+from sfcdc_assets.emulator.records.touched_record import TouchedRecord
+
+
+class UnitOfWork(RecycleBin, ColumnChanges):
+    """The open transaction. Each method writes its record whole or raises RecordError having written nothing."""
+
+    def __init__(
+        self,
+        definitions: Mapping[str, ObjectDefinition],
+        store: RecordStore,
+        *,
+        user_id: str,
+        timestamp: int,
+        modstamp: int | None = None,
+        hidden_fields: Callable[[str], Collection[str]] | None = None,
+        before_create: Callable[[], None] | None = None,
+    ) -> None:
+        """`timestamp`, `modstamp`: see IdentityMap. `hidden_fields`: by object, what whoever makes the changes does not
+        know. `before_create` raises RecordError where no further record may be created."""
+        super().__init__(definitions, store, user_id=user_id, timestamp=timestamp, modstamp=modstamp)
+        self.committed: Transaction | None = None
+        """The transaction, once the block has ended and if it changed anything."""
+        self._before_create = before_create
+        self._given = GivenValues(definitions, store, hidden_fields or (lambda entity: ()))
+
+    merge = record_merge.merge
+    convert_lead = lead_conversion.convert_lead
+
+    def create(self, entity: str, values: Mapping[str, object]) -> str:
+        """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in."""
+        definition = self._definition(entity)
+        is_account = has_person_accounts(definition)
+        if is_account:
+            values = created_values(definition, values)
+        elif entity == "Event" and self.has_calendar:
+            values = calendar_event.created_values(values)
+        elif entity == "EventRelation" and self.has_calendar:
+            self._given.checked(definition, values, creating=True)
+            values = calendar_event.before_invite(self, values)
+        given = self._given.checked(definition, values, creating=True)
+        if self._before_create is not None:
+            self._before_create()
+        number = self._store.reserve(definition)
+        record_id = self._store.record_id(definition, number)
+        row = new_row(definition, given, number=number, owner_id=self.user_id, instance=self._store.instance)
+        row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
+        self._store.insert(definition, row)
+        self._touched[record_id] = TouchedRecord(definition, before=None, now=row)
+        if is_account:
+            after_create(self, definition, record_id)
+        if entity == "Event" and self.has_calendar:
+            calendar_event.after_create(self, record_id)
+        return record_id
+
+    def update(self, entity: str, record_id: str, values: Mapping[str, object], *, touch: bool = True) -> None:
+        """Set fields of a live record. `touch=False` is a change by the org itself: only SystemModstamp moves
+        (geocoding)."""
+        definition = self._definition(entity)
+        record = self._live(definition, record_id)
+        is_event = entity == "Event" and self.has_calendar
+        if is_event:
+            values = calendar_event.updated_values(record.now or {}, values)
+        given = self._given.checked(definition, values, creating=False, record_id=record_id)
+        if is_event and calendar_event.is_rescheduled(record.now or {}, given):
+            calendar_event.reschedule(self, to_18(record_id), given)
+            return
+        if entity == "Opportunity" and "StageName" in given and has_stages(definition):
+            stage = stage_of(given["StageName"])
+            given = {**stage.proposed, **given, **stage.read_only}
+        for name, value in given.items():
+            if value is None and not definition.fields_by_name[name].nillable:
+                raise required_field_missing(definition.fields_by_name[name])
+        self._write(record, {**given, **self._modified(touch=touch)})
+        record.modified = record.modified or touch
+        account = self._definitions.get("Account")
+        if entity in ("Account", "Contact") and account is not None and has_person_accounts(account):
+            after_update(self, account, entity, record_id, set(given), touch=touch)
+        if is_event:
+            calendar_event.after_update(self, to_18(record_id), set(given))
+
+    def reschedule(self, event_id: str, values: Mapping[str, object]) -> str:
+        """Change the pattern or the start of a series of calendar events, which makes it another one; the id of its
+        master."""
+        master = self.live_record("Event", event_id)
+        given = self._given.checked(
+            self._definition("Event"), calendar_event.updated_values(master, values), creating=False, record_id=event_id
+        )
+        if not calendar_event.is_rescheduled(master, given):
+            raise RecordError("INVALID_OPERATION", "neither the pattern nor the start of a series is another one")
+        return calendar_event.reschedule(self, to_18(event_id), given)
+
+    def finish(self, roll_ups: RollUps) -> tuple[RecordChange, ...]:
+        """Bring roll-up summaries up to date and collapse all DML: one change a record, in order of first touch."""
+        if of_column := self._column_changes(roll_ups):
+            return of_column
+        changes, has_stale = self._changes(), False
+        for parent, parent_id, values in roll_ups.stale(changes):
+            if self._store.exists(self._definitions[parent], parent_id):
+                self.set_read_only(parent, parent_id, values)
+                has_stale = True
+        return self._changes() if has_stale else changes

@@ -1,0 +1,1 @@
+"""What an administrator changes while the org lives: fields, rights, channels, keys."""

@@ -1,0 +1,267 @@
+"""Which entities there are, which channel's events are applied for each, and what waits to be done.
+
+Everything is shown by the tables (and by the org's channel members), never by Dagster's memory, so work that failed or
+was forgotten is found again by whoever looks next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.entities.entity_facts import EntityFacts, entity_facts
+from sfcdc_assets.entities.membership import follow_members
+from sfcdc_assets.lake.tables.channel_members import noted_members
+from sfcdc_assets.lake.tables.damage import Unreadable
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, due, entity_doubts, holding_doubts
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshots import LAYER as SNAPSHOTS
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
+from sfcdc_assets.schema_evolution.column_look import look_at_columns
+from sfcdc_assets.settings.channel_kinds import carries_changes
+
+_NOT_NOTED = object()
+
+
+def entity_channels(
+    warehouse: Warehouse,
+    channels: Sequence[str],
+    wanted: Sequence[str],
+    members: Callable[[str], ChannelMembers | None],
+) -> dict[str, str]:
+    """Entity -> the channel whose events are applied to it.
+
+    A channel's entities are those the org lists as its members or, if it does not say, those the stream has named.
+    Where two channels carry an entity the first in `channels` counts, so that each event is applied once; an entity
+    that none lists any more stays with the first that has named it. `wanted` filters, if not empty. When an entity has
+    another channel than before, see `change_of_channel`. What has changed about the members since they were last listed
+    is acted on and noted (`membership`). Channels that carry no change events have no entities.
+
+    An org that takes no more API requests today, or answers none, still delivers events: then these are the entities
+    that are copied, on the channels that they were copied on. Where none is, what the org fails with is raised.
+    """
+    channels = [channel for channel in channels if carries_changes(channel)]
+    raw_events = RawEvents.open(warehouse)
+    named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
+    try:
+        listed = {channel: members(channel) for channel in channels}
+    except (ApiLimitReached, OrgUnavailable, OrgUnreachable) as error:
+        copied = _copied(warehouse, channels, wanted)
+        if not copied and not isinstance(error, ApiLimitReached):
+            raise
+        return copied
+    found: dict[str, str] = {}
+    for channel in channels:
+        present = listed[channel]
+        found |= {
+            entity: channel
+            for entity in (named[channel] if present is None else present.entities)
+            if entity not in found
+        }
+    for channel in channels:
+        found |= {entity: channel for entity in named[channel] if entity not in found}
+    for channel, description in listed.items():
+        if description is not None:
+            off = follow_members(warehouse, channel, description, found, clock.now_ms())
+            found |= {entity: channel for entity in off if entity not in found}
+    return {entity: channel for entity, channel in found.items() if not wanted or entity in wanted}
+
+
+def _copied(warehouse: Warehouse, channels: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+    """Entity -> the one of the channels that its newest snapshot has its watermark on."""
+    copied = [entity for entity in warehouse.entities(SNAPSHOTS) if not wanted or entity in wanted]
+    opened = [(entity, Snapshots.open(warehouse, entity)) for entity in copied]
+    return {
+        entity: channel
+        for entity, taken in opened
+        for channel in channels
+        if taken is not None and taken.has_watermark_on(channel)
+    }
+
+
+@dataclass(frozen=True)
+class EntityState:
+    """How far an entity has come: positions landed, complete and applied; snapshots complete and applied, the last
+    one's watermark and whether that is a position of another channel; read-backs taken and applied; open doubts, those
+    about records that may be read back now; and the positions of the last unanswered doubt about the entity, of the
+    first and the last one that events wait for, and of the last one that its rows were marked for.
+
+    Whether payloads past their retention wait for a newer snapshot is shown by `seen_by_retention`."""
+
+    entity: str
+    channel: str
+    landed: int
+    complete: int
+    applied: int | None
+    snapshot_complete: int
+    snapshot_position: int
+    channel_changed: bool
+    snapshot_applied: int
+    read_back_taken: int
+    read_back_applied: int
+    doubts_open: int
+    doubts_of_records: int
+    doubts_due: int
+    entity_doubt: int | None
+    blocked_from: int | None
+    blocked_last: int | None
+    doubt_marked: int
+    doubt_answered: bool = False
+    """A doubt about the entity is open that a snapshot in the table has answered: a run ended before it was closed."""
+    refused: str | None = None
+    """Why the last read of the entity was refused or is not believed; None when nothing is."""
+    snapshot_refused: bool = False
+    """That read was a snapshot."""
+    paused: bool = False
+    """It is too early to read the entity again."""
+    off_channel: bool = False
+    """Its channel does not carry it any more: a snapshot would be out of date with the next change."""
+    layout_changed: bool = False
+    """Describe says something of its fields that its columns do not follow yet."""
+    privacy_changed: bool = False
+    """Its tables were written with other settings of privacy."""
+    payloads_overdue: bool = False
+    read_at: int = 0
+    """When the newest of its rows that were read from the org were read (epoch ms)."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Table -> Delta version, of the tables that a consistent cut names."""
+    damaged: Unreadable | None = None
+    """Why its tables cannot be read. Nothing else is known of it then but what has landed, and nothing is done for it
+    until somebody has mended them."""
+
+    @property
+    def lacks_snapshot(self) -> bool:
+        """No complete snapshot answers for the entity, or a newer one is due."""
+        if self.damaged is not None:
+            return False
+        due = self.channel_changed or self.payloads_overdue
+        return self.snapshot_complete == 0 or self.entity_doubt is not None or due
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """One is to be taken now: it is lacking, or the last one was refused, and no pause after that one is left."""
+        return (self.lacks_snapshot or self.snapshot_refused) and not (self.paused or self.off_channel)
+
+    @property
+    def has_work(self) -> bool:
+        """Complete events, a snapshot or read-backs are not in the table yet, records in doubt can be read back, a
+        doubt is to be closed, fields have changed, or there is something in the tables that may not be there."""
+        if self.snapshot_complete == 0 or self.channel_changed:
+            return False
+        end = self.complete if self.blocked_from is None else min(self.complete, self.blocked_from - 1)
+        unmarked = self.blocked_last is not None and self.blocked_last > self.doubt_marked
+        waiting = self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
+        return waiting or unmarked or self.doubt_answered or self.layout_changed or self.privacy_changed
+
+    @property
+    def rests(self) -> bool:
+        """There is nothing to do for it, and will not be by the lapse of time alone."""
+        waits = self.lacks_snapshot or self.snapshot_refused or self.doubts_open or self.refused is not None
+        if self.off_channel and self.doubts_of_records == 0:
+            waits = False  # until it is back, which the list of members tells
+        return not (self.has_work or waits or self.damaged)
+
+    @property
+    def pending_reads(self) -> bool:
+        """A snapshot or read-backs were read and are not in the table yet."""
+        return self.snapshot_complete > self.snapshot_applied or self.read_back_taken > self.read_back_applied
+
+    def has_events_up_to(self, position: int) -> bool:
+        """Events at or before a position may not be in the table yet."""
+        return max(self.applied or 0, self.snapshot_position) < min(self.landed, position)
+
+
+def entity_states(
+    warehouse: Warehouse, channels: Mapping[str, str], now_ms: int | None = None, privacy: Privacy | None = None
+) -> list[EntityState]:
+    """The state of each entity of `entity_channels`: all that a tick or a run must know of it. Tables that have not
+    changed since it was last asked for are not opened; of rows only those of the doubt ledgers are read.
+
+    Given `privacy`, the settings of today, its columns are looked at too.
+    """
+    now = clock.now_ms() if now_ms is None else now_ms
+    raw_events = RawEvents.open(warehouse)
+    landed = {channel: raw_events.last_positions(channel) for channel in set(channels.values())}
+    complete = {channel: raw_events.complete_position(channel) for channel in landed}
+    noted = {channel: noted_members(warehouse, channel) for channel in landed}
+    schemas = Schemas(warehouse) if privacy is not None else None
+    found = []
+    for entity, facts in entity_facts(warehouse, channels).items():
+        channel = channels[entity]
+        last, whole = landed[channel].get(entity, 0), complete[channel]
+        if not isinstance(facts, EntityFacts):
+            found.append(_damaged(facts, entity, channel, last, whole))
+            continue
+        state = _state(facts, entity, channel, last, whole, now)
+        if noted[channel].get(entity, _NOT_NOTED) is None:
+            state = replace(state, off_channel=True)
+        if privacy is not None and schemas is not None:
+            columns = look_at_columns(warehouse, schemas, entity, privacy, facts.snapshot_schema, facts.schema)
+            state = replace(state, layout_changed=columns.layout_changed, privacy_changed=columns.privacy_changed)
+        found.append(state)
+    return found
+
+
+def _damaged(damage: Unreadable, entity: str, channel: str, landed: int, complete: int) -> EntityState:
+    return EntityState(
+        entity,
+        channel,
+        landed=landed,
+        complete=complete,
+        applied=None,
+        snapshot_complete=0,
+        snapshot_position=0,
+        channel_changed=False,
+        snapshot_applied=0,
+        read_back_taken=0,
+        read_back_applied=0,
+        doubts_open=0,
+        doubts_of_records=0,
+        doubts_due=0,
+        entity_doubt=None,
+        blocked_from=None,
+        blocked_last=None,
+        doubt_marked=0,
+        damaged=damage,
+    )
+
+
+def _state(facts: EntityFacts, entity: str, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
+    checkpoint, doubts, watermark = facts.checkpoint, facts.doubts, facts.watermark
+    refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
+    blocked = holding_doubts(doubts, channel, watermark)
+    return EntityState(
+        entity,
+        channel,
+        landed=landed,
+        complete=complete,
+        applied=facts.applied,
+        snapshot_complete=facts.snapshot_complete,
+        snapshot_position=watermark,
+        channel_changed=facts.snapshot_complete > 0 and not facts.has_watermark,
+        snapshot_applied=checkpoint.snapshot if facts.are_built else 0,
+        read_back_taken=facts.last_read_back,
+        read_back_applied=checkpoint.read_back,
+        doubts_open=len(doubts),
+        doubts_of_records=sum(doubt.record_id != ENTITY for doubt in doubts),
+        doubts_due=len(due(doubts, now_ms)),
+        entity_doubt=max(entity_doubts(doubts, channel, watermark), default=None),
+        blocked_from=min(blocked, default=None),
+        blocked_last=max(blocked, default=None),
+        doubt_marked=checkpoint.doubted,
+        doubt_answered=any(
+            doubt.record_id == ENTITY and not doubt.refuses_a_read and doubt.position_on(channel) <= watermark
+            for doubt in doubts
+        ),
+        refused=refusals[-1].detail if refusals else None,
+        snapshot_refused=any(doubt.attempts for doubt in refusals),
+        paused=any(doubt.due_at > now_ms for doubt in refusals) or any(doubt.settles_at > now_ms for doubt in doubts),
+        read_at=checkpoint.read_at,
+        versions=facts.versions,
+    )

@@ -1,0 +1,1 @@
+"""Who set this value, and where an event lies, from the tables alone."""

@@ -1,0 +1,119 @@
+"""Data files as the tasks write them: their size, their encoding, and the statistics that the log keeps of them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from sfcdc_assets.key_ranges.key_ranges import MAX_BYTES, MAX_ROWS, TARGET_BYTES, TARGET_ROWS
+
+STATISTICS = (
+    *("Id", "_position", "_refetch", "_valid_from", "_valid_to", "_superseded_at", "_batch"),
+    *("record_id", "position"),
+)
+"""Columns whose least and greatest value the log keeps for each file."""
+ROWS_IN_A_GROUP = 32_768
+LOOKED_AT, DISTINCT = 1_000, 250
+"""A column gets a dictionary if so many of its values, from all over the file, have at most so many distinct ones."""
+LARGE = 500
+"""Texts of more bytes than that on average are not looked at: they do not repeat."""
+
+
+@dataclass(frozen=True)
+class WrittenKeyRange:
+    """A Parquet file written for a key range and not committed yet; `statistics` in Delta's JSON form."""
+
+    path: str
+    size: int
+    rows: int
+    statistics: str
+
+
+def write_files(rows: pa.Table, filesystem: fs.FileSystem, token: str = "") -> list[WrittenKeyRange]:
+    """Write sorted rows as one file, or as several when one would have over `MAX_ROWS` or `MAX_BYTES`.
+
+    Files have names of their own (uuid, after the token of an attempt), so a task that runs twice leaves at most an
+    orphan.
+    """
+    if not rows.num_rows:
+        return []
+    written: list[WrittenKeyRange] = []
+    pieces = 1 if rows.num_rows <= MAX_ROWS else -(-rows.num_rows // TARGET_ROWS)
+    for part in _parts(rows, -(-rows.num_rows // pieces)):
+        file = write_table(part, filesystem, token)
+        if file.size <= MAX_BYTES or part.num_rows == 1:
+            written.append(file)
+            continue
+        filesystem.delete_file(file.path)
+        smaller = -(-part.num_rows // -(-file.size // TARGET_BYTES))
+        written += [write_table(each, filesystem, token) for each in _parts(part, smaller)]
+    return written
+
+
+def _parts(rows: pa.Table, step: int) -> Iterator[pa.Table]:
+    return (rows.slice(start, step) for start in range(0, rows.num_rows, step))
+
+
+def write_table(table: pa.Table, filesystem: fs.FileSystem, token: str = "") -> WrittenKeyRange:
+    """Write rows as one file, with the statistics that the log keeps of it. Of one that cannot be written nothing
+    stays."""
+    path = f"{token}-{uuid.uuid4()}.parquet" if token else f"{uuid.uuid4()}.parquet"
+    measured = [name for name in STATISTICS if name in table.column_names]
+    with deleted_on_failure(filesystem, path), filesystem.open_output_stream(path) as sink:
+        pq.write_table(
+            table,
+            sink,
+            compression="zstd",
+            row_group_size=ROWS_IN_A_GROUP,
+            write_statistics=measured,
+            use_dictionary=_repeating(table),
+        )
+        size = sink.tell()
+    ends = {name: pc.min_max(table.column(name)).as_py() for name in measured}
+    statistics = {
+        "numRecords": table.num_rows,
+        "minValues": {name: _json(end["min"]) for name, end in ends.items() if end["min"] is not None},
+        "maxValues": {name: _json(end["max"]) for name, end in ends.items() if end["max"] is not None},
+        "nullCount": {name: table.column(name).null_count for name in measured},
+    }
+    return WrittenKeyRange(path, size, table.num_rows, json.dumps(statistics))
+
+
+@contextmanager
+def deleted_on_failure(filesystem: fs.FileSystem, path: str) -> Iterator[None]:
+    """Delete a file whose writing fails: on a full disk its beginning would take what is left."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            filesystem.delete_file(path)
+        raise
+
+
+def _repeating(table: pa.Table) -> list[str]:
+    """The columns, as Parquet calls them, whose values repeat. For the others a dictionary is only work
+    (docs/storage-layout.md, "Writing a key range")."""
+    places = pa.array(np.linspace(0, table.num_rows - 1, min(LOOKED_AT, table.num_rows)).astype(np.int64))
+    found = []
+    for field in table.schema:
+        column = table.column(field.name)
+        if pa.types.is_list(field.type):
+            found.append(f"{field.name}.list.element")  # names of fields
+        elif column.nbytes < LARGE * len(column) and pc.count_distinct(column.take(places)).as_py() <= DISTINCT:
+            found.append(field.name)
+    return found
+
+
+def _json(value: object) -> object:
+    """A statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
+    return value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value

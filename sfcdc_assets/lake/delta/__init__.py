@@ -1,0 +1,1 @@
+"""Delta Lake itself: one table, its snapshots, commits, log and files."""

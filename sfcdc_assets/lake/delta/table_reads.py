@@ -1,0 +1,261 @@
+"""Reading a table: its rows, and what the log says of its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from sfcdc_assets.lake.delta.data_files import DataFile, data_files, unreadable
+from sfcdc_assets.lake.delta.handles import Answers, Held
+from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
+from sfcdc_assets.lake.store.object_stores import store_refusals
+from sfcdc_assets.lake.store.store_errors import FROM_STORE, file_in, reason_of
+from sfcdc_assets.lake.store.store_files import StoreFiles
+from sfcdc_assets.lake.store.store_options import storage_options
+from sfcdc_assets.runtime.concurrency import all_side_by_side
+
+T = TypeVar("T")
+
+STATISTICS_ON = 32
+"""Delta's default: the log keeps statistics of so many columns."""
+
+
+class TableSnapshot:
+    """A handle on one version of a table, until a commit through it moves it on."""
+
+    def __init__(self, name: str, delta: DeltaTable) -> None:
+        self.name = name
+        self._delta = delta
+        self._held: Held | None = None
+        self._answers = Answers()
+
+    @property
+    def version(self) -> int:
+        """Delta version of this snapshot."""
+        return self._delta.version()
+
+    @property
+    def created_ms(self) -> int:
+        """When the table was created, by the creator's clock (ms, UTC)."""
+        return self._delta.metadata().created_time or 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema, with the fields' metadata."""
+        with self._asking():
+            return self._answers.schema(self.version, lambda: pa.schema(self._delta.schema().to_arrow()))
+
+    def partition_columns(self) -> list[str]:
+        """Columns whose values are in the paths of the files and not in the files."""
+        return list(self._delta.metadata().partition_columns)
+
+    def column_statistics(self) -> tuple[str, ...]:
+        """The columns whose minimum and maximum the log keeps."""
+        named = self._delta.metadata().configuration.get("delta.dataSkippingStatsColumns")
+        partitioned = self.partition_columns()
+        present = [name for name in self.schema.names if name not in partitioned]
+        return tuple(name for name in present if name in named.split(",")) if named else tuple(present[:STATISTICS_ON])
+
+    def transaction_version(self, application: str) -> int | None:
+        """The highest version that `application` has committed as of this snapshot; None when it never has."""
+        with self._asking():
+            return self._answers.transaction(
+                self.version, application, lambda: self._delta.transaction_version(application)
+            )
+
+    def answer(self, question: object, ask: Callable[[], T]) -> T:
+        """What this version answers to a question about its files or settings, worked out once."""
+        return self._answers.of(self.version, question, ask)
+
+    def _carry(self, transactions: Mapping[str, int], *, changes_files: bool) -> None:
+        """Answers that a commit of this handle did not change need not be asked for again, if no other came between."""
+        self._answers.carry(self.version, transactions, changes_files=changes_files)
+
+    @property
+    def _root(self) -> str:
+        """The warehouse's."""
+        return self._delta.table_uri.rstrip("/").removesuffix(f"/{self.name}")
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Raises what the store refuses as `StoreRefused` or `StoreUnavailable`: it says nothing of the table. Nobody
+        uses a handle again through which something failed."""
+        try:
+            with store_refusals(self._root):
+                yield
+        except BaseException:
+            if self._held is not None:
+                self._held.spoil()
+            raise
+
+
+FILES_AT_ONCE = 8
+"""That are read beside each other from an object store."""
+HAS_FILES = "has files"
+"""The question whether a version has any."""
+
+
+class TableReads(TableSnapshot):
+    """A snapshot whose rows and files can be read."""
+
+    _files: tuple[int, pl.DataFrame] | None = None
+    """A version, and what its log says of its files."""
+
+    def scan(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pa.Table:
+        """Rows of this snapshot as Arrow. Reads by `DeltaTable.scan`: others may abort at exit (docs/storage-layout.md,
+        "to_pyarrow_table at exit")."""
+        if not self._has_files:
+            return self.schema.empty_table().select(self.schema.names if columns is None else list(columns))
+        with self._reading():
+            rows = self._stream(columns, predicate).read_all()
+        return self._plain(rows)
+
+    @property
+    def _has_files(self) -> bool:
+        """Most ledgers of doubts are empty, and planning a scan costs milliseconds."""
+        return self.answer(HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows))
+
+    def may_have(self, column: str, value: str) -> bool:
+        """Whether a file may have a row with this value, by the least and greatest that the log keeps of each file."""
+        return self.answer(("may have", column, value), lambda: self._may_have(column, value))
+
+    def _may_have(self, column: str, value: str) -> bool:
+        files = pl.DataFrame(self._delta.get_add_actions(flatten=True))
+        if files.is_empty():
+            return False
+        ends = [f"min.{column}", f"max.{column}"]
+        if not set(ends) <= set(files.columns):
+            return True
+        is_apart = (pl.col(ends[0]) > value) | (pl.col(ends[1]) < value)
+        return not bool(files.select(is_apart.fill_null(False).all()).item())
+
+    def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
+        """The rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
+        return pl.DataFrame(self.scan(columns, predicate)).to_dicts()
+
+    def read_files(self, paths: Sequence[str], columns: Sequence[str]) -> pa.Table:
+        """Columns that lie in these files of the table, whole; those that a file lacks are null. Raises as `scan`."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        with self._reading():
+            store = self._store
+            at_once = 1 if isinstance(store, fs.SubTreeFileSystem) else FILES_AT_ONCE
+            found = all_side_by_side(lambda path: _of_file(store, unquote(path), schema), paths, at_once)
+        return pa.concat_tables([pa.Table.from_batches([], schema), *found])
+
+    @property
+    def _store(self) -> fs.FileSystem:
+        root = self._delta.table_uri
+        if root.startswith("file://"):
+            return fs.SubTreeFileSystem(unquote(urlsplit(root).path), fs.LocalFileSystem())
+        return fs.PyFileSystem(StoreFiles(root, storage_options(root)))
+
+    def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
+        """The rows that `scan` gives, part by part: memory holds one."""
+        with self._reading():
+            for batch in self._stream(columns, predicate):
+                yield self._plain(pa.Table.from_batches([batch]))
+
+    def head(self, predicate: str, count: int) -> pa.Table:
+        """The first rows that a scan meets; reading stops there."""
+        if not self._has_files or count < 1:
+            return self.schema.empty_table()
+        batches, found = [], 0
+        with self._reading():
+            for batch in self._stream(None, predicate):
+                batches.append(batch)
+                found += batch.num_rows
+                if found >= count:
+                    break
+        rows = self._plain(pa.Table.from_batches(batches)) if batches else self.schema.empty_table()
+        return rows.slice(0, count)
+
+    def newest(self, by: str, predicate: str, count: int) -> pa.Table:
+        """The rows with the highest values of an integer column, the highest first. Of a large table the files that
+        have them are read, and of these whole rows for the last values alone."""
+        statistics = self.file_statistics()
+        known = statistics[f"max.{by}"].drop_nulls().sort(descending=True) if f"max.{by}" in statistics.columns else ()
+        since = f" and {by} >= {known[count - 1]}" if len(known) >= count > 0 else ""
+        found = self.scan([by], f"{predicate} and {by} is not null{since}")[by] if count else pa.array([], pa.int64())
+        parts: list[pa.Table] = []
+        for value in sorted(pc.unique(found).to_pylist(), reverse=True):
+            parts.append(self.head(f"{predicate} and {by} = {value}", count - sum(map(len, parts))))
+            if sum(map(len, parts)) >= count:
+                break
+        return pa.concat_tables(parts) if parts else self.schema.empty_table()
+
+    def count(self) -> int:
+        """Rows in this snapshot, from the log alone."""
+        return int(self.file_statistics()["num_records"].sum() or 0)
+
+    def file_statistics(self) -> pl.DataFrame:
+        """What the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column, `min.*`,
+        `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files: thousands of
+        them are no Python objects here. Raises `UnreadableTable` when files alone do not show the rows."""
+        if self._files is None or self._files[0] != self.version:
+            self._files = (self.version, self._file_statistics())
+        return self._files[1]
+
+    def _file_statistics(self) -> pl.DataFrame:
+        protocol, configuration = self._delta.protocol(), self._delta.metadata().configuration
+        features = set(protocol.reader_features or ()) - {"timestampNtz"}
+        mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
+        vectors = configuration.get("delta.enableDeletionVectors", "false") == "true"
+        if features or mapped or vectors:
+            raise UnreadableTable(self.name, ", ".join(sorted(features)) or "column mapping or deletion vectors")
+        return pl.DataFrame(self._delta.get_add_actions(flatten=True))
+
+    def files(self, where: pl.Expr | None = None) -> tuple[DataFile, ...]:
+        """The live files with their statistics, or those that a condition on `file_statistics` selects; raises as that
+        does."""
+        found = self.file_statistics()
+        return data_files(found if where is None else found.filter(where))
+
+    def _stream(self, columns: Sequence[str] | None, predicate: str | None) -> pa.RecordBatchReader:
+        """Not by `pa.table`, which would import pandas to see whether it is given one of its frames."""
+        selected = list(columns) if columns is not None else None
+        return pa.RecordBatchReader.from_stream(self._delta.scan(columns=selected, predicate=predicate))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raises what cannot be read as `TableDamaged`, with the file, but for what the store refuses."""
+        try:
+            with self._asking():
+                yield
+        except FROM_STORE as error:
+            self._raise_damaged(error)
+            raise
+
+    def _plain(self, rows: pa.Table) -> pa.Table:
+        """The table's own types: a scan gives view types, which many of Arrow's kernels do not take."""
+        schema = self.schema
+        return rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
+
+    def _raise_damaged(self, error: Exception) -> None:
+        """Raise `TableDamaged` if the error, or else a look at the files, says which one is."""
+        file, reason = file_in(error, self.name), reason_of(error)
+        if file is None:
+            found = unreadable(self._root, self._store, (each.path for each in self.files()))
+            if found is None:
+                return
+            file, reason = found
+        entity = re.search(r"entity_name=([^/]+)/", file)
+        raise TableDamaged(self.name, entity[1] if entity else None, file, f"cannot be read ({reason})") from error
+
+
+def _of_file(store: fs.FileSystem, path: str, schema: pa.Schema) -> pa.Table:
+    with store.open_input_file(path) as file:
+        parquet = pq.ParquetFile(file)
+        present = [name for name in schema.names if name in parquet.schema_arrow.names]
+        rows = parquet.read(present, use_threads=False)
+    arrays = [rows[f.name].cast(f.type) if f.name in present else pa.nulls(len(rows), f.type) for f in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,111 @@
+"""Which tables a warehouse has, and what maintenance may do with each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+
+from sfcdc_assets.event_channels.push_topics.state_rows import ID
+from sfcdc_assets.lake.delta import rebuild_claim
+from sfcdc_assets.lake.delta.data_files import DataFile
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.maintenance.pack import Apart, Packing
+from sfcdc_assets.lake.tables import (
+    audits,
+    channel_members,
+    consistent_cuts,
+    current_state,
+    gap_reconciliation,
+    history,
+    lost_checkpoints,
+    organization,
+    push_topic_state,
+    quarantine,
+    raw_events,
+    schemas,
+    snapshot_plan,
+    snapshots,
+    text_fields,
+)
+from sfcdc_assets.lake.tables.event_table import event_table_names
+from sfcdc_assets.lake.tables.raw_event_reads import channels_of_files, payloads_dropped
+from sfcdc_assets.lake.warehouse import Warehouse
+
+SINGLE: Mapping[str, Packing] = {
+    consistent_cuts.NAME: Packing(("channel", "position")),
+    audits.NAME: Packing(("audited_at",)),
+    schemas.NAME: Packing(("first_seen_at",)),
+    channel_members.NAME: Packing(("seen_at",)),
+    lost_checkpoints.NAME: Packing(("channel", "position")),
+    organization.NAME: Packing(("number",)),
+    rebuild_claim.NAME: Packing(("begun_at",)),
+    snapshot_plan.NAME: Packing(("noted_at", "place")),
+    quarantine.NAME: Packing(("channel", "position")),
+}
+"""Tables of the whole warehouse beside `raw_events`."""
+
+
+LAYERS: Mapping[str, Packing | None] = {
+    snapshots.LAYER: Packing(("_refetch", "Id")),
+    text_fields.LAYER: Packing(("record_id", "position")),
+    gap_reconciliation.LAYER: Packing(("opened_position",)),
+    push_topic_state.LAYER: Packing((ID,)),
+    history.LAYER: Packing(("Id", "_position")),
+    current_state.LAYER: None,
+}
+"""Tables that each entity, or each PushTopic, has. None: its files are the writer's own."""
+
+OF_A_CUT = (text_fields.LAYER, gap_reconciliation.LAYER, history.LAYER, current_state.LAYER)
+"""Layers whose versions a consistent cut names."""
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """A table, how it is packed (None: not at all), and whether consistent cuts name its versions."""
+
+    name: str
+    packing: Packing | None
+    is_of_a_cut: bool = False
+
+
+def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[Maintained]:
+    """Every table there is, `raw_events` first and `current_state` last."""
+    yield from landed_tables(warehouse, payload_retention_days)
+    for name, packing in SINGLE.items():
+        yield Maintained(name, packing)
+    for layer, each in LAYERS.items():
+        for entity in warehouse.entities(layer):
+            yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT)
+
+
+def landed_tables(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[Maintained]:
+    """The tables in which streams land."""
+    yield Maintained(raw_events.NAME, _of_raw_events(payload_retention_days))
+    for name in event_table_names(warehouse):
+        yield Maintained(name, Packing(("position",)))
+
+
+def _of_raw_events(payload_retention_days: int | None) -> Packing:
+    """Channels are kept apart. So are days, where payloads are given up day by day: a file is rewritten once, when
+    all of its payloads may go."""
+    apart = _channels if payload_retention_days is None else _channels_and_days
+    return Packing(("channel", "position"), apart)
+
+
+def _channels(table: Table) -> Apart:
+    channels = channels_of_files(table)
+    return lambda file: channels.get(file.path)
+
+
+def _channels_and_days(table: Table) -> Apart:
+    dropped, channels = cache(partial(payloads_dropped, table)), channels_of_files(table)
+
+    def apart(file: DataFile) -> Hashable:
+        of, found = file.statistics, channels.get(file.path, ())
+        if found and all(of["max.position"] <= dropped(of["partition.entity_name"], channel) for channel in found):
+            return found, None
+        received = of["max.received_at"]
+        return found, received.date() if received is not None else None
+
+    return apart

@@ -1,0 +1,59 @@
+"""When each channel was last read, as a note in the warehouse: what is read by one process, another one asks about.
+
+Landed events say when a busy channel was read. A quiet one brings none for days and is read all the same, so whoever
+reads says so here, at most once a minute: one small file for each channel, replaced 1,440 times a day.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.channel_kinds import folder_of, kind_of
+
+FOLDER = "channels_read"
+NOTE_SECONDS = 60.0
+"""A reader notes it this seldom: ticks come every five seconds, 17,000 a day."""
+log = logging.getLogger(__name__)
+
+
+def note_read(warehouse: Warehouse, channel: str, at_ms: int) -> None:
+    """A reading of the channel has been answered (epoch ms, UTC). Raises what `put_note` raises."""
+    put_note(warehouse, _path_of(channel), json.dumps({"channel": channel, "read_at_ms": at_ms}).encode())
+
+
+def last_read_ms(warehouse: Warehouse, channel: str) -> int | None:
+    """When that was last noted; None where it never was, or cannot be read. Raises what `read_note` raises."""
+    noted = read_note(warehouse, _path_of(channel))
+    try:
+        return None if noted is None else int(json.loads(noted)["read_at_ms"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _path_of(channel: str) -> str:
+    return f"{FOLDER}/{kind_of(channel)}-{folder_of(channel)}.json"
+
+
+class ReadNote:
+    """What one reader of a channel notes about its readings."""
+
+    def __init__(self, warehouse: Warehouse, channel: str) -> None:
+        self._warehouse, self._channel = warehouse, channel
+        self._noted_at = float("-inf")
+
+    def answered(self) -> None:
+        """A reading has ended well, on a stream that has answered. That the warehouse does not take the note fails no
+        reading: then the note grows old, which is what it is for."""
+        now = clock.current().monotonic()
+        if now - self._noted_at < NOTE_SECONDS:
+            return
+        self._noted_at = now
+        try:
+            note_read(self._warehouse, self._channel, clock.now_ms())
+        except SfcdcError as error:
+            log.warning("%s: it cannot be noted that the channel was read: %s", self._channel, error)

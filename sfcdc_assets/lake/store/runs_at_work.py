@@ -1,0 +1,64 @@
+"""Runs that are at work, each with a note in the warehouse that its process renews: who waits for one finds out there
+whether it lives, also after a power loss, when nobody is left who knows.
+
+A note is one small file, there for as long as the run is at work, and renewed every ten seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from socket import gethostname
+
+from sfcdc_assets.lake.store.notes import put_note, read_note, remove_note
+from sfcdc_assets.lake.warehouse import Warehouse
+
+FOLDER = "runs_at_work"
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """That a run was at work at a time (epoch ms, UTC, by the clock of its machine), in a process (host and number)."""
+
+    at_ms: int
+    host: str
+    process: int
+
+    @property
+    def process_is_gone(self) -> bool:
+        """Whether it is known that the process is there no more: it was one of this host. Its number may be another
+        process's by now, and a process of another container may not be seen."""
+        if self.host != gethostname():
+            return False
+        try:
+            os.kill(self.process, 0)
+        except (ProcessLookupError, OverflowError):
+            return True
+        except PermissionError:
+            return False
+        return False
+
+
+def note_at_work(warehouse: Warehouse, run_id: str, at_ms: int) -> None:
+    """The run is at work in this process. Raises what `put_note` raises."""
+    facts = {"at_ms": at_ms, "host": gethostname(), "process": os.getpid()}
+    put_note(warehouse, _path_of(run_id), json.dumps(facts).encode())
+
+
+def noted_at_work(warehouse: Warehouse, run_id: str) -> AtWork | None:
+    """What was noted last; None where nothing is, or nothing that can be read. Raises what `read_note` raises."""
+    noted = read_note(warehouse, _path_of(run_id))
+    try:
+        return None if noted is None else AtWork(**json.loads(noted))
+    except (ValueError, TypeError):
+        return None
+
+
+def remove_at_work(warehouse: Warehouse, run_id: str) -> None:
+    """The run is over. Raises what `remove_note` raises."""
+    remove_note(warehouse, _path_of(run_id))
+
+
+def _path_of(run_id: str) -> str:
+    return f"{FOLDER}/{run_id}.json"

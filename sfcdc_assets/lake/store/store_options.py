@@ -1,0 +1,56 @@
+"""The warehouse's object store and what opens it, for tasks that read and write its files in other processes.
+
+deltalake takes the store's settings and credentials from the environment. That of a Spark worker is whatever its host
+or its cluster manager gave it, so tasks bring those of the process that plans them (docs/operating.md, "Spark on a
+cluster, or shared").
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from deltalake.fs import DeltaStorageHandler
+
+from sfcdc_assets.lake.store.object_stores import PREFIXES, scheme_of
+
+
+def storage_options(uri: str) -> dict[str, str]:
+    """Those of this process, for the store of a URI, as deltalake takes them. They are secrets: give them to the
+    store's client, which shows them nowhere, and to nothing else."""
+    prefix = PREFIXES.get(scheme_of(uri))
+    return {name: value for name, value in os.environ.items() if prefix and name.startswith(prefix)}
+
+
+class TableFiles(DeltaStorageHandler):
+    """The files below a URI of an object store, pickled with what opens them. Its repr shows none of that."""
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        super().__init__(uri, dict(options))
+
+    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None = None) -> pa.PythonFile:
+        """Open a file for writing."""
+        return pa.PythonFile(_Sink(self._handler.open_output_stream(path, dict(metadata or {}))), mode="w")
+
+
+class _Sink:
+    """Takes what Arrow's writers give, which are buffers: deltalake's own stream wants bytes."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, data: Any) -> int:
+        written: int = self._stream.write(bytes(data))
+        return written
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.close()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._stream.closed)

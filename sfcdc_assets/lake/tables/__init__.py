@@ -1,0 +1,1 @@
+"""Each table of the warehouse, by its name: columns, partitions, and what its commits carry."""

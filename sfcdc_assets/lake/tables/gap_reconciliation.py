@@ -1,0 +1,329 @@
+"""`gap_reconciliation/<Entity>`: the reconciliation ledger. One row a doubt, from its opening to its healing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import itemgetter
+
+import polars as pl
+import pyarrow as pa
+
+from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.doubt_behaviour import BEHAVIOUR, NOT_BLOCKING, NOTED_AGAIN, OF_A_SNAPSHOT, REFUSED_READS
+
+LAYER = "gap_reconciliation"
+
+ENTITY = "*"
+"""The record id of a doubt about a whole entity."""
+
+FIRST_PAUSE_MS = 30_000
+LONGEST_PAUSE_MS = 3_600_000
+"""Pauses between reads of the org that fail, in milliseconds."""
+
+NOT_BELIEVED = "not believed: "
+"""How `last_error` begins where the org does not show a record and too many others with it."""
+
+_ACCEPTED = "accepted"
+"""The ledger's transaction version that says until when records that are gone were accepted, epoch ms."""
+
+_TIME = pa.timestamp("us", "UTC")
+
+LEDGER = pa.schema(
+    [
+        ("record_id", pa.string()),
+        ("reason", pa.string()),
+        ("opened_position", pa.int64()),
+        ("opened_at", _TIME),
+        ("status", pa.string()),
+        ("healed_position", pa.int64()),
+        ("healed_at", _TIME),
+        ("channel", pa.string()),
+        ("detail", pa.string()),
+        ("attempts", pa.int32()),
+        ("last_attempt_at", _TIME),
+        ("last_error", pa.string()),
+    ]
+)
+"""`opened_at` is when the doubt was noted, `status` `open` or `healed`; `attempts` counts reads of the org that failed,
+the last of them at `last_attempt_at` with `last_error`."""
+
+_KEYS = ("record_id", "opened_position", "reason")
+
+
+def name_of(entity: str) -> str:
+    """Path of the entity's ledger below the warehouse."""
+    return f"{LAYER}/{entity}"
+
+
+@dataclass(frozen=True)
+class OpenDoubt:
+    """A doubt that is not healed yet; times are epoch ms, UTC."""
+
+    record_id: str
+    reason: Doubt
+    detail: str | None
+    channel: str
+    opened_position: int
+    opened_at: int
+    attempts: int
+    last_attempt_at: int | None
+    last_error: str | None
+
+    def position_on(self, channel: str) -> int:
+        """Where on this channel it was opened. 0 for one that was opened on another, before the entity's channel
+        changed: the snapshot that the change asks for comes after it."""
+        return self.opened_position if self.channel == channel else 0
+
+    @property
+    def due_at(self) -> int:
+        """When the org may be asked (again), epoch ms: at once at first, then after pauses that double."""
+        if self.last_attempt_at is None:
+            return 0
+        first, longest = BEHAVIOUR[self.reason].pauses_ms or (FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
+        doublings: int = max(0, min(self.attempts - 1, 30))
+        return self.last_attempt_at + min(longest, first << doublings)
+
+    @property
+    def settles_at(self) -> int:
+        """From when on (epoch ms) a read answers it."""
+        return self.opened_at + BEHAVIOUR[self.reason].settles_ms
+
+    @property
+    def refuses_a_read(self) -> bool:
+        """It speaks of a read of the entity that was refused or not believed."""
+        return self.record_id == ENTITY and self.reason in REFUSED_READS
+
+    @property
+    def not_believed(self) -> bool:
+        """The org did not show the record, and too many others with it."""
+        return (self.last_error or "").startswith(NOT_BELIEVED)
+
+
+def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
+    """The doubts about records for which the org may be asked now."""
+    return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
+
+
+def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> list[int]:
+    """Positions of the open doubts about the entity that a snapshot with a watermark at `watermark` of `channel` does
+    not answer."""
+    of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY and not doubt.refuses_a_read]
+    opened = [doubt.position_on(channel) for doubt in of_entity]
+    return [position for position in opened if position > watermark]
+
+
+def holding_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> list[int]:
+    """Those of them that events wait for. A field that is new puts nothing else in doubt: events go on, and the
+    snapshot brings what records had in it before."""
+    return entity_doubts([doubt for doubt in doubts if doubt.reason not in NOT_BLOCKING], channel, watermark)
+
+
+class Ledger:
+    """A handle on one snapshot of an entity's ledger."""
+
+    def __init__(self, table: Table, warehouse: Warehouse) -> None:
+        self.table = table
+        self._warehouse = warehouse
+
+    @classmethod
+    def open(cls, warehouse: Warehouse, entity: str) -> Ledger | None:
+        """The newest state; None when the entity never had a doubt."""
+        table = Table.open(warehouse, name_of(entity))
+        return cls(table, warehouse) if table else None
+
+    @classmethod
+    def open_or_create(cls, warehouse: Warehouse, entity: str) -> Ledger:
+        """The newest state, created empty when there is none."""
+        return cls(Table.open_or_create(warehouse, name_of(entity), LEDGER), warehouse)
+
+    @property
+    def has_open_doubts(self) -> bool:
+        """Whether a file may have one, by the log alone: mostly all are healed, or there was none."""
+        return self.table.may_have("status", "open")
+
+    def open_doubts(self, *, of_the_entity: bool = False) -> list[OpenDoubt]:
+        """All that are not healed, or only those about the entity as a whole, oldest first."""
+        if not self.has_open_doubts:
+            return []
+        condition = f"status = 'open' and record_id = '{ENTITY}'" if of_the_entity else "status = 'open'"
+        rows = sorted(self.table.rows(predicate=condition), key=itemgetter("opened_position"))
+        return [
+            OpenDoubt(
+                row["record_id"],
+                Doubt(row["reason"]),
+                row["detail"],
+                row["channel"],
+                row["opened_position"],
+                _ms(row["opened_at"]) or 0,
+                row["attempts"] or 0,
+                _ms(row["last_attempt_at"]),
+                row["last_error"],
+            )
+            for row in rows
+        ]
+
+    def note(
+        self,
+        doubts: Sequence[NewDoubt],
+        channel: str,
+        up_to: int,
+        now_ms: int,
+        versions: Mapping[str, int] | None = None,
+    ) -> list[NewDoubt]:
+        """Open doubts; returns those that are new.
+
+        `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
+        already, from an earlier attempt of the same batch or an earlier audit, is not opened twice; nor is one that an
+        event or a snapshot raised and that was healed, when it is applied again by a rebuild. `versions` of other
+        sources that the doubts come from are kept even when there are none.
+        """
+        doubts = list({_key(each): each for each in doubts}.values())
+        known = self._known(doubts)
+        new = [each for each in doubts if _key(each) not in known]
+        rows = [
+            {
+                "record_id": doubt.record_id,
+                "reason": doubt.reason.value,
+                "opened_position": doubt.position,
+                "opened_at": _time(now_ms),
+                "status": "open",
+                "channel": channel,
+                "detail": doubt.detail,
+                "attempts": 0,
+            }
+            for doubt in new
+        ]
+        if rows or versions:
+            transactions = {channel: up_to, **(versions or {})}
+            self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), transactions, {})
+        return new
+
+    def _known(self, doubts: Sequence[NewDoubt]) -> set[tuple[str, int, str]]:
+        """Which of these doubts are open (those about records for whatever reason), or were raised by an event before
+        and are healed."""
+        if not doubts:
+            return set()
+        positions = [doubt.position for doubt in doubts]
+        columns = ["record_id", "opened_position", "reason", "status", "detail"]
+        rows = self.table.scan(columns, f"opened_position >= {min(positions)} and opened_position <= {max(positions)}")
+        opened = {(row["record_id"], row["opened_position"]) for row in rows.to_pylist() if row["status"] == "open"}
+        noted = {
+            (row["record_id"], row["opened_position"], row["reason"], _which(row["reason"], row["detail"]))
+            for row in rows.to_pylist()
+        }
+        return {
+            key
+            for doubt in doubts
+            if ((key := _key(doubt))[:2] in opened and key[0] != ENTITY)
+            or ((*key, _which(key[2], doubt.detail)) in noted and key[2] not in NOTED_AGAIN)
+        }
+
+    def holding_positions(self, channel: str) -> list[int]:
+        """Positions on a channel of all doubts about the entity there ever were that events waited for, in order."""
+        quoted = channel.replace("'", "''")
+        of_entity = f"record_id = '{ENTITY}' and channel = '{quoted}'"
+        others = ", ".join(f"'{reason}'" for reason in sorted(NOT_BLOCKING))
+        rows = self.table.scan(["opened_position"], f"{of_entity} and reason not in ({others})")
+        return sorted(set(rows["opened_position"].to_pylist()))
+
+    def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:
+        """Close the doubts, each at the position its record's read stands for."""
+        self._update(
+            doubts,
+            {
+                "status": ["healed"] * len(doubts),
+                "healed_position": [positions[doubt.record_id] for doubt in doubts],
+                "healed_at": [_time(now_ms)] * len(doubts),
+            },
+        )
+
+    def failed(self, doubts: Sequence[OpenDoubt], error: str | Mapping[str, str], now_ms: int) -> None:
+        """Note that reading these records failed, all for one reason or each (by its id) for its own."""
+        self._update(
+            doubts,
+            {
+                "attempts": [doubt.attempts + 1 for doubt in doubts],
+                "last_attempt_at": [_time(now_ms)] * len(doubts),
+                "last_error": [error if isinstance(error, str) else error[doubt.record_id] for doubt in doubts],
+            },
+        )
+
+    def refuse_read(self, reason: Doubt, channel: str, position: int, why: str, now_ms: int, *, whole: bool) -> None:
+        """Note that a read was refused, or was not believed: once, and, if it was one of the `whole` entity, how often
+        and when, which pauses the next."""
+        found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
+        if not found:
+            self.note([NewDoubt(ENTITY, reason, position, why)], channel, position, now_ms)
+            found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
+        if whole:
+            self.failed(found, why, now_ms)
+
+    def end_refusal(self, reason: Doubt, position: int, now_ms: int) -> None:
+        """Reads of the entity are no longer refused for this reason."""
+        found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
+        self.heal(found, {ENTITY: position}, now_ms)
+
+    def accepted_at(self) -> int:
+        """Records whose doubts were opened until then, epoch ms, are believed to be gone if the org does not show
+        them."""
+        return self.table.transaction_version(_ACCEPTED) or 0
+
+    def accept_gone(self, doubts: Sequence[OpenDoubt], now_ms: int) -> None:
+        """Let these records be read again at once, and believe it if they are gone."""
+        self._update(doubts, {"last_attempt_at": [None] * len(doubts), "last_error": [None] * len(doubts)})
+        self.table.append(LEDGER.empty_table(), {_ACCEPTED: now_ms}, {})
+
+    def counts(self) -> dict[str, int]:
+        """Open doubts by reason."""
+        if not self.has_open_doubts:
+            return {}
+        rows = pl.DataFrame(self.table.scan(["reason"], "status = 'open'"))
+        return dict(rows.group_by("reason").len().sort("reason").iter_rows())
+
+    def head_of_open(self, count: int) -> pa.Table:
+        """Some of the rows of open doubts."""
+        return self.table.head("status = 'open'", count) if self.has_open_doubts else LEDGER.empty_table()
+
+    def _update(self, doubts: Sequence[OpenDoubt], values: Mapping[str, Sequence[object]]) -> None:
+        if not doubts:
+            return
+        keys = {
+            "record_id": [doubt.record_id for doubt in doubts],
+            "opened_position": [doubt.opened_position for doubt in doubts],
+            "reason": [doubt.reason for doubt in doubts],
+        }
+        schema = pa.schema([LEDGER.field(name) for name in (*keys, *values)])
+        self._write(pa.table({**keys, **values}, schema=schema), tuple(values))
+
+    @retry_on_conflict
+    def _write(self, rows: pa.Table, columns: Sequence[str]) -> None:
+        """Set columns of the entries that are still open. Whoever committed first meanwhile noted others, closed some
+        of them or packed files: on top of that it means the same, so nothing has to be decided again."""
+        try:
+            self.table.update_rows(rows, _KEYS, columns, only="t.status = 'open'")
+        except ConcurrentCommit:
+            self.table = Table.open_or_create(self._warehouse, self.table.name, LEDGER)
+            raise
+
+
+def _key(doubt: NewDoubt) -> tuple[str, int, str]:
+    return doubt.record_id, doubt.position, doubt.reason.value
+
+
+def _which(reason: str, detail: str | None) -> str | None:
+    """What distinguishes doubts of one reason about one record at one position."""
+    return detail if reason in OF_A_SNAPSHOT else None
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _ms(time: datetime | None) -> int | None:
+    return None if time is None else int(time.timestamp() * 1000)

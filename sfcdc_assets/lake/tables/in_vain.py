@@ -1,0 +1,36 @@
+"""How often something was asked of the org in vain: one number, kept as a table's transaction version, so that every
+process knows it and pauses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FORGIVEN_MS = 24 * 3_600_000
+_MOST_TRIES = 32
+
+
+@dataclass(frozen=True)
+class InVain:
+    """How often something was asked for without success, and when for the last time (epoch ms, UTC)."""
+
+    tries: int = 0
+    at_ms: int = 0
+
+    @classmethod
+    def of(cls, number: int) -> InVain:
+        """As it is kept: one number."""
+        return cls(number % _MOST_TRIES, number // _MOST_TRIES)
+
+    @property
+    def number(self) -> int:
+        """As it is kept."""
+        return self.at_ms * _MOST_TRIES + self.tries
+
+    def until_ms(self, first_ms: int, longest_ms: int) -> int:
+        """Not to be asked for before; the pauses double from the first to the longest."""
+        return self.at_ms + min(longest_ms, first_ms * 2 ** (self.tries - 1)) if self.tries else 0
+
+    def again(self, now_ms: int) -> InVain:
+        """Once more; what was long ago does not count."""
+        tries = self.tries + 1 if now_ms - self.at_ms < FORGIVEN_MS else 1
+        return InVain(min(tries, _MOST_TRIES - 1), now_ms)

@@ -1,0 +1,217 @@
+"""What a snapshot table has: complete snapshots, records read back one by one, and a snapshot that is being read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfcdc_assets.lake.delta.data_files import DataFile
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables.snapshot_checkpoint import SnapshotCheckpoint, entries_of, has_watermark_on
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.snapshot.soql import IdWindow
+
+READ_BACK = 0
+
+
+@dataclass(frozen=True)
+class CompleteSnapshot:
+    """A snapshot all of whose pages are landed: its number, its watermark, the files of its pages, and the last
+    read-back before it: readings of one watermark stand in the order in which they were made."""
+
+    number: int
+    position: int
+    files: tuple[DataFile, ...]
+    after_read_back: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows in all pages."""
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """Records read back at one time: the number and the watermark of the reading."""
+
+    number: int
+    position: int
+    record_ids: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What a complete snapshot stands for: the channel's events up to `position`, and what the org had committed before
+    it was asked, at `asked_at` by the org's own clock; `begun_at` is the same moment by ours."""
+
+    position: int
+    asked_at: datetime
+    begun_at: datetime
+
+
+class SnapshotReads:
+    """A handle on one snapshot of the table, for reading."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def checkpoint(self) -> SnapshotCheckpoint:
+        """What the table remembers, from the log alone."""
+        return SnapshotCheckpoint.of(self.table)
+
+    def progress(self) -> SnapshotProgress | None:
+        """Where the newest snapshot stands, None when none was begun."""
+        newest = entries_of(self.table).get(self.last_number())
+        return newest.progress if newest else None
+
+    def standing(self) -> tuple[int, int, bool] | None:
+        """The number of the newest snapshot, how many rows were read and whether that is all of them, None when none
+        was begun. From the log alone, but while one is read."""
+        found = self.checkpoint()
+        if found.snapshot and found.whole == found.snapshot:
+            return found.whole, found.rows, True
+        progress = self.progress()
+        return (progress.snapshot_number, progress.rows_done, progress.complete) if progress else None
+
+    def begun_on(self, channel: str) -> bool:
+        """Whether a snapshot that has its watermark in this channel is being read."""
+        progress = self.progress()
+        return progress is not None and not progress.complete and progress.channel == channel
+
+    def last_number(self) -> int:
+        """Number of the last snapshot that was begun; 0 before the first."""
+        return self.table.transaction_version("snapshot") or 0
+
+    def complete_number(self) -> int:
+        """Number of the newest complete snapshot; 0 before the first."""
+        return self.table.transaction_version("complete") or 0
+
+    def watermark(self) -> int:
+        """Its watermark."""
+        return self.table.transaction_version("pin") or 0
+
+    def has_watermark_on(self, channel: str) -> bool:
+        """Whether the newest complete snapshot has its watermark on this channel."""
+        complete = self.complete_number()
+        return complete > 0 and self.table.transaction_version(has_watermark_on(channel)) == complete
+
+    def complete(self) -> CompleteSnapshot | None:
+        """The newest complete snapshot, None before the first."""
+        found = self.checkpoint()
+        return self._snapshot(found.complete, found.watermark, found.after_read_back) if found.complete else None
+
+    def all_complete(self) -> tuple[CompleteSnapshot, ...]:
+        """Every complete snapshot since the entity has its channel, oldest first; none that was begun and given up."""
+        checkpoint, newest = self.checkpoint(), self.complete()
+        if newest is None:
+            return ()
+        if checkpoint.first == newest.number:
+            return (newest,)
+        before = [
+            self._snapshot(entry.number, entry.position, entry.after_read_back)
+            for number, entry in sorted(entries_of(self.table).items())
+            if entry.counts and checkpoint.first <= number < newest.number
+        ]
+        return (*before, newest)
+
+    def asked_at(self) -> datetime | None:
+        """When the newest complete snapshot was asked for, by the org's own clock; from the log alone. None where that
+        is not known."""
+        asked_at = self.checkpoint().asked_at
+        return _time(asked_at) if asked_at else None
+
+    def copies(self) -> tuple[Copied, ...]:
+        """What each complete snapshot since the entity has its channel stands for, oldest first; those of which the
+        org did not say when it was asked are left out."""
+        first = self.checkpoint().first
+        return tuple(
+            Copied(entry.position, _time(entry.progress.asked_at_ms), _time(entry.progress.started_at_ms))
+            for number, entry in sorted(entries_of(self.table).items())
+            if entry.counts and number >= first and entry.progress.asked_at_ms
+        )
+
+    def refused(self) -> int | None:
+        """Number of the snapshot that was read whole and not believed; None for none, or when a newer one counts."""
+        checkpoint = self.checkpoint()
+        return checkpoint.refused if checkpoint.refused > checkpoint.complete else None
+
+    def last_read_back(self) -> int:
+        """Number of the last read-back; 0 before the first."""
+        return self.table.transaction_version("refetch") or 0
+
+    def read_at(self) -> int:
+        """When rows were last read into the table, epoch ms by the clock of the process that did."""
+        return self.table.transaction_version("read_at") or 0
+
+    def read_backs(self, after: int, watermark_after: int | None = None) -> tuple[ReadBack, ...]:
+        """Read-backs numbered higher than `after`, or with a watermark after a position, in the order of their
+        watermarks."""
+        wanted = f"_refetch > {after}"
+        if watermark_after is not None:
+            wanted = f"({wanted} or _position > {watermark_after})"
+        elif after >= self.last_read_back():
+            return ()
+        rows = self.table.scan(["Id", "_refetch", "_position"], f"_snapshot = {READ_BACK} and {wanted}")
+        found: dict[tuple[int, int], set[str]] = {}
+        for row in rows.to_pylist():
+            found.setdefault((row["_position"], row["_refetch"]), set()).add(row["Id"])
+        return tuple(
+            ReadBack(number, watermark, frozenset(found[watermark, number])) for watermark, number in sorted(found)
+        )
+
+    def read_back_files(self) -> tuple[DataFile, ...]:
+        """Files of rows read back, in no order."""
+        return self.table.files(_is_of(READ_BACK))
+
+    def highest_position(self) -> int:
+        """The highest position that the newest complete snapshot and read-backs stand for; 0 when there are none."""
+        counted = self.read_back_files()
+        return max([self.watermark(), *(file.statistics.get("max._position") or 0 for file in counted)])
+
+    def ids_of(self, number: int, window: IdWindow) -> pa.Table:
+        """The Ids in a window that the landed pages of a snapshot hold, deleted records' too."""
+        within = f" and {window.condition}" if window.condition else ""
+        return self.table.scan(["Id"], f"_snapshot = {number}{within}")
+
+    def modified(self, number: int, record_ids: Collection[str]) -> pa.Table:
+        """`Id` and `_system_modstamp` of the rows that the pages of a snapshot, so far, have of these records; they
+        are read part by part."""
+        wanted = pa.array(sorted(record_ids), pa.string())
+        columns = ["Id", "_system_modstamp"]
+        found = [
+            rows.filter(pc.is_in(rows["Id"], wanted)) for rows in self.table.batches(columns, f"_snapshot = {number}")
+        ]
+        return pa.concat_tables([self.table.schema.empty_table().select(columns), *found])
+
+    def sample(self, count: int) -> pa.Table:
+        """A few rows of the newest complete snapshot."""
+        complete = self.complete()
+        if complete is None:
+            return self.table.schema.empty_table()
+        return self.table.head(f"_snapshot = {complete.number}", count)
+
+    def _snapshot(self, number: int, position: int, after_read_back: int) -> CompleteSnapshot:
+        return CompleteSnapshot(number, position, self.table.files(_is_of(number)), after_read_back)
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _is_of(number: int) -> pl.Expr:
+    """Files of a partition, as a condition on what the log says of them."""
+    return pl.col("partition._snapshot").cast(pl.String) == str(number)
+
+
+def first_read_at(warehouse: Warehouse, entity: str) -> datetime | None:
+    """When the oldest of the entity's snapshots began to be read: what was before is not known. None before the first
+    row."""
+    table = Table.open(warehouse, f"snapshot/{entity}")
+    found = pc.min(table.scan(["_read_at"], f"_snapshot > {READ_BACK}")["_read_at"]).as_py() if table else None
+    return found.astimezone(UTC) if found else None

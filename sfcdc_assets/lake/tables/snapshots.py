@@ -1,0 +1,173 @@
+"""`snapshot/<Entity>`: rows read from the org as a whole, with a watermark, and rows read back one by one.
+
+Each page and the entry that says how far the reading has come are one commit (`snapshot_checkpoint`), so a killed
+snapshot goes on with the page it was at. A snapshot is a partition (`_snapshot` is its number) and counts once it is
+complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX, Column
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables.snapshot_checkpoint import (
+    ENTRY,
+    SnapshotCheckpoint,
+    SnapshotEntry,
+    entries_of,
+    has_watermark_on,
+)
+from sfcdc_assets.lake.tables.snapshot_reads import READ_BACK, CompleteSnapshot, SnapshotReads
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.timeline.read_rows import READ_COLUMNS, read_schema
+from sfcdc_assets.timeline.untrusted_rows import Distrusted
+
+LAYER = "snapshot"
+
+_ENTRY_FIELD = pa.field(ENTRY, pa.string())
+
+READ_OF_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32()), _ENTRY_FIELD])
+"""`_snapshot` is the number of the snapshot a row belongs to, 0 for rows read back one by one; those have the number of
+their reading in `_refetch`. `_entry` is null but in the rows that say what is known of a snapshot."""
+
+
+def name_of(entity: str) -> str:
+    """Path of the entity's table below the warehouse."""
+    return f"{LAYER}/{entity}"
+
+
+class Snapshots(SnapshotReads):
+    """A handle on one snapshot of an entity's snapshot table."""
+
+    @classmethod
+    def open(cls, warehouse: Warehouse, entity: str) -> Snapshots | None:
+        """The newest state, None when no snapshot was ever begun."""
+        table = Table.open(warehouse, name_of(entity))
+        return cls(table) if table else None
+
+    @classmethod
+    def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
+        """The newest state, created with these columns when there is none."""
+        schema = pa.schema([*read_schema(columns), *READ_OF_COLUMNS])
+        table = Table.open_or_create(
+            warehouse,
+            name_of(entity),
+            schema,
+            partition_by=["_snapshot"],
+            statistics_on=["Id", "_position", "_refetch"],
+        )
+        return cls(table)
+
+    def go_on_from(self, number: int, read_back: int) -> None:
+        """Let the numbers of a new table follow those of the one whose place it will take."""
+        self._commit([], replace(self.checkpoint(), snapshot=number, read_back=read_back))
+
+    def versions(self, channel: str) -> dict[str, int]:
+        """The transaction versions of a table with one complete snapshot, whose watermark lies on the channel."""
+        checkpoint = self.checkpoint()
+        return checkpoint.versions() | {has_watermark_on(channel): checkpoint.complete}
+
+    def begin(self, progress: SnapshotProgress) -> None:
+        """Note the watermark and the job before the first page is read."""
+        checkpoint = replace(self.checkpoint(), snapshot=progress.snapshot_number)
+        self._commit([SnapshotEntry(progress).row(self.table.schema)], checkpoint)
+
+    def add_page(
+        self,
+        page: pa.Table,
+        progress: SnapshotProgress,
+        now_ms: int,
+        distrusted: Sequence[Distrusted] = (),
+        *,
+        believed: bool = True,
+    ) -> None:
+        """One page, read up to `now_ms`, and the progress after it, in one commit; with the records whose rows, in this
+        page or an earlier one, are not believed. With the last one the snapshot counts, unless it is not `believed` as
+        a whole: then it waits for `accept`."""
+        rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
+        rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
+        started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        rows = rows.append_column("_read_at", pa.repeat(started, len(page)))
+        rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
+        unread = sorted(self._columns() - set(progress.fields)) or None
+        rows = rows.append_column("_unread", pa.array([unread] * len(page), READ_COLUMNS.field("_unread").type))
+        rows = rows.append_column(_ENTRY_FIELD, pa.nulls(len(page), pa.string()))
+        marks = [
+            {
+                "Id": each.record_id,
+                "_snapshot": progress.snapshot_number,
+                "_position": progress.position,
+                "_read_at": started.as_py(),
+                "_unread": each.unread,
+            }
+            for each in distrusted
+        ]
+        if marks:
+            rows = pa.concat_tables([rows, pa.Table.from_pylist(marks, schema=rows.schema)]).sort_by("Id")
+        checkpoint, entry = self.checkpoint(), SnapshotEntry(progress)
+        if progress.complete:
+            entry = replace(entry, counts=believed, after_read_back=checkpoint.read_back)
+            checkpoint = replace(checkpoint, whole=entry.number, rows=progress.rows_done)
+        if entry.counts:
+            self._count(entry, checkpoint, now_ms, [rows])
+        else:
+            refused = entry.number if progress.complete else checkpoint.refused
+            self._commit([rows, entry.row(self.table.schema)], replace(checkpoint, refused=refused))
+
+    def accept(self, channel: str, now_ms: int) -> CompleteSnapshot | None:
+        """Let the snapshot that was not believed, taken at a watermark of `channel`, count; None when there is none."""
+        number = self.refused()
+        if number is None:
+            return None
+        self._count(replace(entries_of(self.table)[number], counts=True), self.checkpoint(), now_ms, [], channel)
+        return self.complete()
+
+    def add_read_back(self, rows: pa.Table, now_ms: int) -> int:
+        """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the read-back they are."""
+        number = self.last_read_back() + 1
+        rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
+        rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(READ_BACK, pa.int32()), len(rows)))
+        if ENTRY in self.table.schema.names:
+            rows = rows.append_column(_ENTRY_FIELD, pa.nulls(len(rows), pa.string()))
+        self.table.append(rows, {"refetch": number, "read_at": now_ms}, {})
+        return number
+
+    def _columns(self) -> set[str]:
+        return {name for name in self.table.schema.names if not name.startswith(SYSTEM_COLUMN_PREFIX)}
+
+    def _count(
+        self,
+        entry: SnapshotEntry,
+        checkpoint: SnapshotCheckpoint,
+        now_ms: int,
+        rows: Sequence[pa.Table],
+        channel: str | None = None,
+    ) -> None:
+        """Commit rows; with them the snapshot counts."""
+        of_channel = channel or entry.progress.channel
+        counted = replace(
+            checkpoint,
+            complete=entry.number,
+            watermark=entry.position,
+            asked_at=entry.progress.asked_at_ms or 0,
+            after_read_back=entry.after_read_back,
+            first=checkpoint.first if self.has_watermark_on(of_channel) else entry.number,
+            read_at=now_ms,
+        )
+        self._commit([*rows, entry.row(self.table.schema)], counted, {has_watermark_on(of_channel): entry.number})
+
+    def _commit(
+        self,
+        rows: Sequence[pa.Table],
+        checkpoint: SnapshotCheckpoint,
+        beside: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Commit what is new of the checkpoint: a read-back beside a snapshot that is being read is no conflict."""
+        every = pa.concat_tables([self.table.schema.empty_table(), *rows], promote_options="default")
+        self.table.append(every, {**checkpoint.news_since(self.checkpoint()), **beside}, {})

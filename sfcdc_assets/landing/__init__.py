@@ -1,0 +1,1 @@
+"""From a channel's subscription to the table of its events, at once and once."""

@@ -1,0 +1,18 @@
+"""How a channel is landed, by its kind."""
+
+from __future__ import annotations
+
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.change_event_landing import ChangeEventLanding
+from sfcdc_assets.landing.event_landing import EventLanding
+from sfcdc_assets.landing.event_readers import event_reader
+from sfcdc_assets.landing.land import Landing
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.settings.channel_kinds import carries_changes
+
+
+def landing_of(warehouse: Warehouse, org: OrgConnection, channel: str, run_id: str = "") -> Landing:
+    """For one reader of the channel."""
+    if carries_changes(channel):
+        return ChangeEventLanding(warehouse, org, channel, run_id)
+    return EventLanding(warehouse, org, channel, event_reader(warehouse, org, channel), run_id)

@@ -1,0 +1,105 @@
+"""What reads the events of a channel, with what it has to ask the org for: schemas, and descriptions of objects."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from sfcdc_assets.event_channels.generic_event import GenericReader
+from sfcdc_assets.event_channels.platform_event import PlatformEventReader
+from sfcdc_assets.event_channels.push_topic_event import PushTopicReader
+from sfcdc_assets.event_channels.push_topics.errors import TopicNotSupported, TopicsNotReadable
+from sfcdc_assets.event_channels.push_topics.org_topics import org_topics
+from sfcdc_assets.event_channels.push_topics.topic_query import topic_query
+from sfcdc_assets.event_channels.typed_event import EventReader, NotKnownYet
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas, schema_of_id
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.settings.channel_kinds import ChannelKind, folder_of, kind_of, own_name
+from sfcdc_assets.streams.errors import SchemaNotFound
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def event_reader(warehouse: Warehouse, org: OrgConnection, channel: str) -> EventReader:
+    """The reader of a channel that carries no change events. Asks for nothing yet."""
+    kind = kind_of(channel)
+    if kind is ChannelKind.GENERIC:
+        return GenericReader(folder_of(channel), org.payload_schemas.get(channel), org.privacy)
+    lookups = _Lookups(warehouse, channel)
+    if kind is ChannelKind.PUSH_TOPIC:
+        name = own_name(channel)
+        described = partial(
+            lookups.ask, f"topic:{name}", "the object of the topic", partial(_object_of_topic, org, name)
+        )
+        return PushTopicReader(described, org.privacy)
+    return PlatformEventReader(_schemas_of(lookups, org), org.privacy)
+
+
+def push_topic_reader(org: OrgConnection, channel: str) -> PushTopicReader:
+    """Of a topic's channel."""
+    return PushTopicReader(lambda: _object_of_topic(org, own_name(channel)), org.privacy)
+
+
+class _Lookups:
+    """What a channel's reader has to know of the org. What cannot be had now is asked for again after pauses that grow,
+    over any number of processes."""
+
+    def __init__(self, warehouse: Warehouse, channel: str) -> None:
+        self._channel = channel
+        self.schemas = Schemas(warehouse)
+
+    def ask(self, subject: str, what: str, ask: Callable[[], T]) -> T:
+        """The answer. Raises `NotKnownYet`."""
+        now_ms = clock.now_ms()
+        if not self.schemas.is_due(subject, now_ms):
+            raise NotKnownYet(self._channel, what)
+        found = outcome_of(ask)
+        if not isinstance(found, Exception):
+            return found
+        log.warning("%s: %s is asked for again later: %s", self._channel, what, found)
+        with suppress(ConcurrentCommit):  # another process has asked in vain too
+            self.schemas.add(in_vain=[subject], now_ms=now_ms)
+        raise NotKnownYet(self._channel, what) from found
+
+
+def _schemas_of(lookups: _Lookups, org: OrgConnection) -> Callable[[str], str | None]:
+    """Schemas are asked for once, and kept in `schemas` for ever: old events can be read again without the org."""
+
+    def fetched(schema_id: str) -> EventSchema | None:
+        try:
+            text = org.transport.schema(schema_id)
+        except SchemaNotFound:
+            return None
+        return EventSchema(schema_id, text, str(json.loads(text).get("name", "")), clock.now_ms(), None)
+
+    def schema_json(schema_id: str) -> str | None:
+        known = lookups.schemas.get(schema_id)
+        if known is None and schema_id:
+            known = lookups.ask(schema_of_id(schema_id), f"the schema {schema_id}", partial(fetched, schema_id))
+            if known is not None:
+                lookups.schemas.add(known)
+        return None if known is None else known.schema_json
+
+    return schema_json
+
+
+def _object_of_topic(org: OrgConnection, name: str) -> ObjectDescription | None:
+    """The object that a PushTopic's query is about; None where the org does not tell this user."""
+    try:
+        topics = org_topics(org.session, name)
+        entity = topic_query(topics[0].topic.query).entity if topics else None
+    except (TopicsNotReadable, TopicNotSupported):
+        return None
+    described = org.describe_json(entity) if entity else None
+    return None if described is None else ObjectDescription.from_json(json.loads(described))

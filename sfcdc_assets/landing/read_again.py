@@ -1,0 +1,99 @@
+"""After a break of the channel's order the stream is begun at its earliest event, and may bring what was landed before.
+
+So it is when the channel is read by another protocol from now on, or when a replay id was refused that was not old. An
+event is known again by what its header says, which is the same in every form; its ids and bytes are the protocol's. So
+nothing is landed twice (guarantee 3), and history does not go through old changes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from sfcdc_assets.change_events.change_event import ChangeEventHeader
+from sfcdc_assets.change_events.errors import HeaderError
+from sfcdc_assets.change_events.payload_form import header_of_payload
+from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.streams.checkpoint import StreamCheckpoint
+from sfcdc_assets.streams.delivered_event import DeliveredEvent
+
+_Identity = tuple[object, ...]
+_IDENTITY = ("record_ids", "entity_name", "change_type", "transaction_key", "sequence_number", "commit_number")
+
+_OUT_OF_ORDER_MS = 15 * 60_000
+"""Transactions come in the order of their ends, and their commit timestamps may be of their beginnings."""
+
+
+class LandedBefore:
+    """What a channel brought before its checkpoint was last lost; remembers where that was, and until when.
+
+    One that another process lost since is noticed: the channel stands elsewhere than this one left it.
+    """
+
+    def __init__(self, warehouse: Warehouse, channel: str) -> None:
+        self._warehouse = warehouse
+        self._channel = channel
+        self._stands_at: int | None = None
+        self._broken_at = 0
+        self._until: datetime | None = None
+
+    def without(
+        self, raw_events: RawEvents, before: StreamCheckpoint, events: Sequence[DeliveredEvent]
+    ) -> Sequence[DeliveredEvent]:
+        """The events without those that were landed before the break; all of them where there was none, and once the
+        stream has come past what was landed: what is new may lie between what is not. An event without a readable
+        header is left as it is."""
+        if not before.position or not events:
+            return events
+        if before.position != self._stands_at:
+            self._look(raw_events)
+        heads = [_header(event) for event in events]
+        times = [head.commit_timestamp for head in heads if head is not None]
+        if self._until is None or not times or min(times) > self._until.timestamp() * 1000 + _OUT_OF_ORDER_MS:
+            return events
+        landed = self._landed(raw_events, min(times), max(times))
+        return [
+            event for event, head in zip(events, heads, strict=True) if head is None or _identity(head) not in landed
+        ]
+
+    def landed(self, after: StreamCheckpoint) -> None:
+        """Where the channel stands now."""
+        self._stands_at = after.position
+
+    def _look(self, raw_events: RawEvents) -> None:
+        lost = lost_checkpoints(self._warehouse, self._channel)
+        self._broken_at = lost[0].position if lost else 0
+        self._until = raw_events.last_commit_timestamp(self._channel, self._broken_at) if lost else None
+
+    def _landed(self, raw_events: RawEvents, since_ms: int, until_ms: int) -> set[_Identity]:
+        quoted = self._channel.replace("'", "''")
+        since, until = (datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (since_ms, until_ms))
+        rows = raw_events.table.scan(
+            list(_IDENTITY),
+            f"channel = '{quoted}' and position < {self._broken_at} "
+            f"and commit_timestamp >= timestamp '{since}' and commit_timestamp <= timestamp '{until}'",
+        )
+        return {
+            (tuple(row["record_ids"]), *(row[name] for name in _IDENTITY if name != "record_ids"))
+            for row in rows.to_pylist()
+        }
+
+
+def _identity(head: ChangeEventHeader) -> _Identity:
+    return (
+        head.record_ids,
+        head.entity_name,
+        str(head.change_type),
+        head.transaction_key,
+        head.sequence_number,
+        head.commit_number,
+    )
+
+
+def _header(event: DeliveredEvent) -> ChangeEventHeader | None:
+    try:
+        return header_of_payload(event.payload)
+    except HeaderError:
+        return None

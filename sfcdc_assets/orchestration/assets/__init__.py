@@ -1,0 +1,1 @@
+"""The assets of the graph, and what their materializations show."""

@@ -1,0 +1,344 @@
+"""What is reported to Dagster of a run's steps: a log line and a materialization of each partition worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from math import inf
+from typing import Protocol
+
+import dagster as dg
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_IS_USER_PROVIDED_TAG,
+    DATA_VERSION_TAG,
+    DEFAULT_DATA_VERSION,
+    NULL_EVENT_POINTER,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
+
+from sfcdc_assets.apply.apply_changes import ApplyReport
+from sfcdc_assets.apply.catch_up import Applied, ApplyListener
+from sfcdc_assets.apply.entity_tables import EntityTables
+from sfcdc_assets.lake.tables import snapshots
+from sfcdc_assets.lake.tables.consistent_cuts import Cut
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.orchestration.assets.held_batches import HeldBatches
+from sfcdc_assets.orchestration.assets.held_landings import HeldLandings
+from sfcdc_assets.orchestration.assets.keys import (
+    CONSISTENT_CUTS_KEY,
+    CURRENT_STATE_KEY,
+    GAP_RECONCILIATION_KEY,
+    HISTORY_KEY,
+    RAW_EVENTS_KEY,
+    SNAPSHOT_KEY,
+    TABLE_KEYS,
+    TEXT_FIELDS_KEY,
+)
+from sfcdc_assets.orchestration.assets.known_columns import BUSY_SECONDS, CALM_SECONDS, with_new_columns
+from sfcdc_assets.orchestration.assets.layer_metadata import (
+    changes_of,
+    channel_materialization,
+    consistent_cuts_metadata,
+    current_state_metadata,
+    gap_reconciliation_metadata,
+    history_metadata,
+    raw_events_metadata,
+    text_fields_metadata,
+)
+from sfcdc_assets.orchestration.assets.pace import Pace
+from sfcdc_assets.orchestration.assets.specs import CODE_VERSION, channel_key
+from sfcdc_assets.orchestration.assets.tables_metadata import TablesLook, look_again, look_of_batch
+from sfcdc_assets.orchestration.table_metadata import Metadata, sample_rows, table_metadata
+from sfcdc_assets.org_reads.take_snapshot import SnapshotReport
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.runtime.progress import BatchApplied, notify
+
+LOOKED_BACK = 20
+"""How many materializations of an input are looked at for the one that was used."""
+
+
+def tags_of_root(version: str, inputs: Sequence[dg.AssetKey] = ()) -> dict[str, str]:
+    """Tags of what is read from outside; `inputs`: external assets it stands below."""
+    return _tags(version, dict.fromkeys(inputs, (DEFAULT_DATA_VERSION.value, NULL_EVENT_POINTER)))
+
+
+def tags_of_table(
+    instance: dg.DagsterInstance, version: str, entity: str, used: Mapping[dg.AssetKey, int]
+) -> dict[str, str]:
+    """Tags of a partition that was computed from the same partition of others; `used`: up to which of their versions,
+    which are numbers."""
+    return _tags(version, {key: _input(instance, key, entity, at_most) for key, at_most in used.items()})
+
+
+def _tags(version: str, inputs: Mapping[dg.AssetKey, tuple[str, str]]) -> dict[str, str]:
+    tags = {
+        CODE_VERSION_TAG: CODE_VERSION,
+        DATA_VERSION_TAG: version,
+        DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
+    }
+    for key, (input_version, pointer) in inputs.items():
+        tags[get_input_data_version_tag(key)] = input_version
+        tags[get_input_event_pointer_tag(key)] = pointer
+    return tags
+
+
+def _input(instance: dg.DagsterInstance, key: dg.AssetKey, entity: str, at_most: int) -> tuple[str, str]:
+    """Version and storage id of the newest materialization that is not beyond what was used: nearly always the newest,
+    and each one read is a large record."""
+    wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[entity])
+    for limit in (1, LOOKED_BACK):
+        for record in instance.fetch_materializations(wanted, limit=limit).records:
+            newest = record.asset_materialization
+            found = (newest.tags or {}).get(DATA_VERSION_TAG) if newest else None
+            if found is not None and found.isdigit() and int(found) <= at_most:
+                return found, str(record.storage_id)
+    return DEFAULT_DATA_VERSION.value, NULL_EVENT_POINTER
+
+
+Event = dg.AssetMaterialization
+
+
+class Log(Protocol):
+    """Where a step's messages go."""
+
+    def info(self, message: str) -> None: ...
+    def warning(self, message: str) -> None: ...
+
+
+class RunReports(ApplyListener):
+    """Gathers what a run reports; each step logs by its own log and takes what has come in it: all of it, or in a run
+    that goes on what is due (`Pace`). What waits is reported in sum."""
+
+    def __init__(
+        self,
+        instance: dg.DagsterInstance,
+        warehouse: Warehouse,
+        entities: Mapping[str, str],
+        run_id: str | None = None,
+        *,
+        with_columns: bool = False,
+    ) -> None:
+        """`with_columns`: whoever launched the run looks at its reports, which have the tables' columns whatever was
+        reported before."""
+        self._instance = instance
+        self._warehouse = warehouse
+        self._entities = entities
+        self._run_id = run_id
+        self._with_columns = with_columns
+        self._within_seconds = CALM_SECONDS
+        self._pace = Pace()
+        self._landed: dict[str, HeldLandings] = {}
+        self._batches: dict[str, HeldBatches] = {}
+        self._left_out: dict[str, tuple[HeldBatches, list[dg.AssetKey]]] = {}
+        """Of entities that were reported: the tables that were not, because their batches left them as they were."""
+        self._cuts: dict[str, Cut] = {}
+        self._looks: dict[str, TablesLook] = {}
+        """Of entities that are committed and not reported yet."""
+        self.deliveries = 0
+        """Events that the org has sent to this run: 0 where a sensor landed them for it."""
+        self.log: Log = _Silent()
+
+    def take(self, *, is_calm: bool = True) -> list[Event]:
+        """All that has come since the last time, as one report of each partition. `is_calm`: it may be long until the
+        next one, so that what the tables are is repeated sooner, and tables are reported that stayed as they were."""
+        self._within_seconds = CALM_SECONDS if is_calm else BUSY_SECONDS
+        return self._take(at_once=True, of_all=is_calm)
+
+    def take_due(self) -> list[Event]:
+        """What is due by its `Pace`. Of a table that a batch left as it was nothing is due."""
+        self._within_seconds = BUSY_SECONDS
+        return self._take(at_once=False, of_all=False)
+
+    def drained(self, report: LandingReport) -> None:
+        """A materialization of the channel, and of each entity that events came for."""
+        channel = report.channel
+        self.deliveries += report.deliveries
+        if report.lost_checkpoint:
+            self.log.warning(f"{channel}: checkpoint lost, its entities are read again: {report.lost_checkpoint}")
+        self._landed.setdefault(channel, HeldLandings(quiet_seconds=inf)).add(report)
+
+    def committed(self, report: ApplyReport, tables: EntityTables) -> None:
+        """What is to be reported of an entity's tables is looked at beside the commits of others, through handles that
+        are open. A look that fails is made once more when the entity is reported: its commit stands."""
+        look = outcome_of(look_of_batch, report, tables)
+        if not isinstance(look, Exception):
+            self._looks[report.entity] = look
+
+    def brought_up_to_date(self, applied: Applied) -> None:
+        """A materialization of each of the entity's tables."""
+        report, read = applied.report, applied.read
+        if read is not None and read.refused:
+            self.log.warning(
+                f"{report.entity}: {read.refused} of {read.asked} suspect records cannot be read back; "
+                f"gap_reconciliation/{report.entity} says why"
+            )
+        if read is not None and read.error:
+            self.log.warning(f"{report.entity}: reading back {read.asked} records failed: {read.error}")
+        if changes := changes_of(report):
+            self.log.info(f"{report.entity}: columns changed: {'; '.join(map(str, changes))}")
+        batch = HeldBatches.of(applied)
+        kinds = (report.inserted, report.updated, report.deleted)
+        notify(BatchApplied(report.entity, *kinds, batch.lag, report.doubts_healed))
+        held = self._batches.get(report.entity)
+        self._batches[report.entity] = batch if held is None else held.and_then(batch)
+
+    def cut(self, cut: Cut) -> None:
+        """A materialization of the cuts: the newest stands for those that were not reported."""
+        self._cuts[cut.channel] = cut
+
+    def _take(self, *, at_once: bool, of_all: bool) -> list[Event]:
+        events: list[Event] = []
+        for channel, landed in self._landed.items():
+            events += self._of_landings(channel, landed, at_once=at_once)
+        for entity in [entity for entity in self._batches if at_once or self._pace.is_due(entity)]:
+            held = self._batches.pop(entity)
+            self.log.info(described(held.applied.report))
+            keys = [key for key in TABLE_KEYS if of_all or has_changed(key, held.applied)]
+            events += self._of_batches(held, keys)
+            self._left_out[entity] = (held, [key for key in TABLE_KEYS if key not in keys])
+            self._pace.reported(entity)
+        if of_all:
+            for held, keys in self._left_out.values():
+                events += self._of_batches(held, keys) if keys else []
+            self._left_out.clear()
+        for channel in [channel for channel in self._cuts if at_once or self._pace.is_due(channel)]:
+            cut = self._cuts.pop(channel)
+            self.log.info(f"{channel}: consistent cut at position {cut.position}, {len(cut.tables)} tables")
+            events.append(self._with_new_columns(cut_materialization(self._warehouse, cut)))
+            self._pace.reported(channel)
+        return events
+
+    def _of_landings(self, channel: str, landed: HeldLandings, *, at_once: bool) -> list[Event]:
+        events: list[Event] = []
+        taken = landed.take_channel(at_once=at_once)
+        if taken is not None:
+            self.log.info(f"{channel}: {counted(taken.count, 'event')} landed, position {taken.position}")
+            events.append(channel_materialization(self._warehouse, taken))
+        mine = [entity for entity, of in self._entities.items() if of == channel]
+        found = landed.take_entities(at_once=at_once)
+        if found is not None:
+            events += map(
+                self._with_new_columns, raw_events_materializations(self._warehouse, found[0], mine, found[1])
+            )
+        return events
+
+    def _of_batches(self, held: HeldBatches, keys: Sequence[dg.AssetKey]) -> list[Event]:
+        applied, report = held.applied, held.applied.report
+        used = {RAW_EVENTS_KEY: report.to_position, SNAPSHOT_KEY: report.snapshot}
+        metadata = tables_metadata(self._warehouse, held, self._look(applied))
+        tags = tags_of_table(self._instance, data_version(applied), report.entity, used)
+        return [
+            self._with_new_columns(
+                dg.AssetMaterialization(key, partition=report.entity, metadata=metadata[key], tags=tags)
+            )
+            for key in keys
+        ]
+
+    def _with_new_columns(self, event: Event) -> Event:
+        if self._with_columns:
+            return event
+        return with_new_columns(self._instance, event, self._run_id, self._within_seconds)
+
+    def _look(self, applied: Applied) -> TablesLook:
+        """What was looked at when the batch was committed, unless something came after it."""
+        report = applied.report
+        look = self._looks.pop(report.entity, None)
+        if look is None or look.current_state.version != report.version or applied.read is not None:
+            look = look_again(self._warehouse, report)
+        return look
+
+
+class _Silent:
+    def info(self, message: str) -> None:
+        """Nobody listens."""
+
+    warning = info
+
+
+def has_changed(key: dg.AssetKey, applied: Applied) -> bool:
+    """Whether what a person sees of an entity's table is another than before these batches: most add no large text and
+    have no doubts, and of a table that stays as it is the next report can wait for the run's end."""
+    report = applied.report
+    if key == TEXT_FIELDS_KEY:
+        return report.texts > 0
+    if key == GAP_RECONCILIATION_KEY:
+        return bool(report.doubts_opened or report.doubts_healed or report.open_doubts or applied.read)
+    return True
+
+
+def tables_metadata(warehouse: Warehouse, held: HeldBatches, look: TablesLook) -> dict[dg.AssetKey, Metadata]:
+    """What is reported of each of an entity's tables."""
+    applied, report = held.applied, held.applied.report
+    return {
+        TEXT_FIELDS_KEY: text_fields_metadata(warehouse, report, look.text_fields),
+        GAP_RECONCILIATION_KEY: gap_reconciliation_metadata(warehouse, applied, look.gap_reconciliation),
+        CURRENT_STATE_KEY: current_state_metadata(warehouse, held, look.current_state, look.described),
+        HISTORY_KEY: history_metadata(warehouse, report, look.history, look.described),
+    }
+
+
+def data_version(applied: Applied) -> str:
+    """The version of the batch's commit point identifies the content of all tables that are committed with it."""
+    return str(applied.report.version)
+
+
+def raw_events_materializations(
+    warehouse: Warehouse, report: LandingReport, mine: Collection[str], lags: Mapping[str, float] | None = None
+) -> list[dg.AssetMaterialization]:
+    """Of the entities that the channel feeds: an event that landed from two channels is reported once. `lags`: as for
+    `raw_events_metadata`."""
+    touched = [entity for entity in report.events if entity in mine]
+    return [
+        dg.AssetMaterialization(
+            RAW_EVENTS_KEY,
+            partition=entity,
+            metadata=metadata,
+            tags=tags_of_root(version, [channel_key(report.channel)]),
+        )
+        for entity, (metadata, version) in raw_events_metadata(warehouse, report, touched, lags).items()
+    ]
+
+
+def snapshot_materialization(warehouse: Warehouse, report: SnapshotReport) -> dg.AssetMaterialization:
+    """An entity was read whole."""
+    metadata, tags = snapshot_metadata(warehouse, report), tags_of_root(str(report.number))
+    return dg.AssetMaterialization(SNAPSHOT_KEY, partition=report.entity, metadata=metadata, tags=tags)
+
+
+def snapshot_metadata(warehouse: Warehouse, report: SnapshotReport) -> Metadata:
+    """How the snapshot was read, its watermark, and a sample of its rows."""
+    name = snapshots.name_of(report.entity)
+    table = Snapshots.open(warehouse, report.entity)
+    assert table is not None
+    shown = ("channel", "number", "position", "pages", "resumed")
+    description = {key: value for key, value in asdict(report).items() if key in shown}
+    return {
+        "rows": report.rows,
+        "api_requests": report.calls,
+        "seconds": round(report.seconds, 3),
+        **description,
+        "user_sees": report.sight.value,
+        **table_metadata(warehouse.uri(name), name, report.rows, table.table.schema, table.sample(sample_rows())),
+    }
+
+
+def cut_materialization(warehouse: Warehouse, cut: Cut) -> dg.AssetMaterialization:
+    """All tables of a channel stood at one position."""
+    return dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=consistent_cuts_metadata(warehouse, cut))
+
+
+def described(report: ApplyReport) -> str:
+    """A batch in one line."""
+    doubts = ", ".join(f"{count} {reason}" for reason, count in report.doubts_opened.items())
+    return (
+        f"{report.entity}: events {report.from_position + 1} to {report.to_position} of {report.channel} applied: "
+        f"{report.inserted} inserted, {report.updated} updated, {report.deleted} deleted, "
+        f"{'suspect ' + doubts if doubts else 'none suspect'}, {report.waiting} blocked, "
+        f"{report.doubts_healed} healed; "
+        f"{report.rows} rows, {report.key_ranges_written} key-range files written in {report.seconds:.1f} s"
+    )

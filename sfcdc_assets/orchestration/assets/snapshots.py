@@ -1,0 +1,192 @@
+"""Snapshots as Dagster's runs take them: with progress in the log, and a warning where the user's sight is unknown."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.lake.tables.change_of_channel import begin_on
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import Lander
+from sfcdc_assets.landing.payload_retention import seen_by_retention
+from sfcdc_assets.orchestration.assets.copies import Copies, CopyPaused
+from sfcdc_assets.orchestration.assets.reports import Log
+from sfcdc_assets.orchestration.resources import SparkResource
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
+from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
+from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.org_reads.watermark import Watermarks
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
+from sfcdc_assets.runtime.progress import PageStored, SnapshotBegun, notify
+from sfcdc_assets.salesforce.errors import ApiLimitReached
+from sfcdc_assets.salesforce.view_all import Sight
+from sfcdc_assets.settings.setting_values import as_set_here
+from sfcdc_assets.settings.settings import Settings
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+
+UNKNOWN = float("inf")
+
+
+def smallest_first(entities: Iterable[str], records: Mapping[str, int], done: Mapping[str, int]) -> list[str]:
+    """The entities by what is left of each: `records` (about so many it has, where that is known) less what an
+    unfinished copy has of it (`done`). One of unknown size comes after the known ones, unless it was begun; entities
+    that are equal keep their order."""
+
+    def left(entity: str) -> float:
+        return max(0, records[entity] - done.get(entity, 0)) if entity in records else UNKNOWN
+
+    return sorted(entities, key=lambda entity: (left(entity), entity not in done))
+
+
+PROGRESS_SECONDS = 5.0
+LOOKED_AT_ONCE = 8
+T = TypeVar("T")
+_UNKNOWN_SIGHT = (
+    "{entity}: the org does not say whether the user sees all of its records, so only the thresholds "
+    "SFCDC_VANISH_PERCENT and SFCDC_VANISH_ROWS protect its rows. Let the user read permission "
+    "sets (View Setup and Configuration)."
+)
+
+
+class SnapshotTaker:
+    """Takes snapshots of entities of one run, in several threads: a channel is landed once for the watermarks of all of
+    them."""
+
+    def __init__(
+        self, warehouse: Warehouse, org: OrgConnection, landing: Lander, spark: SparkResource, settings: Settings
+    ) -> None:
+        self.warehouse = warehouse
+        self._org = org
+        self._spark = spark
+        self._settings = settings
+        self._watermarks = Watermarks(warehouse, landing, settings.visibility_seconds)
+        self._lock = threading.Lock()
+        self.budget = SnapshotBudget(org, settings.snapshot_reserve_percent)
+        self._begin: Callable[[], str | None] = self.budget.begins_a_job
+        """Takes a job of the day; says why not, in a run that nobody waits for."""
+
+    def states(self, entities: Mapping[str, str]) -> list[EntityState]:
+        """How far entities have come; payloads past their retention need a newer snapshot too."""
+        states = entity_states(self.warehouse, entities)
+        return seen_by_retention(self.warehouse, states, self._settings.payload_retention_days, clock.now_ms())
+
+    def copies(self, states: Sequence[EntityState], seconds: float = 0.0) -> Copies:
+        """Copies of all of them, some at a time, begun in their order. With `seconds`, those of a run that nobody waits
+        for: it begins and goes on with copies for so long, and as long as the org's allowances have room.
+
+        The channels are landed for their watermarks before the first one begins, by this thread."""
+        for channel in dict.fromkeys(state.channel for state in states):
+            outcome_of(self._watermarks.of, channel)  # whoever needs it raises what is wrong with it
+        if not seconds:
+            return Copies(states, self.take, lambda: None)
+        ends_at = clock.current().monotonic() + seconds
+
+        def why_not() -> str | None:
+            if clock.current().monotonic() >= ends_at:
+                return "the time of this run is over"
+            return self.budget.why_not_go_on()
+
+        self._begin = self.budget.begin
+        return Copies(states, self.take, why_not)
+
+    def in_order(self, states: Sequence[EntityState]) -> dict[str, int | None]:
+        """Entity -> about how many records it has, None where the org does not say it; the small ones first, and of
+        those that were begun what is left counts. Costs a request for each hundred of them."""
+        if len(states) < 2:
+            return dict.fromkeys((state.entity for state in states), None)
+        records = self._org.record_counts([state.entity for state in states])
+        entities = [state.entity for state in states]
+        begun = zip(entities, side_by_side(self._rows_of_unfinished, entities, LOOKED_AT_ONCE), strict=True)
+        # Of a table that cannot be read its copy says what is wrong.
+        done = {entity: rows for entity, rows in begun if isinstance(rows, int)}
+        return {entity: records.get(entity) for entity in smallest_first(entities, records, done)}
+
+    def _rows_of_unfinished(self, entity: str) -> int | None:
+        taken = Snapshots.open(self.warehouse, entity)
+        progress = taken.progress() if taken else None
+        return progress.rows_done if progress is not None and not progress.complete else None
+
+    def take(
+        self, state: EntityState, log: Log, why_not_now: Callable[[], str | None] = lambda: None
+    ) -> SnapshotReport:
+        """Read the entity whole. Raises what the org refuses, and `CopyPaused`, when there is a reason to, between two
+        pages, while the org prepares them, or where it takes no more requests."""
+        first, rows = 0, 0
+        if state.channel_changed:
+            first = begin_on(self.warehouse, state.entity, state.channel)
+            log.warning(f"{state.entity}: {state.channel} feeds it from now on, so it is read again")
+        if reason := self._begin():
+            raise CopyPaused(state.entity, 0, reason)
+        notify(SnapshotBegun(state.entity))
+        show = _Progress(log.info)
+
+        def pause_if_due() -> None:
+            if reason := why_not_now():
+                raise CopyPaused(state.entity, rows, reason)
+
+        def on_page(progress: SnapshotProgress) -> None:
+            nonlocal rows
+            rows = progress.rows_done
+            show(progress)
+            if not progress.complete:
+                pause_if_due()
+
+        def sleep(seconds: float) -> None:
+            clock.sleep(seconds)
+            pause_if_due()
+
+        try:
+            report = take_snapshot(
+                self.warehouse,
+                self._org,
+                state.entity,
+                state.channel,
+                lambda position: self._alone(lambda: self._watermarks.of(state.channel, position)),
+                spark=lambda: self._alone(lambda: self._spark.spark_session),
+                at_least=first,
+                on_page=on_page,
+                sleep=sleep,
+                lag_ms=longest_lag_ms(self._settings.visibility_seconds),
+            )
+        except ApiLimitReached as error:
+            self.budget.ran_out(error)
+            pause_if_due()
+            raise
+        if report.sight is Sight.UNKNOWN:
+            log.warning(as_set_here(_UNKNOWN_SIGHT.format(entity=state.entity)))
+        log.info(_described(report))
+        return report
+
+    def _alone(self, work: Callable[[], T]) -> T:
+        """Do what one thread does at a time."""
+        with self._lock:
+            return work()
+
+
+class _Progress:
+    """Logs the progress of a long read, not of every page; observers hear of each."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._next = time.monotonic() + PROGRESS_SECONDS
+
+    def __call__(self, progress: SnapshotProgress) -> None:
+        notify(PageStored(progress.entity, progress.rows_done, progress.rows_expected, progress.complete))
+        if time.monotonic() >= self._next:
+            of = f" of {progress.rows_expected}" if progress.rows_expected else ""
+            self._tell(f"{progress.entity}: {progress.rows_done}{of} rows read, {progress.pages_done} pages")
+            self._next = time.monotonic() + PROGRESS_SECONDS
+
+
+def _described(report: SnapshotReport) -> str:
+    how = "went on with" if report.resumed else "read"
+    return (
+        f"{report.entity}: {how} snapshot {report.number}, {report.rows} rows in {report.pages} pages, watermark at "
+        f"position {report.position} of {report.channel}, {report.calls} API requests, {report.seconds:.1f} s"
+    )

@@ -1,0 +1,50 @@
+"""Whether tables are as new as SFCDC_FRESHNESS_MINUTES asks for, as an asset check of `current_state`."""
+
+import dagster as dg
+
+from sfcdc_assets.entities.freshness import lags
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.orchestration.resources import LakeResource
+from sfcdc_assets.orchestration.table_metadata import rows_value
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.setting_values import as_set_here
+from sfcdc_assets.settings.settings import Settings, load_settings
+
+NAME = "is_fresh"
+
+
+@dg.asset_check(
+    asset=CURRENT_STATE_KEY,
+    name=NAME,
+    description=as_set_here(
+        "Fails for entities with events that were committed more than SFCDC_FRESHNESS_MINUTES ago, have "
+        "landed, and are not in the tables. An entity without changes is fresh. Asks nothing of the org."
+    ),
+)
+def is_fresh(lake: LakeResource) -> dg.AssetCheckResult:
+    """Passed when no entity lags by more."""
+    return checked(lake.warehouse(), load_settings())
+
+
+def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
+    """The check's result now."""
+    now_ms = clock.now_ms()
+    found = lags(warehouse, settings, now_ms)
+    late = [lag.entity for lag in found if lag.is_late(settings)]
+    rows = [(lag.entity, lag.events, round(lag.seconds)) for lag in found]
+    raw_events = RawEvents.open(warehouse)
+    landed = {channel: raw_events.landed_at_ms(channel) for channel in settings.change_channels}
+    moved = {channel: round((now_ms - at) / 1000) for channel, at in landed.items() if at is not None}
+    return dg.AssetCheckResult(
+        passed=not late,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={
+            "late": ", ".join(late) or "none",
+            "longest_lag_seconds": round(max((lag.seconds for lag in found), default=0.0), 1),
+            "allowed_seconds": settings.freshness_minutes * 60,
+            "checkpoints_moved_seconds_ago": moved,
+            "by_entity": rows_value(("entity", "events that wait", "lag (seconds)"), rows),
+        },
+    )

@@ -1,0 +1,50 @@
+"""Whether every entity stands at the newest consistent cut of its channel, as an asset check of `current_state`."""
+
+import dagster as dg
+
+from sfcdc_assets.apply.note_cut import DAMAGED
+from sfcdc_assets.lake.tables.consistent_cuts import newest_cuts
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.orchestration.resources import LakeResource
+from sfcdc_assets.orchestration.table_metadata import rows_value
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.setting_values import as_set_here
+from sfcdc_assets.settings.settings import Settings, load_settings
+
+NAME = "stands_at_the_cut"
+
+
+@dg.asset_check(
+    asset=CURRENT_STATE_KEY,
+    name=NAME,
+    description=as_set_here(
+        "Fails for entities that have been lagging behind the consistent cuts for more than "
+        "SFCDC_FRESHNESS_MINUTES: they could not be applied or read, and readers of a cut see them as they were. For "
+        "one with a damaged table it fails at once. Reads the newest cuts only."
+    ),
+)
+def stands_at_the_cut(lake: LakeResource) -> dg.AssetCheckResult:
+    """Passed when no entity has lagged for so long."""
+    return checked(lake.warehouse(), load_settings())
+
+
+def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
+    """The check's result now."""
+    now = clock.now_ms() / 1000
+    lagging = {each.entity: each for cut in newest_cuts(warehouse) for each in cut.lagging}
+    late = [
+        each
+        for each in lagging.values()
+        if each.reason == DAMAGED or now - each.since.timestamp() > settings.freshness_minutes * 60
+    ]
+    rows = [(each.entity, each.position, str(each.as_of), str(each.since), each.reason) for each in lagging.values()]
+    return dg.AssetCheckResult(
+        passed=not late,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={
+            "entities": ", ".join(sorted(each.entity for each in late)) or "none",
+            "lagging": len(lagging),
+            **({"by_entity": rows_value(("entity", "position", "as of", "since", "reason"), rows)} if lagging else {}),
+        },
+    )

@@ -1,0 +1,55 @@
+"""Whether suspect records are reconciled in time, as an asset check of `current_state`."""
+
+import dagster as dg
+
+from sfcdc_assets.lake.tables.damage import of_readable
+from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.orchestration.resources import LakeResource
+from sfcdc_assets.orchestration.table_metadata import rows_value
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.settings import Settings, load_settings
+
+NAME = "suspects_are_reconciled"
+LONGEST_MS = 3_600_000
+"""How long a record may be suspect."""
+COLUMNS = ("entity", "suspect", "since more than an hour", "oldest (minutes)")
+
+
+@dg.asset_check(
+    asset=CURRENT_STATE_KEY,
+    name=NAME,
+    description="Fails where a record, or an entity, has been suspect for more than an hour; gap_reconciliation says "
+    "why, and what keeps it from being read back. Reads the reconciliation ledgers only.",
+)
+def suspects_are_reconciled(lake: LakeResource) -> dg.AssetCheckResult:
+    """Passed when no suspect record is older than an hour."""
+    return checked(lake.warehouse(), load_settings())
+
+
+def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
+    """The check's result now."""
+    now = clock.now_ms()
+    rows: list[tuple[object, ...]] = []
+    old = total = 0
+    entities = [entity for entity in warehouse.entities(LAYER) if not settings.entities or entity in settings.entities]
+
+    def ages_of(entity: str) -> list[int]:
+        ledger = Ledger.open(warehouse, entity)
+        return [now - doubt.opened_at for doubt in (ledger.open_doubts() if ledger else ())]
+
+    for entity, ages in of_readable(ages_of, entities, warehouse.looks_at_once).items():
+        old_ones = sum(age > LONGEST_MS for age in ages)
+        old, total = old + old_ones, total + len(ages)
+        if ages:
+            rows.append((entity, len(ages), old_ones, round(max(ages) / 60_000)))
+    return dg.AssetCheckResult(
+        passed=not old,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
+            "suspect_records": total,
+            "suspect_for_more_than_an_hour": old,
+            **({"by_entity": rows_value(COLUMNS, rows)} if total else {}),
+        },
+    )

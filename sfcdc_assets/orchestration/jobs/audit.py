@@ -1,0 +1,99 @@
+"""The job `audit`: compare the tables with the org within a budget, evaluate the checks, hand on what differs."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from sfcdc_assets.entities.entities import entity_channels, entity_states
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.poll_timeouts import NOW
+from sfcdc_assets.orchestration.checks import drift
+from sfcdc_assets.orchestration.checks.evaluations import evaluations
+from sfcdc_assets.orchestration.jobs.request import one_at_a_time
+from sfcdc_assets.orchestration.jobs.retries import NIGHTLY, retried
+from sfcdc_assets.orchestration.jobs.snapshot import LONG
+from sfcdc_assets.orchestration.jobs.sync import AFTER
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.run_scope import RunScope
+from sfcdc_assets.reconciliation.audit import audit
+from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.settings import load_settings
+
+
+class AuditConfig(dg.Config):
+    """How much an audit may cost."""
+
+    budget: int = 1000
+    """API requests; parts of entities that do not fit are named in the result and come first the next day."""
+    entities: list[str] = []  # noqa: RUF012 - a field of a Dagster config
+    """Only these; all when empty."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What was compared."""
+
+    reports: Sequence[VerifyReport]
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def compare(
+    context: dg.OpExecutionContext, config: AuditConfig, lake: LakeResource, org: OrgResource, run_scope: RunScope
+) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+    """Read the org by Bulk API 2.0, compare record sets and every value, and evaluate the checks."""
+    warehouse, settings = lake.warehouse(), load_settings()
+    with retried(context), org.connect(warehouse) as connected:
+        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+        wanted = {entity: of for entity, of in known.items() if not config.entities or entity in config.entities}
+        built = _built(warehouse, wanted)
+        with Poller(warehouse, connected, math.inf, NOW) as lander:
+            # Other runs bring the tables up to date meanwhile, if any do; this one has no Spark.
+            reports = audit(
+                warehouse,
+                connected,
+                built,
+                config.budget,
+                lander=lander,
+                visibility_seconds=settings.visibility_seconds,
+                rounds=1,
+            )
+    for report in reports:
+        context.log.info(f"{report.entity}: {report.compared} compared, {len(report.differences)} differences")
+    result = drift.result_of_audit(reports, [each for each in wanted if each not in built])
+    yield from evaluations(warehouse, settings, known={drift.NAME: result})
+    run_scope.hand_on(Audited(reports))
+    yield dg.Output(None)
+
+
+@dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
+def hand_on(context: dg.OpExecutionContext, lake: LakeResource, run_scope: RunScope) -> None:
+    """Note what differs in the reconciliation ledger: the next `sync` reads it back."""
+    now_ms = clock.now_ms()
+    for report in run_scope.handed_on(Audited).reports:
+        opened = open_drift_doubts(lake.warehouse(), report, now_ms)
+        if opened:
+            context.log.warning(f"{report.entity}: {opened} records differ from the org and are read back by `sync`")
+
+
+def _built(warehouse: Warehouse, known: dict[str, str]) -> dict[str, str]:
+    states = entity_states(warehouse, known)
+    built = {state.entity for state in states if state.snapshot_applied and not state.channel_changed}
+    return {entity: channel for entity, channel in known.items() if entity in built}
+
+
+@dg.graph(
+    name="audit",
+    description="Compare the tables with the org within a budget of API requests, and their columns with its fields; "
+    "what differs is read back by the next `sync`.",
+)
+def audit_graph() -> None:
+    hand_on(after=compare())
+
+
+AUDIT = audit_graph.to_job(tags={**LONG, **NIGHTLY, **one_at_a_time("audit")}, executor_def=dg.in_process_executor)
+AUDIT_STEP = "compare"
+"""The step that has the configuration."""

@@ -1,0 +1,109 @@
+"""What a run of a job is about, as its configuration says it: the sensor's door and a person's are the same."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import LandedOnly, Lander, Poller
+from sfcdc_assets.orchestration.assets.each_entity import chosen
+from sfcdc_assets.orchestration.assets.keys import ENTITY, ORG
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.settings.setting_values import of_this_org
+from sfcdc_assets.settings.settings import Settings
+
+CONCURRENCY_TAG = "sfcdc/concurrency_key"
+"""At most one run at a time for each of its values (dagster.yaml). Runs without it wait for nobody."""
+
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+"""Statuses of runs that are queued or at work."""
+AT_WORK = UNFINISHED[1:]
+"""Those of runs that are not in the queue any more."""
+
+ALONE_SECONDS = 120.0
+"""How long copies go on in a process that lands nothing meanwhile (`sfcdc sync`)."""
+ORG_TAG = "sfcdc/org"
+OF_THE_ORG = {ORG_TAG: ORG} if ORG is not None else {}
+"""Tags of every job: the same jobs are in the code location of each org."""
+
+FIRST_STEPS = {"sync": "land", "snapshot": "choose"}
+"""Job -> its step that has the configuration."""
+
+
+class RunRequestConfig(dg.Config):
+    """Which entities a run looks at, and whether it reads the stream itself. Without any of it: all, and it does."""
+
+    channel: str | None = None
+    """Only entities that this channel feeds."""
+    entities: list[str] = []  # noqa: RUF012 - a field of a Dagster config
+    """Only these."""
+    landed_through_ms: int | None = None
+    """Given by the channel's sensor, which has landed already what it has of the stream: all that the org committed
+    before this time (epoch ms, UTC). The run then applies what is there and does not subscribe a second time."""
+    follow_seconds: float = 0.0
+    """Given by the sensor too: how long the run goes on with what is landed meanwhile."""
+    for_seconds: float = 0.0
+    """Given by the sensor too: how long the run begins and goes on with copies of entities; the next one has the rest.
+    0: until all are done."""
+
+    def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings, run_id: str) -> Lander:
+        """How the run lands."""
+        if self.landed_through_ms is None or self.channel is None:
+            return Poller(warehouse, org, settings.settle_seconds, run_id=run_id)
+        return LandedOnly(warehouse, {self.channel: self.landed_through_ms})
+
+    def of(self, known: dict[str, str], settings: Settings) -> dict[str, str]:
+        """The run's entities with their channels. Raises `UnknownEntity`."""
+        entities = chosen(known, self.entities, settings.channels) if self.entities else known
+        return {entity: of for entity, of in entities.items() if self.channel in (None, of)}
+
+
+def concurrency_key(channel: str, job: str) -> str:
+    """A job on a channel: a long snapshot does not hold up the channel's events, nor one org another's."""
+    return of_this_org(f"{job} {channel}")
+
+
+def one_at_a_time(job: str) -> dict[str, str]:
+    """Tags of a job of which schedules and people launch one run at a time. A sensor asks for runs of a channel."""
+    return {CONCURRENCY_TAG: of_this_org(job), **OF_THE_ORG}
+
+
+def config_of(job: str, **config: Any) -> dict[str, Any]:
+    """The run configuration of a job with these fields of `RunRequestConfig`."""
+    return {"ops": {FIRST_STEPS[job]: {"config": config}}}
+
+
+def request_of_sensor(job: str, channel: str, landed_through_ms: int, **seconds: float) -> dg.RunRequest:
+    """A run over what the channel's entities have to be done, of what has landed; `seconds`: `follow_seconds` or
+    `for_seconds`. There is no run key: it would swallow the retry of a failed run."""
+    config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms, **seconds}
+    return dg.RunRequest(
+        job_name=job,
+        run_config=config_of(job, **config),
+        tags={CONCURRENCY_TAG: concurrency_key(channel, job)},
+    )
+
+
+def while_nobody_lands(job: str, run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration that a sensor asked for, of a run during which nobody lands: it follows nobody, and keeps the
+    stream waiting for no longer than `ALONE_SECONDS`."""
+    config = dict(run_config["ops"][FIRST_STEPS[job]]["config"])
+    config.pop("follow_seconds", None)
+    if "for_seconds" in config:
+        config["for_seconds"] = min(config["for_seconds"], ALONE_SECONDS)
+    return config_of(job, **config)
+
+
+def add_partitions(instance: dg.DagsterInstance, entities: dict[str, str]) -> None:
+    """Dagster lists partitions by the keys it was given: those of a run that no sensor asked for are added by it."""
+    name = ENTITY.name or ""
+    known = set(instance.get_dynamic_partitions(name))
+    if new := [entity for entity in entities if entity not in known]:
+        instance.add_dynamic_partitions(name, new)

@@ -1,0 +1,58 @@
+"""What the first step of a run has before its work begins: settings, org, who lands, and the run's entities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+import dagster as dg
+
+from sfcdc_assets.entities.entities import entity_channels
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import Lander
+from sfcdc_assets.orchestration.jobs.request import RunRequestConfig, add_partitions
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.run_scope import RunScope
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
+from sfcdc_assets.settings.settings import Settings, load_settings
+
+BEGINNING_SECONDS = 10.0
+"""How long a run that applies what is landed waits in all for an org that answers no request."""
+
+
+@dataclass(frozen=True)
+class StartedRun:
+    """`known`: every entity with its channel; `entities`: those of them that the run is about."""
+
+    warehouse: Warehouse
+    settings: Settings
+    org: OrgConnection
+    landing: Lander
+    known: Mapping[str, str]
+    entities: Mapping[str, str]
+
+
+@contextmanager
+def started_run(
+    context: dg.OpExecutionContext,
+    config: RunRequestConfig,
+    lake: LakeResource,
+    org: OrgResource,
+    run_scope: RunScope,
+) -> Iterator[StartedRun]:
+    """The session with the org and the subscription stay open for the steps that follow, unless the step in this block
+    fails: then they are closed, and a retry opens its own. Raises `UnknownEntity`, and what connecting raises."""
+    warehouse, settings = lake.warehouse(), load_settings()
+    with run_scope.kept_if_done() as opened:
+        # Of what a sensor has landed nothing waits for an org that answers no request.
+        is_in_a_hurry = config.follow_seconds > 0
+        with unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)) if is_in_a_hurry else nullcontext():
+            connected = opened.enter_context(org.connect(warehouse))
+            known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+        landing = config.lander(warehouse, connected, settings, context.run_id)
+        opened.enter_context(landing)
+        entities = config.of(known, settings)
+        add_partitions(context.instance, entities)
+        yield StartedRun(warehouse, settings, connected, landing, known, entities)

@@ -1,0 +1,76 @@
+"""What the steps of one run have in common: connections that stay open from step to step, and values in memory."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import dagster as dg
+from pydantic import PrivateAttr
+
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.heartbeat import Heartbeat
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.settings import load_settings
+
+T = TypeVar("T")
+
+
+class NotInMemory(SfcdcError):
+    """A step was started again without the steps before it."""
+
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+        super().__init__(
+            f"What the steps before found ({wanted}) is not in this process: the steps of a run hand it on in memory. "
+            "Launch the job again as a whole; what is applied already is not applied again."
+        )
+
+
+class RunScope(dg.ConfigurableResource[None]):
+    """Keeps what a step opens until the run is over: a login and a subscription for all steps, not one for each; and
+    what a step has found, for those that follow. Nothing of it is written, and nothing outlives the run.
+
+    No IO manager does that: Dagster logs each value that one is given or asked for, a third of all events of a run.
+    """
+
+    _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
+    _found: dict[type, Any] = PrivateAttr(default_factory=dict)
+    _heartbeat: Heartbeat | None = PrivateAttr(default=None)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Nothing is open yet, and nothing found. From now on the run says that it lives."""
+        self._stack, self._found = ExitStack(), {}
+        if context.run is not None:
+            self._heartbeat = Heartbeat(Warehouse(load_settings().warehouse), context.run.run_id)
+            self._heartbeat.begin()
+
+    def hand_on(self, found: object) -> None:
+        """Keep it for the steps that follow, one value of each class."""
+        self._found[type(found)] = found
+
+    def handed_on(self, kind: type[T]) -> T:
+        """The value of this class that a step before has handed on. Raises `NotInMemory`."""
+        if kind not in self._found:
+            raise NotInMemory(kind.__name__)
+        found: T = self._found[kind]
+        return found
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Close all, last opened first. What fails then fails no run: its work is done, and what is not landed comes
+        again. A run that is interrupted waits for nothing."""
+        try:
+            self._stack.__exit__(*sys.exc_info())
+        except SfcdcError as error:
+            if context.log is not None:
+                context.log.warning(f"A connection could not be closed well: {error}")
+        finally:
+            if self._heartbeat is not None:
+                self._heartbeat.end()
+
+    @contextmanager
+    def kept_if_done(self) -> Iterator[ExitStack]:
+        """What is opened in this block is closed when the run ends, or at once when the block raises."""
+        with ExitStack() as opened:
+            yield opened
+            self._stack.push(opened.pop_all())

@@ -1,0 +1,1 @@
+"""Sensors: one a channel, which lands what comes and asks for runs; alerts and packing."""

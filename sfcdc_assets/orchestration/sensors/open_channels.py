@@ -1,0 +1,345 @@
+"""The channels that this process keeps open between ticks.
+
+A subscription belongs to the process that evaluates the sensor, which lives between ticks; a run is another process and
+opens none. When this process ends or is replaced, the next one resumes from the durable place.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from sfcdc_assets.lake.delta.table_changes import Seen
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.landing.lander import landed_before
+from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, kept_pauses
+from sfcdc_assets.orchestration.assets.held_landings import HeldLandings
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.settings.settings import Settings
+
+log = logging.getLogger(__name__)
+
+FORGOTTEN_SECONDS = 120.0
+"""A channel that no tick has asked for is closed: its sensor was switched off, or another process has it now."""
+MEMBERS_SECONDS = 600.0
+"""How long the members of a channel are believed: Salesforce itself takes that long until a change counts."""
+
+
+class ChannelInUse(SfcdcError):
+    """A tick came while the one before it was still at work (Dagster gives a tick up after 60 s, but cannot end it), or
+    to a channel that was closed since. It is not kept waiting: that would hold a thread of the code server."""
+
+    def __init__(self, channel: str, reason: str) -> None:
+        self.channel = channel
+        super().__init__(f"{channel}: {reason}. The next tick tries again.")
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Between the tries of one channel, and between the logins of all, with the settings that were tried: other ones
+    are tried at once. They outlive what they are about."""
+
+    settings: Settings
+    login: RetryPause
+    channel: RetryPause
+
+
+@dataclass
+class Looked:
+    """What the last look at the tables saw, so that a tick to which nothing happened does not look again."""
+
+    at: float = float("-inf")
+    complete_position: int = -1
+    was_busy: bool = True
+    waits_for: str | None = None
+    """The run of another process that has the work of an entity, as far as that was looked at."""
+    is_copying: bool = False
+    """A run that takes snapshots was asked for, or was at work."""
+    cut_owed: bool = True
+    is_unproven: bool = False
+    """The channel's first cut was noted just now, before the stream was heard of."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Table -> Delta version, as they were when a cut was last noted or found to be noted."""
+    was_idle: bool = False
+    """There was nothing to do, and will not be by the lapse of time alone."""
+    tables: Seen | None = None
+    """Those it looked at."""
+    held: HeldLandings = field(default_factory=HeldLandings)
+    """What was landed and is not reported yet."""
+    no_room: tuple[str, tuple[str, ...]] | None = None
+    """Why no snapshot was asked for, and the entities that wait for one."""
+    damaged: Mapping[str, SfcdcError] = field(default_factory=dict)
+    """Entity -> why its tables cannot be read."""
+    looked_through_at: float = float("-inf")
+    """When the last one was made that did more than ask whether these have changed."""
+
+    def nothing_changed(self, now: float) -> bool:
+        """Whether a look would see what the last one saw, which was nothing to do. What is not in the tables (members
+        of the channel, partitions) is looked at now and then all the same."""
+        is_fresh = now - self.looked_through_at < MEMBERS_SECONDS
+        return is_fresh and self.was_idle and self.tables is not None and self.tables.is_unchanged()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one reading of a channel came to. `failure`: why it ended early; the report is then of what was landed
+    before, which can be worked on as ever."""
+
+    report: LandingReport
+    failure: Exception | None = None
+
+
+class OpenChannel:
+    """An open channel: the session with its org, the reader of its stream, and what the last tick looked at."""
+
+    def __init__(
+        self,
+        channel: str,
+        warehouse: Warehouse,
+        settings: Settings,
+        connect: Callable[[], AbstractContextManager[OrgConnection]],
+        pause: RetryPause | None = None,
+    ) -> None:
+        """`pause`: between tries to read the stream, where it outlives this channel."""
+        self.channel = channel
+        self.settings = settings
+        self.warehouse = warehouse
+        self.looked = Looked()
+        self._used_at = self._tick_began = clock.current().monotonic()
+        self._in_use = threading.Lock()
+        self._is_ending = False
+        self._complete_through_ms = 0
+        self.landed = 0
+        """Events landed since it was opened."""
+        self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
+        self._members_pauses: dict[str, RetryPause] = {}
+        with ExitStack() as stack:
+            self.org = stack.enter_context(connect())
+            self.snapshot_budget = SnapshotBudget(self.org, settings.snapshot_reserve_percent)
+            self.reader = ChannelReader(warehouse, self.org, channel, settings.settle_seconds, pause=pause)
+            self._stack = stack.pop_all()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """For the length of one tick: nobody closes the channel meanwhile. Raises `ChannelInUse`."""
+        now = clock.current().monotonic()
+        if not self._in_use.acquire(blocking=False):
+            reason = f"the tick that began {now - self._tick_began:.0f} s ago is still at work"
+            raise ChannelInUse(self.channel, reason)
+        self._tick_began = now
+        try:
+            if self._is_ending:
+                raise ChannelInUse(self.channel, "it was closed between two ticks")
+            yield
+        finally:
+            self.touch()
+            self._in_use.release()
+            if self._is_ending:
+                self.end()
+
+    def read(self, patience: Patience) -> Reading:
+        """As `ChannelReader.land`. What fails is in the result: what has landed does not depend on the stream.
+
+        Raised is what leaves nothing to work on: a failure of a stream that was never heard of, which may not be there
+        at all, and `OF_THE_LOGIN`, after which the channel is opened again by the next tick, as a session that is kept
+        would go on with the old login.
+        """
+        outcome = outcome_of(self.reader.land, patience)
+        if isinstance(outcome, OF_THE_LOGIN):
+            raise outcome
+        if isinstance(outcome, Exception):
+            before = landed_before(self.warehouse, self.channel, self._complete_through_ms)
+            if not before.has_answered:
+                raise outcome
+            return Reading(before, outcome)
+        self.landed += outcome.count
+        self._complete_through_ms = outcome.complete_through_ms
+        return Reading(outcome)
+
+    def touch(self) -> None:
+        """Somebody wants the channel now."""
+        self._used_at = clock.current().monotonic()
+
+    def is_forgotten(self, seconds: float) -> bool:
+        """Whether nobody has wanted the channel for so long."""
+        return not self._in_use.locked() and clock.current().monotonic() - self._used_at > seconds
+
+    def members(self, channel: str) -> ChannelMembers | None:
+        """As `OrgConnection.members`, asked again every ten minutes; while the org gives no answer, what it said last,
+        and it is asked again after pauses that grow. Where it never said any, what it fails with is raised."""
+        now = clock.current().monotonic()
+        asked_at, members = self._members.get(channel, (float("-inf"), None))
+        if now - asked_at > MEMBERS_SECONDS:
+            pause = self._members_pauses.setdefault(channel, RetryPause())
+            try:
+                pause.check()
+                try:
+                    members = self.org.members(channel)
+                except SfcdcError as error:
+                    pause.failed(error)
+                    raise
+            except SfcdcError:
+                if channel not in self._members:
+                    raise
+                return members
+            pause.worked()
+            self._members[channel] = (now, members)
+        return members
+
+    def end(self, *, lands: bool = False) -> None:
+        """Close the subscription and the session, now or when the tick in progress is over; no other tick begins.
+
+        `lands`: what is on its way is landed first, and what fails then is raised. Otherwise nothing is.
+        """
+        self._is_ending = True
+        if not self._in_use.acquire(blocking=False):
+            return  # the tick that has it sees the mark when it is done
+        try:
+            with self._stack:
+                if lands:
+                    self.reader.close()
+                else:
+                    self.reader.drop()
+        except Exception:
+            if lands:
+                raise
+            log.warning("%s could not be closed in order", self.channel, exc_info=True)
+        finally:
+            self._in_use.release()
+
+
+class OpenChannels:
+    """Opens channels when they are first asked for. Close it, or leave it as a context manager, at the end."""
+
+    def __init__(self, forgotten_seconds: float = FORGOTTEN_SECONDS, *, tries_at_once: bool = False) -> None:
+        """`tries_at_once`: whatever other processes were refused a short time ago."""
+        self._tries_at_once = tries_at_once
+        self._forgotten_seconds = forgotten_seconds
+        self._open: dict[str, OpenChannel] = {}
+        self._opening: set[str] = set()
+        self._pauses: dict[str, Pauses] = {}
+        self._changed = threading.Condition()
+        self._watcher: threading.Thread | None = None
+
+    def copies_that_wait(self) -> dict[str, str]:
+        """Entity -> why no snapshot of it was asked for by the last tick of its channel."""
+        found = [opened.looked.no_room for opened in self._open.values() if opened.looked.no_room is not None]
+        return {entity: reason for reason, entities in found for entity in entities}
+
+    def of(
+        self,
+        channel: str,
+        warehouse: Warehouse,
+        settings: Settings,
+        connect: Callable[[], AbstractContextManager[OrgConnection]],
+    ) -> OpenChannel:
+        """The open channel; opened again when the settings or the warehouse are not those it was opened with.
+
+        Raises `ChannelInUse` and what `connect` raises; nothing is open then. That is raised again and not tried again
+        before its pause is over, which grows (`RetryPause`), or the settings change: what is about the login for all
+        channels, because an org locks out users after some wrong passwords.
+        """
+        with self._changed:
+            pauses = self._pauses_of(channel, warehouse, settings)
+            pauses.login.check()
+            found = self._open.get(channel)
+            if found is not None and (found.settings, found.warehouse) == (settings, warehouse):
+                found.touch()
+                return found
+            pauses.channel.check()
+            if channel in self._opening:
+                raise ChannelInUse(channel, "the tick before is still connecting to the org")
+            self._opening.add(channel)
+        # Not while others wait for us: to close a call, or to log in to an org that does not answer, takes long.
+        opened: OpenChannel | None = None
+        try:
+            self.drop(channel)
+            opened = OpenChannel(channel, warehouse, settings, connect, pauses.channel)
+            return opened
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
+            failed = pauses.login if isinstance(error, OF_THE_LOGIN) else pauses.channel
+            failed.failed(error)
+            raise failed.said(error) from error.__cause__
+        finally:
+            with self._changed:
+                self._opening.remove(channel)
+                if opened is not None:
+                    pauses.login.worked()
+                    self._open[channel] = opened
+                    self._watch_them()
+
+    def _pauses_of(self, channel: str, warehouse: Warehouse, settings: Settings) -> Pauses:
+        """Those of a channel with these settings. The caller holds the lock."""
+        found = self._pauses.get(channel)
+        if found is None or found.settings != settings:
+            same = (each.login for each in self._pauses.values() if each.settings == settings)
+            login, stream = RetryPause(), RetryPause()
+            if not self._tries_at_once:
+                login, stream = kept_pauses(warehouse, settings, channel)
+            found = Pauses(settings, next(same, None) or login, stream)
+            self._pauses[channel] = found
+        return found
+
+    def drop(self, channel: str) -> None:
+        """End a channel that is not to be read on as it is: the next tick opens it again."""
+        with self._changed:
+            found = self._open.pop(channel, None)
+        if found is not None:
+            found.end()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The channels that are open."""
+        with self._changed:
+            return tuple(self._open)
+
+    def close(self, *, lands: bool = False) -> None:
+        """End all. Raises what `OpenChannel.end` raises, after the others are ended too."""
+        with self._changed:
+            opened, self._open = self._open, {}
+            self._changed.notify_all()
+        with ExitStack() as stack:
+            for each in opened.values():
+                stack.callback(each.end, lands=lands)
+
+    def __enter__(self) -> OpenChannels:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close(lands=kind is None)
+
+    def _watch_them(self) -> None:
+        """Have a thread that ends what is forgotten. The caller holds the lock."""
+        if self._watcher is None and self._forgotten_seconds < float("inf"):
+            self._watcher = threading.Thread(target=self._watch, name="forgotten channels", daemon=True)
+            self._watcher.start()
+
+    def _watch(self) -> None:
+        """End what is forgotten, until nothing is open."""
+        while True:
+            with self._changed:
+                at_most = self._forgotten_seconds / 4
+                clock.current().wait_for(self._changed, lambda: not self._open, at_most)
+                names = [name for name, each in self._open.items() if each.is_forgotten(self._forgotten_seconds)]
+                ending = [self._open.pop(name) for name in names]
+                is_over = not self._open
+                if is_over:
+                    self._watcher = None  # the next channel that is opened has a watcher of its own
+            for each in ending:
+                each.end()
+            if is_over:
+                return

@@ -1,0 +1,1 @@
+"""The org, opened for work on a warehouse."""

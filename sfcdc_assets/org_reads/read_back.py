@@ -1,0 +1,215 @@
+"""Healing, the reading half: records in doubt are read from the org and noted in `snapshot/<Entity>`.
+
+What was read is durable before it is applied, so a process that dies in between has paid for nothing in vain, and every
+table can be rebuilt without the org.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.gap_reconciliation import NOT_BELIEVED, Ledger, OpenDoubt, due
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.compare import EXTRA
+from sfcdc_assets.org_reads.records_by_id import read_back
+from sfcdc_assets.org_reads.stale_reads import (
+    created,
+    events_of_records,
+    longest_lag_ms,
+    older_than_events,
+    said_alive,
+    settled,
+)
+from sfcdc_assets.org_reads.vanished import TELL_OF_DELETES, remedy
+from sfcdc_assets.org_reads.watermark import Watermarks
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.unanswered_time import lengthen_unanswered_time
+from sfcdc_assets.salesforce.view_all import Sight
+from sfcdc_assets.schema_evolution.table_columns import columns_of_table
+from sfcdc_assets.settings.settings import VISIBILITY_SECONDS
+from sfcdc_assets.timeline.doubt import Doubt
+
+RECORDS = 10_000
+"""The most records of one reading: what is held in memory, and what a failure costs. The next one takes the rest."""
+READS = 3
+"""How often a record whose row is older than its last event is read before it waits for the next attempt."""
+
+
+@dataclass(frozen=True)
+class ReadBackReport:
+    """Records in doubt that were asked for, found, gone; those whose read was older than their last event, those that
+    could not be read though others were, and those that are not shown and not believed to be gone, with the reason; API
+    requests spent; and why the reading failed, if it did."""
+
+    entity: str
+    asked: int
+    found: int = 0
+    gone: int = 0
+    stale: int = 0
+    refused: int = 0
+    not_believed: int = 0
+    not_believed_why: str | None = None
+    calls: int = 0
+    oldest_opened_at: int | None = None
+    error: str | None = None
+
+
+@retry_on_conflict
+def read_back_doubts(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    entity: str,
+    channel: str,
+    watermarks: Watermarks,
+    *,
+    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
+    clock_ms: Callable[[], int] = clock.now_ms,
+    sleep: Callable[[float], None] = clock.sleep,
+) -> ReadBackReport | None:
+    """Read the entity's records in doubt back, those that may be asked for now; None when there are none.
+
+    A read that the org refuses or breaks off leaves the doubts open, with the reason and the time in the ledger; the
+    next attempt comes after a pause that doubles. Nothing is lost by it, and no other record is concerned: one that the
+    org does not give, or that does not convert, waits with a reason and a pause of its own. A caller's patience with an
+    org that answers nothing (`unanswered_at_most`) is longer for what was asked for in vain: the org may only be slow.
+    """
+    ledger = Ledger.open(warehouse, entity)
+    table = CurrentState.open(warehouse, entity)
+    taken = Snapshots.open(warehouse, entity)
+    doubts = due(ledger.open_doubts(), clock_ms()) if ledger else []
+    if not doubts or ledger is None or table is None or taken is None:
+        return None
+    calls = org.session.calls
+    every_id = list(dict.fromkeys(doubt.record_id for doubt in doubts))
+    record_ids = every_id[:RECORDS]
+    chosen = set(record_ids)
+    doubts = [doubt for doubt in doubts if doubt.record_id in chosen]
+    oldest = min(doubt.opened_at for doubt in doubts)
+    columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
+    lengthen_unanswered_time(min(doubt.attempts for doubt in doubts))
+    try:
+        # A read older than events that are in the row already would be left out: the watermark lies after all of them.
+        position = watermarks.of(
+            channel, max(table.applied(channel) or 0, *(doubt.position_on(channel) for doubt in doubts))
+        )
+        described = describe(org.session, entity).field_names
+        events = _events(RawEvents.open(warehouse), entity, channel, doubts, clock_ms() - lag_ms)
+        repeated = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
+        fresh: list[pa.Table] = []
+        failed: dict[str, str] = {}
+        wanted = record_ids
+        for attempt in range(READS):
+            if attempt:
+                sleep(min(2.0**attempt, lag_ms / 1000))
+            read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
+            read = read_back(org.session, entity, wanted, columns, described, position, read_at)
+            rows = read.rows
+            failed |= read.refused
+            stale = _stale(rows, events, position, repeated, clock_ms() - lag_ms)
+            repeated |= stale
+            kept = [record_id not in stale for record_id in rows["Id"].to_pylist()]
+            fresh.append(rows.filter(pa.array(kept, pa.bool_())))
+            wanted = sorted(stale)
+            if not wanted:
+                break
+        rows = pa.concat_tables(fresh)
+        believed, why = _believed(org, table, ledger, entity, rows, events, doubts, len(every_id) / len(record_ids))
+    except SfcdcError as error:
+        ledger.failed(doubts, str(error), clock_ms())
+        spent = org.session.calls - calls
+        return ReadBackReport(entity, len(record_ids), calls=spent, oldest_opened_at=oldest, error=str(error))
+    if believed.num_rows:
+        taken.add_read_back(believed, clock_ms())
+    not_believed = set(rows["Id"].to_pylist()) - set(believed["Id"].to_pylist())
+    refused = len(failed)
+    failed |= dict.fromkeys(wanted, "the org's row was older than the record's last event, or not there yet")
+    failed |= dict.fromkeys(not_believed, NOT_BELIEVED + (why or ""))
+    ledger.failed([doubt for doubt in doubts if doubt.record_id in failed], failed, clock_ms())
+    if why is not None:
+        ledger.refuse_read(Doubt.VANISHED, channel, position, f"{why} {remedy(entity)}", clock_ms(), whole=False)
+    gone = believed["_system_modstamp"].null_count
+    return ReadBackReport(
+        entity,
+        asked=len(record_ids),
+        found=believed.num_rows - gone,
+        gone=gone,
+        stale=len(wanted),
+        refused=refused,
+        not_believed=len(not_believed),
+        not_believed_why=why,
+        calls=org.session.calls - calls,
+        oldest_opened_at=oldest,
+    )
+
+
+def _believed(
+    org: OrgConnection,
+    table: CurrentState,
+    ledger: Ledger,
+    entity: str,
+    rows: pa.Table,
+    events: pl.DataFrame,
+    doubts: Sequence[OpenDoubt],
+    of_all: float,
+) -> tuple[pa.Table, str | None]:
+    """The rows that may be applied, and why others may not: too many living rows would be gone by them.
+
+    What an event says is deleted, or a person has accepted, is believed. `of_all`: how many times more records are
+    in doubt than were read now.
+    """
+    gone = set(rows.filter(pc.is_null(rows["_system_modstamp"]))["Id"].to_pylist())
+    accepted = {doubt.record_id for doubt in doubts if doubt.opened_at <= ledger.accepted_at()}
+    last = events.unique("record_id", keep="last", maintain_order=True)
+    description = set(last.filter(pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
+    vanished = table.living_of(sorted(gone - accepted - description))
+    if not vanished:
+        return rows, None
+    why = None
+    if org.view_all.of(entity) is Sight.SHARED:
+        why = f"{len(vanished):,} records are not shown, and the user lacks View All on {entity}; they are not deleted."
+    elif org.vanish_limits.exceeded(len(vanished), rows.num_rows):
+        living = table.living()
+        if org.vanish_limits.exceeded(len(vanished) * of_all, living):
+            why = (
+                f"{len(vanished):,} of {rows.num_rows:,} records that were read back are not in the org any more, of "
+                f"{living:,} living rows; they are not deleted."
+            )
+    if why is None:
+        return rows, None
+    return rows.filter(pa.array([record_id not in vanished for record_id in rows["Id"].to_pylist()])), why
+
+
+def _events(
+    raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], since_ms: int
+) -> pl.DataFrame:
+    """The entity's events since the first doubt, and those before it that were received after a time."""
+    first = min(doubt.position_on(channel) for doubt in doubts)
+    recent = raw_events.first_position_received_after(channel, since_ms)
+    after = min([first, *([recent] if recent is not None else [])]) - 1
+    return events_of_records(raw_events, entity, channel, after, raw_events.last_position(channel))
+
+
+def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collection[str], since_ms: int) -> set[str]:
+    """Ids of rows, with a watermark at `position`, that show an older state than the events, or no record where there
+    should be one: a deleted one too, if it is so new that the org may not show it yet, is in the recycle bin. A
+    `repeated` read of a record whose last event was received by `since_ms` is the truth, whatever the row's
+    SystemModstamp."""
+    read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
+    missing = set(read.filter(pl.col("_system_modstamp").is_null())["Id"].to_list())
+    contained = events.filter(pl.col("position") <= position)
+    older = older_than_events(read, contained) - settled(repeated, contained, since_ms)
+    return older | (missing & (said_alive(events) | created(events))) - settled(repeated, events, since_ms)

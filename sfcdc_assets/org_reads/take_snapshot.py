@@ -1,0 +1,232 @@
+"""Day 0: copy an entity by Bulk API 2.0 into `snapshot/<Entity>`, taken at a watermark of the stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.entities.membership import suspect
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenDoubt, entity_doubts
+from sfcdc_assets.lake.tables.organization import OrganizationLog
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshots import Snapshots, name_of
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.refused_reads import end_refusal, refuse_entity
+from sfcdc_assets.org_reads.stale_reads import longest_lag_ms, stale_records, unreadable_records
+from sfcdc_assets.org_reads.vanished import RowsVanished, vanished_rows, why
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.salesforce.bulk_query import is_lost
+from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
+from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
+from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
+from sfcdc_assets.schema_evolution.table_columns import check_privacy
+from sfcdc_assets.settings.settings import VISIBILITY_SECONDS
+from sfcdc_assets.snapshot.pages import read_pages, start
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.doubt_behaviour import CHANGED_COLUMNS
+
+
+@dataclass(frozen=True)
+class SnapshotReport:
+    """A snapshot that is complete: its number, watermark, rows, pages and the API requests it took; `sight`: whether
+    the org says that the user is shown all records."""
+
+    entity: str
+    channel: str
+    number: int
+    position: int
+    rows: int
+    pages: int
+    calls: int
+    resumed: bool
+    seconds: float
+    sight: Sight = Sight.ALL
+
+
+def take_snapshot(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    entity: str,
+    channel: str,
+    watermark: Callable[[int], int],
+    *,
+    spark: Callable[[], SparkSession],
+    at_least: int = 0,
+    numbered_after: tuple[int, int] = (0, 0),
+    on_page: Callable[[SnapshotProgress], None] = lambda _: None,
+    clock_ms: Callable[[], int] = clock.now_ms,
+    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
+    sleep: Callable[[float], None] | None = None,
+) -> SnapshotReport:
+    """Copy the entity; goes on with an unfinished snapshot where it stopped.
+
+    Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
+    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
+    doubt instead of being believed. `watermark` gives the position that a read begun now stands for, which must be
+    `at_least` so far along (an unfinished snapshot with an earlier watermark is given up). A doubt about the entity
+    that is newer than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that doubt to
+    the next one, or doubts that come faster than a large object can be read would starve it. Only where columns have
+    changed it is begun again. `spark` is asked for where a field's type was changed and what was read before has to be
+    rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is given the progress;
+    `sleep` waits for the org to prepare the rows (by default the session's). What either raises ends the reading, and
+    the next one goes on from there. A job that the org has forgotten (results are kept for 7 days), or that has failed
+    or was aborted since an unfinished snapshot began with it, is begun again with a new watermark.
+
+    Raises `ViewAllMissing` before anything is read, `EntityNotReadable`, and `RowsVanished` where the snapshot is not
+    believed (the reconciliation ledger has all three then, and they pause the next attempt), `BulkJobFailed`,
+    `PrivacyChanged`, and what `watermark` raises.
+    """
+    was_refused = _rights_were_refused(warehouse, entity)
+    sight = _sight(warehouse, org, entity, channel, clock_ms)
+    take = partial(
+        _take,
+        warehouse,
+        org,
+        entity,
+        channel,
+        watermark,
+        spark,
+        at_least,
+        numbered_after,
+        on_page,
+        clock_ms,
+        lag_ms,
+        sight,
+        sleep,
+    )
+    try:
+        try:
+            report = take(resume=True)
+        except BulkJobGone:
+            report = take(resume=False)
+    except EntityNotReadable as refused:
+        position = RawEvents.open(warehouse).last_position(channel)
+        refuse_entity(warehouse, entity, Doubt.NOT_READABLE, channel, position, str(refused), clock_ms())
+        raise
+    if was_refused:
+        why = "its rights were given back; until the stream follows that, its changes may raise no event"
+        suspect(warehouse, entity, channel, Doubt.MISSED_EVENTS, why, clock_ms())
+    end_refusal(warehouse, entity, Doubt.VIEW_ALL_MISSING, report.position, clock_ms())
+    end_refusal(warehouse, entity, Doubt.NOT_READABLE, report.position, clock_ms())
+    return report
+
+
+def _rights_were_refused(warehouse: Warehouse, entity: str) -> bool:
+    """Whether the last attempt found rights missing that events come by as well."""
+    ledger = Ledger.open(warehouse, entity)
+    doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
+    return any(doubt.reason in (Doubt.NOT_READABLE, Doubt.VIEW_ALL_MISSING) for doubt in doubts)
+
+
+def _take(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    entity: str,
+    channel: str,
+    watermark: Callable[[int], int],
+    spark: Callable[[], SparkSession],
+    at_least: int,
+    numbered_after: tuple[int, int],
+    on_page: Callable[[SnapshotProgress], None],
+    clock_ms: Callable[[], int],
+    lag_ms: int,
+    sight: Sight,
+    sleep: Callable[[float], None] | None,
+    *,
+    resume: bool,
+) -> SnapshotReport:
+    started, calls = time.monotonic(), org.session.calls_of_this_thread
+    schemas = Schemas(warehouse)
+    newest = org.newest_schema(entity, clock_ms())
+    known = schemas.of_entity(entity)
+    is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
+    schemas.add(*([newest] if is_news else []), described={entity: clock_ms()})
+    present = Snapshots.open(warehouse, entity)
+    if present:
+        check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
+    columns = follow_layout(warehouse, schemas, present, None, spark, org.privacy, entity, channel, clock_ms)
+    ledger = Ledger.open(warehouse, entity)
+    snapshots = present or Snapshots.open_or_create(warehouse, entity, columns)
+    if snapshots.last_number() < numbered_after[0]:
+        snapshots.go_on_from(*numbered_after)
+    complete = snapshots.complete()
+    doubts = ledger.open_doubts() if ledger else []
+    blocked = entity_doubts(doubts, channel, complete.position if complete else 0)
+    progress = snapshots.progress()
+    resumed = (
+        resume
+        and progress is not None
+        and _goes_on(progress, channel, at_least, doubts)
+        and not is_lost(org.session, progress.job_id)
+    )
+    if not resumed:
+        if blocked:
+            # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
+            at_least = max(at_least, *blocked, RawEvents.open(warehouse).last_position(channel))
+        position = watermark(at_least)
+        number = snapshots.last_number() + 1
+        progress = start(
+            org.session,
+            entity,
+            columns,
+            channel=channel,
+            position=position,
+            snapshot_number=number,
+            now_ms=clock_ms,
+        )
+        snapshots.begin(progress)
+    assert progress is not None
+    unreadable: dict[str, str] = {}
+    vanished = None
+    for page, after in read_pages(org.session, progress, columns, sleep=sleep, on_unreadable=unreadable.update):
+        distrusted = unreadable_records(after, unreadable)
+        unreadable.clear()
+        if after.complete:
+            accepted_at = OrganizationLog(warehouse).accepted_at(channel)
+            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms, accepted_at)
+            doubted = {each.record_id for each in distrusted}
+            if accepted_at <= (complete.position if complete else 0):
+                vanished = vanished_rows(warehouse, snapshots, after, page, doubted, org.vanish_limits)
+        snapshots.add_page(page, after, clock_ms(), distrusted, believed=vanished is None)
+        on_page(after)
+        progress = after
+        if vanished is not None:
+            description = why(after.snapshot_number, vanished)
+            refuse_entity(warehouse, entity, Doubt.VANISHED, channel, after.position, description, clock_ms())
+            raise RowsVanished(entity, after.snapshot_number, vanished)
+    return SnapshotReport(
+        entity=entity,
+        channel=channel,
+        number=progress.snapshot_number,
+        position=progress.position,
+        rows=progress.rows_done,
+        pages=progress.pages_done,
+        calls=org.session.calls_of_this_thread - calls,
+        resumed=resumed,
+        seconds=time.monotonic() - started,
+        sight=sight,
+    )
+
+
+def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, doubts: Sequence[OpenDoubt]) -> bool:
+    """Whether a snapshot is to be finished: its positions are the channel's, and its columns still the table's."""
+    changed = [doubt for doubt in doubts if doubt.reason in CHANGED_COLUMNS]
+    first = max([at_least, *entity_doubts(changed, channel, progress.position)])
+    return not progress.complete and progress.channel == channel and progress.position >= first
+
+
+def _sight(warehouse: Warehouse, org: OrgConnection, entity: str, channel: str, clock_ms: Callable[[], int]) -> Sight:
+    """What the user is shown; a refusal is noted. Raises `ViewAllMissing`."""
+    try:
+        return org.view_all.check(entity, "a snapshot")
+    except ViewAllMissing as missing:
+        position = RawEvents.open(warehouse).last_position(channel)
+        refuse_entity(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), clock_ms())
+        raise

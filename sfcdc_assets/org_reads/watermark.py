@@ -1,0 +1,102 @@
+"""Watermarks: which position of the stream a read of the org stands for (guarantee 8).
+
+REST shows a commit some seconds late (1 to 3 s were measured, docs/salesforce-streams.md, "REST lag"), so events that
+were received within the last SFCDC_VISIBILITY_SECONDS before the read do not count as covered by it: the watermark lies
+before them and they are applied on top of the read. Where the stream has just brought what it had stored, the read
+waits instead: a watermark is the stream's tip when the reading begins. Only this machine's clock is asked, and only for
+how long ago something was received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import FailSafeLander, Lander
+from sfcdc_assets.landing.poll_timeouts import WATERMARK
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+
+WAITS = 100
+"""The most pauses for one position; each lasts until the newest event is old enough, so one or two are usual."""
+
+STORED_SECONDS = 60.0
+"""An event that was committed longer before it came was stored for whoever begins or comes back."""
+
+
+class NoWatermark(SfcdcError):
+    """The stream's checkpoint, or a position in it, is not known yet, so a read of the org has nothing to have its
+    watermark to."""
+
+    def __init__(self, channel: str, position: int, reason: str) -> None:
+        self.channel = channel
+        self.position = position
+        super().__init__(
+            f"{channel}: a read of the org cannot have a watermark in the stream yet ({reason}; landed up to position "
+            f"{position}). The next attempt goes on from there."
+        )
+
+
+class Watermarks:
+    """Positions of channels that reads begun now stand for.
+
+    A channel is landed once, when it is first asked for. A later read may use the same watermark, unless it needs a
+    higher one: the events after it apply on top of whatever the read saw.
+    """
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        lander: Lander | FailSafeLander,
+        visibility_seconds: float,
+        *,
+        clock_ms: Callable[[], int] = clock.now_ms,
+        sleep: Callable[[float], None] = clock.sleep,
+    ) -> None:
+        self._warehouse = warehouse
+        self._lander = lander
+        self._visibility_seconds = visibility_seconds
+        self._clock_ms = clock_ms
+        self._sleep = sleep
+        self._landed: dict[str, int] = {}
+        self._stored: dict[str, int] = {}
+
+    def of(self, channel: str, at_least: int = 0) -> int:
+        """The watermark of a read that begins now; waits until it is `at_least` a position, which must be landed
+        already.
+
+        Raises `NoWatermark`.
+        """
+        if self._landed.get(channel, -1) < at_least:
+            report = self._lander.land(channel, WATERMARK)
+            if not report.has_checkpoint:
+                raise NoWatermark(channel, report.position, "no keepalive has come since it was begun at LATEST")
+            self._landed[channel] = report.position
+            self._stored[channel] = self._last_stored(channel)
+        at_least = max(at_least, self._stored[channel])
+        for _ in range(WAITS):
+            position = self._visible(channel)
+            if position >= at_least:
+                return position
+            self._sleep(self._visibility_seconds / 4)
+        raise NoWatermark(channel, position, f"position {at_least} was received too short a time ago, or not at all")
+
+    def _last_stored(self, channel: str) -> int:
+        """The last landed position if the channel has just brought what had been stored for it, 0 otherwise: a read
+        shows all of that, and events that are older than the read would undo changes that raised none. Whatever the
+        clocks say, it costs no more than a wait until these events are old enough."""
+        raw_events, now_ms = RawEvents.open(self._warehouse), self._clock_ms()
+        recent = raw_events.first_position_received_after(channel, now_ms - int(self._visibility_seconds * 1000))
+        if recent is None or recent > self._landed[channel]:
+            return 0
+        committed = raw_events.committed_at(channel, recent)
+        stored_before = datetime.fromtimestamp(now_ms / 1000 - STORED_SECONDS, UTC)
+        return self._landed[channel] if committed is None or committed < stored_before else 0
+
+    def _visible(self, channel: str) -> int:
+        """The last landed position all of whose events, and those before, were received long enough ago."""
+        since = self._clock_ms() - int(self._visibility_seconds * 1000)
+        recent = RawEvents.open(self._warehouse).first_position_received_after(channel, since)
+        return self._landed[channel] if recent is None else min(self._landed[channel], recent - 1)

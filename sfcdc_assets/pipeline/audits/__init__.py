@@ -1,1 +1,0 @@
-"""Audits: the tables against the org, and against themselves."""

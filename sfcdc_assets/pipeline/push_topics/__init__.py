@@ -1,1 +1,0 @@
-"""PushTopics: the org's topics brought to their files, and their tables."""

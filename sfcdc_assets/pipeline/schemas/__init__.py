@@ -1,1 +1,0 @@
-"""Schemas: the columns of an entity's tables, and how they follow the org."""

@@ -1,0 +1,129 @@
+"""An audit of several entities within one budget of API requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from sfcdc_assets.lake.tables.audits import Audit, note_audit
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.refused_reads import refuse_entity
+from sfcdc_assets.reconciliation.compare_ids import compare_ids
+from sfcdc_assets.reconciliation.verify import Lands, VerifyReport, moving_since, verify_entity
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.progress import ComparisonsLeft, notify
+from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.view_all import ViewAllMissing
+from sfcdc_assets.schema_evolution.table_columns import columns_of_table
+from sfcdc_assets.timeline.doubt import Doubt
+
+
+def compare_again(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    lander: Lands,
+    report: VerifyReport,
+    *,
+    visibility_seconds: float,
+) -> None:
+    """One round over what the report has left; what can be compared now moves from `left` to `compared`.
+
+    Raises the session's errors.
+    """
+    started, calls, began_ms = time.monotonic(), org.session.calls, clock.now_ms()
+    entity, channel, asked = report.entity, report.channel, sorted(report.left)
+    table = CurrentState.open(warehouse, entity)
+    if table is None or not asked:
+        return
+    position = table.applied(channel) or 0
+    columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
+    described = describe(org.session, entity).field_names
+    compared = [column.name for column in columns if column.name in described and column.name != "Id"]
+    found = compare_ids(org.session, table, entity, asked, columns, described, position)
+    lander.land(channel)
+    moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
+    report.position = position
+    report.leave(moving & set(asked), found.doubted, found.unreadable)
+    done = len(asked) - len(report.left)
+    report.compared += done
+    report.compared_again += done
+    report.values_compared += done * len(compared)
+    report.add([each for each in found.differences if each.record_id not in report.left])
+    report.calls += org.session.calls - calls
+    report.seconds += time.monotonic() - started
+
+
+ROUNDS = 5
+"""The most times that what changed while being compared is compared again."""
+
+
+def audit(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    channels: Mapping[str, str],
+    budget: int | None = None,
+    *,
+    lander: Lands,
+    visibility_seconds: float,
+    bring_up_to_date: Callable[[], object] = lambda: None,
+    rounds: int = ROUNDS,
+) -> list[VerifyReport]:
+    """Verify each entity (entity -> channel). What one entity does not need of its share is left to those after it.
+
+    What changed meanwhile, or is in doubt, is compared again in at most `rounds` rounds, as long as there is budget:
+    each brings the tables up to date first, and waits for REST to show what the stream has brought. An entity that the
+    user is not shown whole is not read; its report says so, and it is read again when the permission is back.
+    """
+    reports: list[VerifyReport] = []
+    left = budget
+    began: dict[str, datetime] = {}
+    for number, (entity, channel) in enumerate(channels.items()):
+        share = None if left is None else max(0, left) // (len(channels) - number)
+        try:
+            org.view_all.check(entity, "an audit")
+        except ViewAllMissing as missing:
+            position = RawEvents.open(warehouse).last_position(channel)
+            refuse_entity(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), clock.now_ms())
+            reports.append(VerifyReport(entity, channel, 0, refused=str(missing)))
+            continue
+        began[entity] = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        report = verify_entity(warehouse, org, lander, entity, channel, share, visibility_seconds=visibility_seconds)
+        reports.append(report)
+        left = None if left is None else left - report.calls
+    for _ in range(rounds):
+        waiting = [report for report in reports if report.left]
+        if not waiting or (budget is not None and sum(report.calls for report in reports) >= budget):
+            break
+        before = sum(len(report.left) for report in waiting)
+        notify(ComparisonsLeft(before))
+        clock.sleep(visibility_seconds)
+        bring_up_to_date()
+        for report in waiting:
+            compare_again(warehouse, org, lander, report, visibility_seconds=visibility_seconds)
+        if sum(len(report.left) for report in waiting) == before and not any(
+            each.changed_meanwhile for each in waiting
+        ):
+            break  # what is left is in doubt, and its pause is not over yet
+    for report in reports:
+        if report.refused is None:
+            note_audit(warehouse, _audit_of(report, began[report.entity]))
+    return reports
+
+
+def _audit_of(report: VerifyReport, began: datetime) -> Audit:
+    return Audit(
+        report.entity,
+        report.channel,
+        report.position,
+        began,
+        report.in_org,
+        report.in_table,
+        len(report.differences),
+        report.windows,
+        report.skipped,
+    )

@@ -1,0 +1,272 @@
+"""The rolling audit: each run compares some records with the org, so that in some days all of them are compared.
+
+What a run has just changed is compared, and then what has not been looked at for longest: a window of Ids on both
+sides, so that records only one of them has are found too. The org goes on changing while it is read, and a run does not
+read the stream for it. So something that differs is a suspicion at first. It is a difference when a later look, made
+when the stream has reported all that was committed before the first one, finds the table still different and the org as
+it was then. That costs a look more and never takes an event that is on its way for an error.
+
+Nothing is written but what was looked at: who calls this hands on what differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.tables.rolling_audits import Allowance, Look, RollingAudits, Suspicion
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.compare import MISSING, Difference, one_sided
+from sfcdc_assets.reconciliation.compare_ids import compare_ids
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.query import query_rows
+from sfcdc_assets.schema_evolution.table_columns import columns_of_table
+from sfcdc_assets.settings.setting_values import as_set_here
+from sfcdc_assets.snapshot.soql import IdWindow
+
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+LEAST_ALLOWANCE = 15_000
+"""Requests in 24 hours of the smallest org with an API (docs/salesforce-streams.md, "Limits"): what is taken where the
+org does not tell this user."""
+UNTOUCHED = 0.2
+"""The share of the allowance that is left to others: with less remaining nothing is audited."""
+AT_ONCE = 2.0
+"""How many hours' share may be spent within one hour."""
+LEAST_AT_ONCE = 5
+"""What may be spent within an hour however small the budget is: one look, and the question for the allowance."""
+
+
+@dataclass(frozen=True)
+class AuditBudget:
+    """Requests a day, those of the last 24 hours, what may be spent now, and why it is nothing."""
+
+    a_day: int
+    spent: int
+    now: int
+    why_not: str | None = None
+
+
+def audit_budget(audits: RollingAudits, org: OrgConnection, percent: float, now_ms: int) -> AuditBudget:
+    """Asks the org for its allowance once an hour, which is one request of the budget and not made beyond it."""
+    if not percent:
+        return AuditBudget(0, 0, 0, as_set_here("SFCDC_AUDIT_PERCENT is 0"))
+    allowance = audits.allowance() or Allowance(LEAST_ALLOWANCE, LEAST_ALLOWANCE, 0)
+    budget = _of(audits, allowance, percent, now_ms)
+    is_old = budget.now > 1 and now_ms - allowance.asked_at_ms >= HOUR_MS
+    if is_old or not allowance.asked_at_ms:
+        told = org.api_allowance()
+        asked = (told.maximum, told.remaining) if told else (LEAST_ALLOWANCE, LEAST_ALLOWANCE)
+        allowance = Allowance(*asked, now_ms)
+        audits.count_requests(1, now_ms, allowance)
+        audits.forget_old(now_ms)
+        budget = _of(audits, allowance, percent, now_ms)
+    left = f"the org has {allowance.remaining:,} of {allowance.maximum:,} API requests left"
+    return replace(budget, now=0, why_not=left) if allowance.remaining < allowance.maximum * UNTOUCHED else budget
+
+
+def _of(audits: RollingAudits, allowance: Allowance, percent: float, now_ms: int) -> AuditBudget:
+    a_day = int(allowance.maximum * percent / 100)
+    spent = audits.requests_since(now_ms - DAY_MS)
+    within_the_hour = max(LEAST_AT_ONCE, int(a_day / 24 * AT_ONCE)) - audits.requests_since(now_ms - HOUR_MS)
+    now = max(0, min(a_day - spent, within_the_hour))
+    return AuditBudget(a_day, spent, now, None if now else f"{spent} of {a_day} requests a day are spent")
+
+
+WINDOW = 1_500
+"""Live records of a window. With those the table lacks, and what was changed, they fit into one retrieve of 2,000."""
+CHANGED = 200
+"""Records of those that a run has changed."""
+REQUESTS = 4
+"""What a look may take: the ids of a window, a retrieve for it, one for what was changed, and one for records that are
+gone."""
+MOST_SUSPICIONS = 200
+
+
+@dataclass(frozen=True)
+class RollingReport:
+    """What a run compared, what is different for sure, and what may be; the budget; and how many days a pass over all
+    records takes with it."""
+
+    compared: Mapping[str, int]
+    differences: tuple[Difference, ...]
+    suspicions: int
+    budget: AuditBudget
+    requests: int
+    days_for_all: float | None
+    failed: str | None = None
+
+
+def look(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    built: Mapping[str, str],
+    changed: Mapping[str, Collection[str]],
+    told_until_ms: Mapping[str, int],
+    percent: float,
+    most_looks: int = 1,
+) -> RollingReport:
+    """Compare what the budget allows for, in so many looks at most.
+
+    `built`: entities that have a table, with their channels; `changed`: ids of the records a run has changed;
+    `told_until_ms`: channel -> the time before which all that the org committed is in the tables.
+    """
+    audits, calls = RollingAudits(warehouse), org.session.calls
+    auditor = _Auditor(warehouse, org, built, told_until_ms)
+    compared: Counter[str] = Counter()
+    budget = audit_budget(audits, org, percent, clock.now_ms())
+    for _ in range(most_looks if built else 0):
+        budget = audit_budget(audits, org, percent, clock.now_ms())
+        if budget.now < REQUESTS:
+            break
+        compared += auditor.look(audits, changed)
+        changed = {}
+    if budget.now < REQUESTS and budget.why_not is None:
+        budget = replace(budget, why_not=f"{budget.now} requests are left for now, and a look may take {REQUESTS}")
+    suspicions = sum(len(each.suspicions) for entity, each in audits.looks().items() if entity in built)
+    return RollingReport(
+        dict(compared),
+        tuple(auditor.differences.values()),
+        suspicions - len(auditor.differences),
+        budget,
+        org.session.calls - calls,
+        _days_for_all(warehouse, built, budget),
+        "; ".join(auditor.failed) or None,
+    )
+
+
+class _Auditor:
+    def __init__(
+        self, warehouse: Warehouse, org: OrgConnection, built: Mapping[str, str], told_until_ms: Mapping[str, int]
+    ) -> None:
+        self._warehouse = warehouse
+        self._org = org
+        self._built = built
+        self._told_until_ms = told_until_ms
+        self._schemas = Schemas(warehouse)
+        self.differences: dict[tuple[str, str, str], Difference] = {}
+        self.failed: list[str] = []
+
+    def look(self, audits: RollingAudits, changed: Mapping[str, Collection[str]]) -> Counter[str]:
+        """One look, counted before and noted after it; how many records of each entity were compared. An entity that
+        cannot be read makes room for the others."""
+        now, before, looks = clock.now_ms(), audits.looks(), []
+        audits.count_requests(REQUESTS, now)
+        calls = self._org.session.calls
+        for entity, with_window in self._chosen(audits, changed):
+            last = before.get(entity, Look(entity, 0))
+            try:
+                looks.append(self._look_at(last, with_window, sorted(changed.get(entity, ()))[:CHANGED]))
+            except SfcdcError as error:
+                self.failed.append(f"{entity}: {error}")
+                looks.append(replace(last, at_ms=now, up_to_id="", ended_pass=with_window, compared=0))
+        audits.note(looks, self._org.session.calls - calls - REQUESTS, now)
+        return Counter({each.entity: each.compared for each in looks})
+
+    def _chosen(self, audits: RollingAudits, changed: Mapping[str, Collection[str]]) -> list[tuple[str, bool]]:
+        """The entity whose last whole pass is the oldest, for a window; and one with a suspicion that can be decided
+        now, or else the one of which most was changed."""
+        looks, ended = audits.looks(), audits.passes_ended()
+        oldest = min(self._built, key=lambda entity: (ended.get(entity, 0), entity))
+        decidable = [
+            entity
+            for entity, each in looks.items()
+            if entity in self._built and any(self._is_decidable(entity, one) for one in each.suspicions)
+        ]
+        busiest = sorted((entity for entity in changed if entity in self._built), key=lambda each: -len(changed[each]))
+        beside = next((entity for entity in [*decidable, *busiest] if entity != oldest), None)
+        return [(oldest, True)] + ([(beside, False)] if beside else [])
+
+    def _look_at(self, before: Look, with_window: bool, changed: Sequence[str]) -> Look:
+        """Compare the entity's records of a window, those changed, and those under suspicion."""
+        entity, channel, now = before.entity, self._built[before.entity], clock.now_ms()
+        table = CurrentState.open(self._warehouse, entity)
+        described = next(
+            (each.describe for each in reversed(self._schemas.of_entity(entity)) if each.describe is not None), None
+        )
+        if table is None or described is None:
+            return replace(before, at_ms=now, up_to_id="", ended_pass=with_window, compared=0)
+        suspected = [each.record_id for each in before.suspicions]
+        window, ours, up_to = self._window(table, before.up_to_id) if with_window else (None, [], before.up_to_id)
+        found: list[Difference] = []
+        if window is not None:
+            theirs = self._ids_in_org(entity, window)
+            found += one_sided(entity, sorted(theirs - set(ours)), MISSING)
+        record_ids = sorted({*suspected, *changed, *ours})
+        columns = columns_of_table(self._schemas, entity, table.schema, self._org.privacy)
+        compared = compare_ids(
+            self._org.session, table, entity, record_ids, columns, described.field_names, table.applied(channel) or 0
+        )
+        uncertain = compared.doubted | compared.unreadable
+        found += [each for each in compared.differences if each.record_id not in uncertain]
+        suspicions = self._suspicions(before, found, now)
+        done = len(set(record_ids) - uncertain)
+        return replace(
+            before,
+            at_ms=now,
+            up_to_id=up_to,
+            ended_pass=with_window and not up_to,
+            compared=done,
+            suspicions=suspicions,
+        )
+
+    def _suspicions(self, before: Look, found: Sequence[Difference], now_ms: int) -> tuple[Suspicion, ...]:
+        """What is suspected from now on. What was so at an earlier look that can be decided now is a difference; it
+        stays among the suspicions until it is healed."""
+        known = {(each.record_id, each.what, each.in_org): each for each in before.suspicions}
+        kept = []
+        for difference in {(each.record_id, each.field, each.kind): each for each in found}.values():
+            what, in_org = difference.field or difference.kind, _hash(difference.in_org)
+            earlier = known.get((difference.record_id, what, in_org))
+            if earlier is not None and self._is_decidable(before.entity, earlier):
+                self.differences[before.entity, difference.record_id, what] = difference
+            kept.append(earlier or Suspicion(difference.record_id, what, in_org, now_ms))
+        return tuple(sorted(kept, key=lambda each: each.at_ms)[:MOST_SUSPICIONS])
+
+    def _is_decidable(self, entity: str, suspicion: Suspicion) -> bool:
+        return suspicion.at_ms < self._told_until_ms.get(self._built[entity], 0)
+
+    def _window(self, table: CurrentState, lower: str) -> tuple[IdWindow, list[str], str]:
+        """The window that begins at an Id, its live records, and where the next one begins, which is always further on;
+        empty: from the start.
+
+        It ends where a file begins, or with the `WINDOW`th live record. Files that another client wrote may overlap and
+        begin anywhere: a window that is too small takes in twice as many of them.
+        """
+        begins = sorted({each.first for each in id_ranges(list(table.files().values())) if each.first > lower})
+        taken = 1
+        while True:
+            upper = begins[taken - 1] if taken <= len(begins) else None
+            living = table.first_living(IdWindow(lower or None, upper), WINDOW + 1)
+            if len(living) > WINDOW:
+                upper, living = living[WINDOW], living[:WINDOW]
+            if upper is None or 2 * len(living) >= WINDOW:
+                return IdWindow(lower or None, upper), living, upper or ""
+            taken *= 2
+
+    def _ids_in_org(self, entity: str, window: IdWindow) -> set[str]:
+        condition = f" WHERE {window.condition}" if window.condition else ""
+        rows = query_rows(self._org.session, f"SELECT Id FROM {entity}{condition}")
+        return {str(row["Id"]) for row in islice(rows, 2 * WINDOW)}
+
+
+def _days_for_all(warehouse: Warehouse, built: Mapping[str, str], budget: AuditBudget) -> float | None:
+    """How long a pass takes: a look for each window, and a request an hour for the allowance."""
+    if budget.a_day <= 24:
+        return None
+    looks = 0
+    for entity in built:
+        table = CurrentState.open(warehouse, entity)
+        if table is not None:
+            looks += max(1, -(-table.table.count() // WINDOW))
+    return looks * REQUESTS / (budget.a_day - 24)
+
+
+def _hash(value: str | None) -> str:
+    return "" if value is None else hashlib.sha256(value.encode()).hexdigest()[:16]

@@ -1,0 +1,85 @@
+"""Answers of the REST side, read within bounds: their JSON, or their refusal (docs/salesforce-streams.md, "REST
+errors")."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import requests
+
+from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
+
+
+def json_of(response: requests.Response) -> Any:
+    """The JSON of an answer, None when it has no content. Raises `UnexpectedAnswer` when it is anything else."""
+    if response.status_code == 204 or not response.content:
+        return None
+    try:
+        return response.json()
+    except requests.exceptions.JSONDecodeError:
+        kind = response.headers.get("Content-Type", "no content type")
+        problem = f"HTTP {response.status_code} with {len(response.content)} bytes of {kind} instead of JSON"
+        raise UnexpectedAnswer(response.url.partition("?")[0], problem) from None
+
+
+def refusal_of(response: requests.Response, what: str) -> RequestRefused:
+    """The refusal in a 4xx or 5xx answer: `[{"message", "errorCode"}]`, or OAuth's `{"error", "error_description"}`.
+
+    A proxy's or a load balancer's page is a refusal too, with its status as the code; its text is not quoted.
+    """
+    try:
+        body = response.json()
+    except requests.exceptions.JSONDecodeError:
+        body = None
+    first = body[0] if isinstance(body, list) and body else body
+    if not isinstance(first, dict):
+        first = {}
+    code = first.get("errorCode") or first.get("error") or f"HTTP_{response.status_code}"
+    message = first.get("message") or first.get("error_description") or response.reason or "no reason is given"
+    return RequestRefused(what, response.status_code, str(code), str(message))
+
+
+def refuses_the_token(response: requests.Response) -> bool:
+    """True for 401, and for the 403 that userinfo gives to a bad token."""
+    return response.status_code == 401 or (response.status_code == 403 and b"Bad_OAuth_Token" in response.content)
+
+
+MOST_BYTES = 256 * 2**20
+"""Of a body that is held, unpacked. The largest of the org, 2,000 records with all of their texts, is a tenth."""
+MOST_LOGIN_BYTES = 2**20
+"""Of a login's answer: a token and some addresses."""
+MOST_SECONDS = 300.0
+"""From the first byte of a body to its last."""
+_CHUNK = 65_536
+
+
+class BodyTooLarge(requests.exceptions.RequestException):
+    """A body is longer than anything that was asked for."""
+
+
+def hold_body(
+    response: requests.Response,
+    *,
+    most_bytes: int = MOST_BYTES,
+    most_seconds: float = MOST_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> None:
+    """Read the body of an answer that was asked for with `stream=True`, so that `content`, `text` and `json` have it.
+
+    Raises `BodyTooLarge`, `requests.exceptions.ReadTimeout`, and what reading raises; the connection is closed then.
+    """
+    deadline, held, size = monotonic() + most_seconds, [], 0
+    try:
+        for chunk in response.iter_content(_CHUNK):
+            held.append(chunk)
+            size += len(chunk)
+            if size > most_bytes:
+                raise BodyTooLarge(f"more than {most_bytes:,} bytes")
+            if monotonic() > deadline:
+                raise requests.exceptions.ReadTimeout(f"not whole after {most_seconds:.0f} s")
+    except BaseException:
+        response.close()
+        raise
+    response._content = b"".join(held)

@@ -1,0 +1,1 @@
+"""The columns of an entity's tables, and how they follow the org."""

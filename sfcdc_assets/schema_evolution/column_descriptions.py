@@ -1,0 +1,53 @@
+"""What the columns of an entity's tables are, in one sentence each: for catalogues, which no docs page reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from sfcdc_assets.schema_evolution.schema_changes import KEPT_BEFORE, is_retired
+from sfcdc_assets.settings.setting_values import as_set_here
+
+OF_THE_SYSTEM: Mapping[str, str] = {
+    "_is_deleted": "The record is deleted; the row and its last values stay.",
+    "_deleted_reason": "deleted, merged or hard_deleted.",
+    "_in_doubt": "Suspect: not certain until it is read back.",
+    "_read_position": "The watermark of the last read that showed the record.",
+    "_position": "The event's that made the version, or the watermark of the read that did, on the channel that feeds "
+    "the entity.",
+    "_commit_timestamp": "Of the last event; for a row read back its SystemModstamp.",
+    "_commit_user": "Of the event that made the version; for one read back its LastModifiedById.",
+    "_change_origin": "By which API and client its change was made; empty: by no API; null for one read back.",
+    "_transaction_key": "Of the event that made the version; null for one read back.",
+    "_valid_from": "Since when the version is valid, UTC.",
+    "_change_type": "CREATE, UPDATE, DELETE, UNDELETE; GAP_CREATE, GAP_UPDATE, GAP_DELETE, GAP_UNDELETE for an event "
+    "without values, UNKNOWN for one that could not be read; SNAPSHOT and REFETCH for what was read from the org; null "
+    "for a suspect record of which only the Id is known.",
+    "_changed_fields": "The columns the version set, or a read showed to differ; null where it set every field, or "
+    "where it is not known.",
+    "_certain_fields": "The columns whose values an event or a read has proven; null: all.",
+    "_batch": "Number of the batch that wrote the version.",
+    "_valid_to": "UTC: when the next version began; null for the current version.",
+    "_superseded_at": "Where the next version began, as a position; null for the current version.",
+}
+"""The columns beside an object's own fields; docs/tables.md says more."""
+
+
+def column_description(field: pa.Field, labels: Mapping[str, str] | None = None) -> str | None:
+    """What a column holds. `labels`: API name of a field -> its label in the org, and its help text. None where nothing
+    is to be said."""
+    kept = KEPT_BEFORE.fullmatch(field.name)
+    if kept:
+        return f"Values of {kept[1]} from before its type changed, which do not convert."
+    if is_retired(field):
+        return "Retired: the object no longer has this field; its last values stay."
+    if field.name in OF_THE_SYSTEM:
+        return OF_THE_SYSTEM[field.name]
+    label = (labels or {}).get(field.name)
+    hashed = (
+        as_set_here("A keyed hash of its values (SFCDC_HASH).")
+        if b"salesforce.hashed" in (field.metadata or {})
+        else ""
+    )
+    return " ".join(part for part in (f"{label.rstrip('.')}." if label else "", hashed) if part) or None

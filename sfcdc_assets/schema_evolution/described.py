@@ -1,0 +1,100 @@
+"""What the org says an object is, followed while it lives.
+
+Most of what an administrator changes shows in the schema of the next event. Some changes do not: a date that becomes a
+date and time, a text that is cut, a number that is rounded have the same Avro form as before, and an object without
+events has no next event (docs/salesforce-streams.md, "Field type conversions"). Only describe reports these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.tables.schemas import Schemas, describe_of
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
+from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
+
+DESCRIBES_AT_ONCE = 8
+_LATER = (ApiLimitReached, OrgUnavailable, OrgUnreachable)
+
+
+@dataclass(frozen=True)
+class Described:
+    """Entities that it was time for, what some of them failed with, and those that the org does not let the user
+    read."""
+
+    due: Collection[str]
+    failed: Mapping[str, Exception]
+    not_readable: Collection[str]
+
+
+def is_to_be_described(schemas: Schemas, entity: str, now_ms: int, every_ms: int) -> bool:
+    """Whether the entity was described, and not in the last `every_ms`, or not since its schema changed. The first
+    time, its snapshot does it. What was asked for in vain is asked for again after a growing pause."""
+    known = schemas.of_entity(entity)
+    if not any(schema.describe_json for schema in known) or not schemas.is_due(describe_of(entity), now_ms):
+        return False
+    return known[-1].describe_json is None or now_ms - schemas.described_at(entity) >= every_ms
+
+
+def follow_describes(
+    warehouse: Warehouse,
+    org: OrgConnection,
+    entities: Iterable[str],
+    now_ms: int,
+    every_ms: int,
+    most: int | None = None,
+) -> Described:
+    """Describe those that were not in the last `every_ms`, some at a time, and keep what is new of them, in one commit.
+    `most`: no more, those that were described longest ago first.
+
+    Costs one request of the org's API allowance for each. An object that may not be read is left as it was, and so are
+    all while that allowance is used up, or the org answers no request: events are applied without.
+    """
+    spent: list[ApiLimitReached] = []
+
+    def describe_json(entity: str) -> str | None:
+        if spent:
+            raise spent[0]
+        try:
+            return org.describe_json(entity)
+        except ApiLimitReached as error:
+            spent.append(error)
+            raise
+
+    known = Schemas(warehouse)
+    due = [entity for entity in entities if is_to_be_described(known, entity, now_ms, every_ms)]
+    due = sorted(due, key=known.described_at)[:most]
+    asked = dict(zip(due, side_by_side(describe_json, due, DESCRIBES_AT_ONCE), strict=True))
+    later = {entity for entity, found in asked.items() if isinstance(found, _LATER)}
+    failed = {entity: each for entity, each in asked.items() if isinstance(each, Exception) and entity not in later}
+    described = {entity: found for entity, found in asked.items() if not isinstance(found, Exception)}
+
+    @retry_on_conflict
+    def keep() -> None:
+        schemas, news = Schemas(warehouse), []
+        for entity, describe_json in described.items():
+            last = schemas.of_entity(entity)[-1]
+            if entity in later or entity in failed or describe_json in (None, last.describe_json):
+                continue
+            if last.describe_json is None:
+                news.append(replace(last, first_seen_at=now_ms, describe_json=describe_json))
+            else:
+                newest = outcome_of(org.newest_schema, entity, now_ms)
+                if isinstance(newest, _LATER):
+                    later.add(entity)
+                elif isinstance(newest, Exception):
+                    failed[entity] = newest
+                else:
+                    news.append(newest)
+        done = [entity for entity in described if entity not in later and entity not in failed]
+        unread = [entity for entity in done if described[entity] is None]
+        in_vain = [describe_of(entity) for entity in [*failed, *later, *unread]]
+        schemas.add(*news, described=dict.fromkeys(done, now_ms), in_vain=in_vain, now_ms=now_ms)
+
+    if due:
+        keep()
+    return Described(due, failed, [entity for entity, found in described.items() if found is None])

@@ -1,0 +1,129 @@
+"""Types of settings: how a text of the environment becomes a value, and what is wrong with one that does not.
+
+The name of the setting stands before each of these messages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
+from pydantic_settings import NoDecode
+
+from sfcdc_assets.settings.channel_kinds import kind_of, protocol_of, split_channels
+
+KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
+"""Fields that the copy itself is kept with: the key of every table, and what became of a record."""
+_FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
+_OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _channels_apart(value: object) -> object:
+    return split_channels(value) if isinstance(value, str) else value
+
+
+def _comma_separated(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _lower_once(value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.lower() for name in value))
+
+
+def _channel_names(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value:
+        raise ValueError("is empty; name at least one channel, such as /data/ChangeEvents")
+    written = tuple(dict.fromkeys(value))
+    names = [protocol_of(each)[0] for each in written]
+    for name in names:
+        kind_of(name)
+        if names.count(name) > 1:
+            raise ValueError(f"names {name} twice, with another protocol; choose one")
+    return written
+
+
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+def _web_address(value: SecretStr | None) -> SecretStr | None:
+    if value is not None:
+        address = urlsplit(value.get_secret_value())
+        if address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOOPBACK):
+            raise ValueError("is no web address that begins with https://; http:// is for this machine alone")
+    return value
+
+
+def _teams_and_addresses(value: tuple[str, ...]) -> tuple[str, ...]:
+    for owner in value:
+        if not _OWNER.fullmatch(owner):
+            raise ValueError(f"{owner!r} is neither an e-mail address nor written as team:name")
+    return value
+
+
+def _field_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in value:
+        match = _FIELD_PATTERN.fullmatch(pattern)
+        if match is None:
+            raise ValueError(f"{pattern!r} does not name columns; write it as Contact.Email, *.Phone or Lead.*")
+        if match[1] in KEPT_FIELDS:
+            raise ValueError(
+                f"{pattern!r}: {match[1]} is what the copy is kept with and can be neither left out nor hashed"
+            )
+    return value
+
+
+def _key_of_the_hashes(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+    if info.data.get("hash") and value is None:
+        raise ValueError("is not set, and SFCDC_HASH needs a key; a long random text, and keep it")
+    return value
+
+
+def _as_salesforce_writes_it(value: object) -> object:
+    preset = value.strip().upper() if isinstance(value, str) else value
+    if preset not in ("EARLIEST", "LATEST"):
+        raise ValueError(f"{value!r} is neither EARLIEST nor LATEST")
+    return preset
+
+
+def _host_and_port(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise ValueError(f"{value!r} is not host:port; Salesforce's own is api.pubsub.salesforce.com:7443")
+    return value
+
+
+def _https(value: str) -> str:
+    if not value.startswith("https://"):
+        raise ValueError(f"{value!r} does not start with https://")
+    return value.rstrip("/")
+
+
+def _readable(value: Path) -> Path:
+    if not os.access(value, os.R_OK):
+        raise ValueError(f"the file {value} cannot be read")
+    return value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
+"""Comma-separated."""
+OrgNames = Annotated[Names, AfterValidator(_lower_once)]
+Columns = Annotated[Names, AfterValidator(_field_patterns)]
+Owners = Annotated[Names, AfterValidator(_teams_and_addresses)]
+Channels = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_channels_apart), AfterValidator(_channel_names)]
+OrgName = Annotated[str | None, BeforeValidator(_lower)]
+WebAddress = Annotated[SecretStr | None, AfterValidator(_web_address)]
+HashKey = Annotated[SecretStr | None, AfterValidator(_key_of_the_hashes)]
+ReplayPreset = Annotated[Literal["EARLIEST", "LATEST"], BeforeValidator(_as_salesforce_writes_it)]
+Endpoint = Annotated[str, AfterValidator(_host_and_port)]
+HttpsUrl = Annotated[str, AfterValidator(_https)]
+ReadableFile = Annotated[Path, AfterValidator(_readable)]

@@ -1,0 +1,1 @@
+"""How the warehouse stands, from the tables alone."""

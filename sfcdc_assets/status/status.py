@@ -1,0 +1,227 @@
+"""How the warehouse stands: each channel's checkpoint and each entity's table, from the tables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar
+
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.store.pending_events import read_pending
+from sfcdc_assets.lake.tables.audits import last_audits
+from sfcdc_assets.lake.tables.channel_members import filters_of
+from sfcdc_assets.lake.tables.damage import damage_of_events, damage_of_table, opened
+from sfcdc_assets.lake.tables.event_table import EventTable
+from sfcdc_assets.lake.tables.landed_table import LandedTable
+from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
+from sfcdc_assets.lake.tables.raw_events import NAME as RAW_EVENTS_NAME
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import NAME as SCHEMAS
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshot_plan import planned, why_no_copy_began
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.same_organization import owner_of
+from sfcdc_assets.runtime.concurrency import all_side_by_side
+from sfcdc_assets.schema_evolution.table_columns import compounds, private_columns
+from sfcdc_assets.settings.channel_kinds import carries_changes, table_of
+from sfcdc_assets.settings.settings import Settings
+from sfcdc_assets.status.entity_status import EntityLook, look_at, topic_statuses
+from sfcdc_assets.status.staleness import read_at_ms
+from sfcdc_assets.status.status_report import (
+    ChannelStatus,
+    DamageStatus,
+    EntityStatus,
+    EventTableStatus,
+    LostCheckpointStatus,
+    PrivacyStatus,
+    WarehouseStatus,
+)
+
+Found = TypeVar("Found")
+LAYERS = ("current_state", "snapshot", "gap_reconciliation")
+"""Their folders name the entities."""
+
+
+def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
+    """How far the channels and tables are.
+
+    Makes no API calls and creates no table. A damaged table is named in `damaged`, with what mends it, and does not
+    keep the others from being reported. What it costs follows the number of tables and of their files, not that of
+    their rows (`entity_status`).
+    """
+    damaged: list[TableDamaged] = []
+    raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
+    events = RawEvents(raw, warehouse) if raw else None
+    changes = settings.change_channels
+    landed = {channel: events.last_positions(channel) if events else {} for channel in changes}
+    of_events = {
+        channel: table
+        for channel in settings.event_channels
+        if (table := _unless_damaged(damaged, partial(EventTable.open, warehouse, channel))) is not None
+    }
+    names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
+    filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in changes}) or {}
+    audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
+    privacy = Privacy.of(settings)
+    # Rules are compared with every column of every schema, so schemas are read only where there are rules.
+    schemas = _unless_damaged(damaged, lambda: Schemas(warehouse)) if privacy != NOTHING_PRIVATE else None
+    looks = _looks(warehouse, names, landed, privacy, schemas)
+    sound = [name for name in names if not looks[name].damage]
+    entities = [
+        _with_filter_and_audit(replace(look.status, damaged=tuple(map(str, look.damage))), filters, audits)
+        for look in looks.values()
+    ]
+    topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events))) or ()
+    channels = tuple(
+        _channel(warehouse, events if carries_changes(channel) else of_events.get(channel), channel, damaged)
+        for channel in settings.channels
+    )
+    of_schemas = damage_of_table(warehouse, None, opened(warehouse, SCHEMAS))
+    for each in [*(each for look in looks.values() for each in look.damage), *([of_schemas] if of_schemas else [])]:
+        if str(each) not in map(str, damaged):
+            damaged.append(each)
+    wanted = [name for name in sound if not settings.entities or name in settings.entities]
+    return WarehouseStatus(
+        warehouse.root,
+        owner_of(warehouse),
+        channels,
+        tuple(entities),
+        _privacy(privacy, schemas, {name: looks[name] for name in sound}),
+        {name: why for name in wanted if (why := looks[name].refused) is not None},
+        _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
+        tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
+        tuple(_event_table(channel, of_events.get(channel), damaged) for channel in settings.event_channels),
+        topics,
+        _unless_damaged(damaged, lambda: _waiting(warehouse, entities)) or {},
+        _unless_damaged(damaged, lambda: why_no_copy_began(warehouse)),
+    )
+
+
+def _looks(
+    warehouse: Warehouse,
+    names: Sequence[str],
+    landed: Mapping[str, Mapping[str, int]],
+    privacy: Privacy,
+    schemas: Schemas | None,
+) -> dict[str, EntityLook]:
+    """A look at each entity, some at a time. Raises what a look raises."""
+    of_events = damage_of_events(warehouse, names)
+
+    def compounds_of(entity: str) -> Compounds:
+        return compounds(schemas, entity) if schemas is not None else {}
+
+    def look(name: str) -> EntityLook:
+        return look_at(warehouse, name, landed, of_events.get(name), privacy, compounds_of)
+
+    return dict(zip(names, all_side_by_side(look, names, warehouse.looks_at_once), strict=True))
+
+
+def _waiting(warehouse: Warehouse, entities: Sequence[EntityStatus]) -> Mapping[str, int | None]:
+    copied = {
+        each.entity for each in entities if each.applied is not None or (each.snapshot and each.snapshot.complete)
+    }
+    return {entity: records for entity, records in planned(warehouse).items() if entity not in copied}
+
+
+def _unless_damaged(damaged: list[TableDamaged], look: Callable[[], Found]) -> Found | None:
+    """What a look at tables finds; None where one is damaged, which is noted."""
+    try:
+        return look()
+    except TableDamaged as damage:
+        damaged.append(damage)
+        return None
+
+
+def _quarantined(warehouse: Warehouse) -> int:
+    quarantine = Table.open(warehouse, "quarantine")
+    return quarantine.count() if quarantine else 0
+
+
+def _privacy(privacy: Privacy, schemas: Schemas | None, looks: Mapping[str, EntityLook]) -> PrivacyStatus:
+    """What the settings hide of each entity, what its tables still have, and the rules that name no column."""
+    seen = [entity for entity in looks if schemas is not None and schemas.of_entity(entity)]
+    known = {entity: private_columns(schemas, entity, privacy) for entity in seen if schemas is not None}
+    return PrivacyStatus(
+        {entity: columns.left_out for entity, columns in known.items() if columns.left_out},
+        {entity: columns.hashed for entity, columns in known.items() if columns.hashed},
+        tuple(privacy.unmatched({entity: each.names for entity, each in known.items()})),
+        {
+            entity: {table: tuple(str(each) for each in found) for table, found in look.conflicts.items()}
+            for entity, look in looks.items()
+            if look.conflicts
+        },
+    )
+
+
+def _channel(
+    warehouse: Warehouse, table: LandedTable | None, channel: str, damaged: list[TableDamaged]
+) -> ChannelStatus:
+    losses = _unless_damaged(damaged, lambda: known_losses(warehouse, channel)) or []
+    lost = tuple(map(_lost_checkpoint, losses))
+    read_at = read_at_ms(warehouse, channel, table)
+    status = ChannelStatus(
+        channel,
+        read_at=_iso(read_at) if read_at else None,
+        lost_checkpoint=lost[0] if lost else None,
+        lost_checkpoints=lost,
+    )
+    if table is None:
+        return status
+    found = table.stored_checkpoint(channel)
+    pending = read_pending(warehouse, channel)
+    if pending is not None and pending.events and pending.before.position == found.position:
+        status = replace(status, pending=len(pending.events), pending_reason=pending.reason)
+    return replace(
+        status,
+        position=found.position,
+        complete_position=found.complete_position,
+        replay_id=found.replay_id.hex() or None,
+        transport=found.transport if found.begun or found.replay_id else None,
+        landed_at=_iso(found.landed_at) if found.landed_at else None,
+        repeated_deliveries=found.repeats,
+    )
+
+
+def _event_table(channel: str, table: EventTable | None, damaged: list[TableDamaged]) -> EventTableStatus:
+    status = EventTableStatus(channel, table_of(channel))
+    if table is None:
+        return status
+
+    def look() -> EventTableStatus:
+        newest = table.newest_event()
+        moment = newest.isoformat(timespec="seconds") if newest else None
+        return replace(status, rows=table.table.count(), problems=table.problems(), newest_event=moment)
+
+    return _unless_damaged(damaged, look) or status
+
+
+def _lost_checkpoint(loss: KnownLoss) -> LostCheckpointStatus:
+    landed = loss.checkpoint.last_landed_at
+    return LostCheckpointStatus(
+        loss.checkpoint.reason,
+        loss.checkpoint.position,
+        landed.isoformat(timespec="seconds") if landed else None,
+        loss.checkpoint.lost_at.isoformat(timespec="seconds"),
+        loss.is_bridged,
+        loss.waiting,
+    )
+
+
+def _with_filter_and_audit(
+    status: EntityStatus, filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
+) -> EntityStatus:
+    """With the filter of the events that feed the entity, None for none, and when its table was last compared whole."""
+    audited = audits.get(status.entity)
+    return replace(
+        status,
+        filter_expression=filters.get(status.channel or "", {}).get(status.entity),
+        last_audit=audited.isoformat(timespec="seconds") if audited else None,
+    )
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,145 @@
+"""What `sfcdc status` says, as values; `to_json` is the form that `--json` prints. Times are ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LostCheckpointStatus:
+    """A break of the channel's order: reading the org bridges the time between the two; `waiting` were not read yet.
+    Of a channel without entities nothing can be read: `bridged` says that all events of that time were still kept."""
+
+    reason: str
+    position: int
+    bridged_from: str | None
+    bridged_to: str
+    bridged: bool
+    waiting: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ChannelStatus:
+    """What has landed of a channel; `replay_id`, in hex, is one of `transport`, the protocol it was last read by;
+    `lost_checkpoints` newest first, `lost_checkpoint` the newest. `read_at`: when a reading
+    of it was last answered, to a minute, even if it brought nothing. `repeated_deliveries`: how many the org was
+    charged for events that had come before; `pending` events were delivered and could not be landed yet, for
+    `pending_reason`."""
+
+    channel: str
+    position: int = 0
+    complete_position: int = 0
+    replay_id: str | None = None
+    transport: str | None = None
+    landed_at: str | None = None
+    read_at: str | None = None
+    repeated_deliveries: int = 0
+    pending: int = 0
+    pending_reason: str | None = None
+    lost_checkpoint: LostCheckpointStatus | None = None
+    lost_checkpoints: tuple[LostCheckpointStatus, ...] = ()
+
+
+@dataclass(frozen=True)
+class EventTableStatus:
+    """The table of a channel that carries no change events. `problems`: rows with values that fit no column."""
+
+    channel: str
+    table: str
+    rows: int = 0
+    problems: int = 0
+    newest_event: str | None = None
+
+
+@dataclass(frozen=True)
+class SnapshotStatus:
+    """How far the newest snapshot has come."""
+
+    number: int
+    rows: int
+    complete: bool
+
+
+@dataclass(frozen=True)
+class EntityStatus:
+    """An entity's tables. `channel` is the one that they rest on, `new_channel` one that comes before it by now;
+    `applied` the position up to which its events are in `current_state`, whose Delta version is `version`; `missed` why
+    changes may have raised no event that is not made up for yet."""
+
+    entity: str
+    snapshot: SnapshotStatus | None = None
+    rows: int = 0
+    deleted: int = 0
+    in_doubt: int = 0
+    channel: str | None = None
+    applied: int | None = None
+    up_to_date: bool = False
+    new_channel: str | None = None
+    version: int | None = None
+    open_doubts: Mapping[str, int] = field(default_factory=dict)
+    filter_expression: str | None = None
+    last_audit: str | None = None
+    missed: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TopicStatus:
+    """A PushTopic's tables: notifications are landed up to position `landed` and folded up to `applied`; rows, and of
+    them those of deleted records and of such that left the topic's filter; when the topic's query was last asked."""
+
+    topic: str
+    channel: str
+    landed: int = 0
+    applied: int | None = None
+    rows: int = 0
+    deleted: int = 0
+    left: int = 0
+    last_check: str | None = None
+
+
+@dataclass(frozen=True)
+class PrivacyStatus:
+    """Columns that the settings leave out or hash, rules that match none, and tables written with other settings."""
+
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hashed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rules_without_column: tuple[str, ...] = ()
+    conflicts: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DamageStatus:
+    """A damaged table; `message` has the command that mends it."""
+
+    table: str
+    entity: str | None
+    file: str | None
+    message: str
+
+
+@dataclass(frozen=True)
+class WarehouseStatus:
+    """The whole."""
+
+    warehouse: str
+    organization: str | None
+    channels: tuple[ChannelStatus, ...]
+    entities: tuple[EntityStatus, ...]
+    privacy: PrivacyStatus
+    refused_reads: Mapping[str, str]
+    quarantined: int
+    damaged: tuple[DamageStatus, ...]
+    event_tables: tuple[EventTableStatus, ...] = ()
+    topics: tuple[TopicStatus, ...] = ()
+    waiting: Mapping[str, int | None] = field(default_factory=dict)
+    """Entities of which no copy is complete, in the order in which they are copied, with about how many records each
+    has, null where the org does not say."""
+    waiting_because: str | None = None
+    """Why no copy of them was begun when that was last looked at; null where copies were begun."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        return asdict(self)

@@ -1,0 +1,115 @@
+"""Enrichment as a check: what events say of fields they did not change, against what the table has
+(docs/salesforce-streams.md, "Enrichment").
+
+Salesforce reads these values when it delivers an event, not when the change was committed. So one that differs from the
+record's value at that position is no sign of drift if a later event of the batch brings it. If a later batch would, the
+doubt was not needed: it costs one read and never leaves a wrong value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.timeline.doubt import DOUBTS, Doubt
+from sfcdc_assets.timeline.values import FROM_MEMBER
+
+CONTRADICTIONS = pl.Schema(
+    [
+        ("record_id", pl.String()),
+        ("position", pl.Int64()),
+        ("commit_timestamp", pl.Datetime("us", "UTC")),
+        ("column", pl.Int32()),
+        ("field", pl.String()),
+    ]
+)
+"""One row for each value of an event that nothing explains: whose, where, and the column's index and name."""
+
+
+def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Enriched values (`CONTRADICTIONS`) that are neither what the table has at their position nor what comes later.
+
+    `base`: the key range's rows; `applied`: the changes (`CHANGES`, diffs replaced) folded onto them.
+    """
+    carried = _cells(applied, "enriched")
+    enriched = _unread(carried, base) if not carried.is_empty() else carried
+    if enriched.is_empty():
+        return pl.DataFrame(schema=CONTRADICTIONS)
+    concerned = enriched.select("record_id").unique()
+    changes = _cells(applied.join(concerned, on="record_id", how="semi"), "cells")
+    rows = base.join(concerned, left_on="Id", right_on="record_id", how="semi")
+    found = [
+        _contradicted(int(index), columns[int(index)], of_column, changes.filter(pl.col("column") == index), rows)
+        for (index,), of_column in enriched.partition_by("column", as_dict=True).items()
+    ]
+    return pl.concat(found)
+
+
+def doubts_of(contradictions: pl.DataFrame) -> pl.DataFrame:
+    """One doubt (`DOUBTS`) a record, at the first event that contradicts; its detail names the fields, never a
+    value."""
+    if contradictions.is_empty():
+        return pl.DataFrame(schema=DOUBTS)
+    at_first = pl.col("position") == pl.col("position").min().over("record_id")
+    return (
+        contradictions.filter(at_first)
+        .group_by("record_id", "position", "commit_timestamp")
+        .agg(pl.col("field").sort().str.join(", ").alias("fields"))
+        .select(
+            "record_id",
+            pl.lit(Doubt.DRIFT.value).alias("reason"),
+            "position",
+            "commit_timestamp",
+            pl.format("{}: an event shows a value that no event brought", "fields").alias("detail"),
+        )
+        .cast(DOUBTS)
+    )
+
+
+def _unread(enriched: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
+    """Those of events that were committed after their row was read, if it was: a read may be ahead of its watermark,
+    and then the row tells more than such an event knew."""
+    reads = base.filter(pl.col("_transaction_key").is_null()).select("Id", pl.col("_commit_timestamp").alias("read_to"))
+    joined = enriched.join(reads, left_on="record_id", right_on="Id", how="left", maintain_order="left")
+    return joined.filter(pl.col("read_to").is_null() | (pl.col("commit_timestamp") > pl.col("read_to"))).drop("read_to")
+
+
+def _contradicted(
+    index: int, column: Column, of_column: pl.DataFrame, changes: pl.DataFrame, rows: pl.DataFrame
+) -> pl.DataFrame:
+    """The enriched values about one column that nothing explains."""
+    member, dtype = FROM_MEMBER[column.type]
+    steps = changes.select("record_id", "position", pl.col(member).cast(dtype).alias("value"))
+    start = rows.select(
+        pl.col("Id").alias("record_id"), pl.lit(-1, pl.Int64).alias("position"), pl.col(column.name).alias("value")
+    )
+    carried = of_column.select("record_id", "position", "commit_timestamp", pl.col(member).cast(dtype).alias("carried"))
+    unlike = (
+        carried.sort("position")
+        .join_asof(pl.concat([start, steps]).sort("position"), on="position", by="record_id", check_sortedness=False)
+        .filter(pl.col("carried").ne_missing(pl.col("value")))
+        .drop("value")
+    )
+    later = (
+        unlike.join(steps.rename({"position": "brought_at", "value": "carried"}), on=["record_id", "carried"])
+        .filter(pl.col("brought_at") > pl.col("position"))
+        .select("record_id", "position")
+    )
+    found = unlike.join(later, on=["record_id", "position"], how="anti")
+    return (
+        found.with_columns(column=pl.lit(index), field=pl.lit(column.name))
+        .select(CONTRADICTIONS.names())
+        .cast(CONTRADICTIONS)
+    )
+
+
+def _cells(changes: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The cells of a list column, one a row, with their change's record, position and time."""
+    return (
+        changes.select("record_id", "position", "commit_timestamp", name)
+        .filter(pl.col(name).list.len() > 0)
+        .explode(name)
+        .unnest(name)
+    )

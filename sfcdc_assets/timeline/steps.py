@@ -1,0 +1,120 @@
+"""Steps: what happens to a key range's records one after another, each record's row first, as one frame.
+
+A record's steps are in the order of positions; of one position, events come before reads. A step has a header (what
+kind it is, when, by whom) and a place in the frame it comes from, where its values are.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+SETS_ALL = ("CREATE", "UNDELETE")
+"""Changes that carry every column: nothing of the row before them matters."""
+
+READABLE = (*SETS_ALL, "UPDATE", "DELETE")
+"""Changes that say what they did."""
+
+UNKNOWN = "UNKNOWN"
+"""What an event did that cannot be read, or is of a kind that is not known."""
+_GAPS_OF_THE_LIVING = ("GAP_CREATE", "GAP_UPDATE", "GAP_UNDELETE")
+
+ROW, CHANGE, READ = "row", "change", "read"
+"""Where a step comes from."""
+
+
+def steps_of(rows: pl.DataFrame, changes: pl.DataFrame, reads: pl.DataFrame) -> pl.DataFrame:
+    """One row for each step of the records that take one, numbered by `step`; `at` is its place in its source.
+
+    `rows`: of `current_state`; `changes`: `CHANGES` with `blocked`; `reads`: columns, `READ_COLUMNS`, `read_type`.
+    """
+    news = pl.concat([_of_changes(changes), _of_reads(reads)])
+    concerned = news.select(pl.col("Id")).unique()
+    start = _of_rows(rows).join(concerned, on="Id", how="semi", maintain_order="left")
+    first = pl.col("source") == ROW
+    ordered = pl.concat([start, news]).sort("Id", ~first, "_position", "order", "at", maintain_order=True)
+    return ordered.with_row_index("step")
+
+
+def _of_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_row_index("at").select(
+        "Id",
+        "_position",
+        pl.lit(-1, pl.Int8).alias("order"),
+        pl.lit(ROW).alias("source"),
+        "at",
+        "_change_type",
+        pl.col("_valid_from").alias("time"),
+        "_commit_timestamp",
+        "_commit_user",
+        "_change_origin",
+        "_transaction_key",
+        "_read_position",
+        "_is_deleted",
+        pl.col("_deleted_reason").fill_null("").alias("reason"),
+        pl.lit(False).alias("blocked"),
+    )
+
+
+def _of_changes(changes: pl.DataFrame) -> pl.DataFrame:
+    kind = pl.col("change_type")
+    # An update shows that the record is there; one that was not blocked may be older than a read of its deleted row.
+    is_there = kind.is_in(SETS_ALL) | (pl.col("blocked") & kind.is_in(("UPDATE", *_GAPS_OF_THE_LIVING)))
+    deleted = pl.when(kind.is_in(("DELETE", "GAP_DELETE"))).then(True).when(is_there).then(False)
+    known = kind.is_in(READABLE) | kind.str.starts_with("GAP_")
+    return (
+        changes.with_row_index("at")
+        .with_columns(deleted.alias("deleted"))
+        .select(
+            pl.col("record_id").alias("Id"),
+            pl.col("position").alias("_position"),
+            pl.lit(0, pl.Int8).alias("order"),
+            pl.lit(CHANGE).alias("source"),
+            "at",
+            pl.when(known).then(kind).otherwise(pl.lit(UNKNOWN)).alias("_change_type"),
+            pl.col("commit_timestamp").alias("time"),
+            pl.col("commit_timestamp").alias("_commit_timestamp"),
+            pl.col("commit_user").alias("_commit_user"),
+            pl.col("change_origin").alias("_change_origin"),
+            pl.col("transaction_key").alias("_transaction_key"),
+            pl.lit(None, pl.Int64).alias("_read_position"),
+            pl.col("deleted").alias("_is_deleted"),
+            pl.when(pl.col("deleted"))
+            .then(pl.lit("deleted"))
+            .when(~pl.col("deleted"))
+            .then(pl.lit(""))
+            .alias("reason"),
+            "blocked",
+        )
+    )
+
+
+def _of_reads(reads: pl.DataFrame) -> pl.DataFrame:
+    user = pl.col("LastModifiedById") if "LastModifiedById" in reads.columns else pl.lit(None, pl.String)
+    deleted = pl.col("_is_deleted").fill_null(False)
+    is_gone = pl.col("_system_modstamp").is_null()
+    reason = (
+        pl.when(~deleted)
+        .then(pl.lit(""))
+        .when(is_gone)
+        .then(pl.lit("hard_deleted"))
+        .when(pl.col("_master_record_id").is_not_null())
+        .then(pl.lit("merged"))
+        .otherwise(pl.lit("deleted"))
+    )
+    return reads.with_row_index("at").select(
+        "Id",
+        "_position",
+        pl.lit(1, pl.Int8).alias("order"),
+        pl.lit(READ).alias("source"),
+        "at",
+        pl.when(deleted).then(pl.lit("DELETE")).otherwise(pl.col("read_type")).alias("_change_type"),
+        pl.col("dated").alias("time"),
+        pl.col("_system_modstamp").alias("_commit_timestamp"),
+        pl.when(is_gone).then(pl.lit(None, pl.String)).otherwise(user).alias("_commit_user"),
+        pl.lit(None, pl.String).alias("_change_origin"),
+        pl.lit(None, pl.String).alias("_transaction_key"),
+        pl.col("_position").alias("_read_position"),
+        deleted.alias("_is_deleted"),
+        reason.alias("reason"),
+        pl.lit(False).alias("blocked"),
+    )

@@ -1,0 +1,207 @@
+"""The timeline of a key range's records: events and reads of the org, one after another in the order of the stream.
+
+A read stands where its watermark is: events up to it come before, later ones are applied on top, whatever was there
+first when the tables were built. So rows, versions and texts depend on what was landed alone, and not on the batches in
+which it was applied (guarantees 2, 8 and 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import polars as pl
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.key_ranges.frames import empty_rows
+from sfcdc_assets.timeline.changes import CHANGES
+from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
+from sfcdc_assets.timeline.large_text import REBUILT
+from sfcdc_assets.timeline.read_rows import missing_from, read_schema
+from sfcdc_assets.timeline.resolve import resolve
+from sfcdc_assets.timeline.text_values import TEXT_FIELDS, texts_of_changes, texts_of_reads
+from sfcdc_assets.timeline.untrusted_rows import believed, marked
+from sfcdc_assets.timeline.version_columns import STANDS_AT, history_schema
+from sfcdc_assets.timeline.versions import extend
+
+
+@dataclass(frozen=True)
+class OrgRead:
+    """What was read from the org at one time: a whole snapshot, or records read back.
+
+    Its rows stand for every event up to `position`. `until` is the last event that is applied before it: the same, or
+    one before a doubt about the whole entity that the reading answers.
+    """
+
+    position: int
+    until: int
+    snapshot: int = 0
+    """Number of the snapshot; 0 for records read back."""
+    read_back: int = 0
+    """Number of the reading back; 0 for a snapshot."""
+    pages: frozenset[str] = frozenset()
+    """The snapshot's files."""
+    seen_until: datetime | None = None
+    """The events up to `until` tell of all that was committed by then; None where that is not known."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the records, in records: new rows, rows changed by events, rows that became deleted, rows read
+    back; `waiting`: events left for records in doubt; `versions`: new ones."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    read_back: int = 0
+    waiting: int = 0
+    versions: int = 0
+
+
+class Timeline:
+    """One key range's records on their way: `rows` of `current_state`, in no order, the versions `superseded` on it,
+    new text values and doubts, and `silent` records of another entity that changed with these rows."""
+
+    def __init__(self, columns: Sequence[Column], rows: pl.DataFrame, batch: int) -> None:
+        """`batch` is the number of the batch that all of it is written in."""
+        self._columns = columns
+        self._batch = batch
+        self._no_changes = empty_rows(CHANGES).with_columns(blocked=pl.lit(False))
+        self._no_reads = empty_rows(read_schema(columns)).with_columns(
+            read_type=pl.lit(None, pl.String), dated=pl.lit(None, pl.Datetime("us", "UTC"))
+        )
+        self._superseded = [empty_rows(history_schema(columns))]
+        self._texts = [empty_rows(TEXT_FIELDS)]
+        self._doubts: list[pl.DataFrame] = []
+        self._blocked = empty_rows(CHANGES)
+        self.silent: list[SilentChange] = []
+        self.rows = rows
+        self.changed = False
+        self.counts = Counts()
+
+    def roll_back(self, position: int, superseded: pl.DataFrame) -> None:
+        """Go back to the versions as they were at `position`; what came after it is followed again.
+
+        `superseded`: rows of `history`, all of those whose version was superseded after `position`.
+        """
+        before = (pl.col("_position") <= position) & (pl.col("_superseded_at") > position)
+        revived = superseded.filter(before).with_columns(_in_doubt=pl.lit(False), _read_position=pl.lit(None, pl.Int64))
+        read = pl.col("_read_position")
+        kept = self.rows.filter(pl.col("_position") <= position).with_columns(pl.when(read <= position).then(read))
+        self.rows = pl.concat([kept, revived.select(kept.columns)])
+        self.changed = True
+
+    def follow(self, changes: pl.DataFrame) -> None:
+        """Apply changes (`CHANGES`), all of which come after what was followed before."""
+        if changes.is_empty():
+            return
+        before = self.rows
+        resolved = resolve(before, changes, self._columns)
+        self._blocked = pl.concat([self._blocked, resolved.blocked])
+        self._doubts.append(resolved.doubts)
+        if not (resolved.changes.is_empty() and resolved.doubts.is_empty()):
+            self.changed = True
+            self._extend(resolved.changes.with_columns(blocked=pl.lit(False)), self._no_reads)
+            self.rows = marked(self.rows, resolved.doubts.with_columns(pl.col("position") - 1))
+            self._count(before, resolved.changes)
+        opened = resolved.doubts.join(resolved.blocked, on=["record_id", "position"], how="semi").height
+        self.counts = replace(self.counts, waiting=self.counts.waiting + resolved.blocked.height - opened)
+        self.silent += silently_changed(before, resolved.changes, self.rows, self._columns)
+        self._texts.append(texts_of_changes(resolved.changes, resolved.rebuilt, self._columns))
+
+    def block(self, changes: pl.DataFrame) -> None:
+        """Changes that come after a doubt about the whole entity: they wait for a read of their record."""
+        stands = self.rows.select(pl.col("Id").alias("record_id"), STANDS_AT.alias("stands_at"))
+        later = changes.join(stands, on="record_id", how="left", maintain_order="left").filter(
+            pl.col("position") > pl.col("stands_at").fill_null(-1)
+        )
+        self._blocked = pl.concat([self._blocked, later.drop("stands_at")])
+
+    def put(self, org_read: OrgRead, reads: pl.DataFrame) -> None:
+        """Put the rows of a reading (the columns, `READ_COLUMNS`) where its watermark is."""
+        before, kind = self.rows, "snapshot" if org_read.snapshot else "refetch"
+        if org_read.snapshot:
+            shown, (reads, distrusted) = reads, believed(reads, org_read.position)
+            self._doubts.append(distrusted)
+            waiting = self._blocked.select(pl.col("record_id").alias("Id"))
+            seen = pl.concat([reads, missing_from(shown, before, waiting, org_read.position)])
+        else:
+            seen = reads.sort("_position", maintain_order=True)
+            self.counts = replace(self.counts, read_back=self.counts.read_back + reads.height)
+        seen = self._not_outdated(seen.unique("Id", keep="last", maintain_order=True))
+        answered = self._blocked.join(seen.select(pl.col("Id").alias("record_id")), on="record_id", how="semi")
+        answered = answered.sort("position", maintain_order=True).unique(["record_id", "position"], maintain_order=True)
+        self._blocked = self._blocked.join(answered.select("record_id").unique(), on="record_id", how="anti")
+        lost, ahead = hidden_changes(seen, before, answered, org_read.until, org_read.position, org_read.seen_until)
+        self._extend(
+            pl.concat([lost, answered, ahead]).with_columns(blocked=pl.lit(True)),
+            dated(seen, before, in_doubt_too=org_read.snapshot > 0).with_columns(read_type=pl.lit(kind.upper())),
+        )
+        self.changed = True
+        if org_read.snapshot:
+            # No row that the snapshot speaks of is in doubt after it, but for those of which it is not believed.
+            covered = org_read.position >= STANDS_AT
+            freed = self.rows.with_columns((pl.col("_in_doubt") & ~covered).alias("_in_doubt"))
+            self.rows = marked(freed, distrusted.with_columns(pl.lit(org_read.until, pl.Int64).alias("position")))
+            # What a row that is new pointed at before its snapshot does not matter.
+            compared = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
+        else:
+            compared = before
+        self.silent += silently_changed(compared, self._no_changes, self.rows, self._columns)
+        self._texts.append(texts_of_changes(answered, pl.DataFrame(schema=REBUILT), self._columns))
+        self._texts.append(texts_of_reads(reads, self._columns, kind, before))
+
+    def doubt_all(self) -> None:
+        """Mark every living row: the entity as a whole is in doubt."""
+        self.changed = True
+        self.rows = self.rows.with_columns((pl.col("_in_doubt") | ~pl.col("_is_deleted")).alias("_in_doubt"))
+
+    @property
+    def superseded(self) -> pl.DataFrame:
+        """Rows that `history` gets."""
+        return pl.concat(self._superseded)
+
+    @property
+    def new_texts(self) -> pl.DataFrame:
+        """Rows that `text_fields` gets."""
+        return pl.concat(self._texts).with_columns(pl.lit(self._batch, pl.Int64).alias("_batch"))
+
+    @property
+    def doubts(self) -> list[NewDoubt]:
+        """What came into doubt, those that a later reading answered too."""
+        return [
+            NewDoubt(record_id, Doubt(reason), position, detail)
+            for found in self._doubts
+            for record_id, reason, position, detail in found.select(
+                "record_id", "reason", "position", "detail"
+            ).iter_rows()
+        ]
+
+    def _extend(self, changes: pl.DataFrame, reads: pl.DataFrame) -> None:
+        extended = extend(self.rows, changes, reads, self._columns, self._batch)
+        self.rows = extended.rows
+        self._superseded.append(extended.superseded)
+        self.counts = replace(self.counts, versions=self.counts.versions + extended.added)
+
+    def _not_outdated(self, reads: pl.DataFrame) -> pl.DataFrame:
+        """Without those that are older than what their row stands for."""
+        stands = self.rows.select("Id", STANDS_AT.alias("stands_at"))
+        newer = reads.join(stands, on="Id", how="left", maintain_order="left").filter(
+            pl.col("stands_at").is_null() | (pl.col("_position") >= pl.col("stands_at"))
+        )
+        return newer.drop("stands_at")
+
+    def _count(self, before: pl.DataFrame, applied: pl.DataFrame) -> None:
+        was = before.select("Id", pl.col("_is_deleted").alias("was_deleted"))
+        now = self.rows.select("Id", "_is_deleted").join(was, on="Id", how="left")
+        is_new = pl.col("was_deleted").is_null()
+        touched = now.join(applied.select(pl.col("record_id").alias("Id")).unique(), on="Id", how="semi")
+        self.counts = replace(
+            self.counts,
+            inserted=self.counts.inserted + now.filter(is_new).height,
+            updated=self.counts.updated + touched.filter(~is_new).height,
+            deleted=self.counts.deleted
+            + touched.filter(pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(False)).height,
+        )

@@ -1,0 +1,206 @@
+"""Channels are read side by side: one that is gone, quiet or broken holds up no other, nor what has landed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sfcdc_assets import open_cut
+from sfcdc_assets.apply.note_cut import AHEAD
+from sfcdc_assets.cli.local_dagster.ticks import SeveralFailures, UnexpectedFailure, sync_channels
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.lake.errors import EntitiesLag
+from sfcdc_assets.lake.tables.consistent_cuts import cuts
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.orchestration.jobs import SYNC
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.progress import Fact, StreamAwaited, observing
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
+from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
+
+GONE, ALSO_GONE = "/event/Gone__e", "/event/Also_Gone__e"
+LIMIT = "sfdc.platform.eventbus.grpc.subscription.limit.exceeded"
+
+
+@pytest.fixture(autouse=True)
+def in_this_process() -> object:
+    with batches_in_this_process():
+        yield
+
+
+@pytest.fixture
+def pipeline(make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline:
+    return make_pipeline("Account", records=3)
+
+
+def change(pipeline: EmulatedPipeline, name: str) -> None:
+    with pipeline.org.transaction() as one:
+        one.create("Account", {"Name": name})
+
+
+def sync(pipeline: EmulatedPipeline, *, until_caught_up: bool = True) -> list[str]:
+    said: list[str] = []
+    sync_channels(pipeline.instance, until_caught_up=until_caught_up, tell=said.append)
+    return said
+
+
+@contextmanager
+def simulated_seconds(at_most: float) -> Iterator[None]:
+    """Fail if more time than that passes, by the clock of org and client."""
+    began = clock.current().monotonic()
+    yield
+    assert clock.current().monotonic() - began <= at_most
+
+
+@pytest.mark.parametrize("channels", [f"{GONE},{CHANNEL}", f"{CHANNEL},{GONE}"])
+def test_a_channel_that_does_not_exist_holds_up_no_other_and_is_named_at_the_end(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, channels: str
+) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", channels)
+    change(pipeline, "new")
+    with pytest.raises(SfcdcError, match="Gone__e"):
+        sync(pipeline)
+    pipeline.assert_equal_to_the_org()
+    assert len(pipeline.rows("Account")) == 4
+
+
+def test_each_failure_has_its_own_line(pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{GONE},{ALSO_GONE},{CHANNEL}")
+    with pytest.raises(SeveralFailures) as failed:
+        sync(pipeline)
+    first, *lines = str(failed.value).splitlines()
+    assert first == "2 failures; all else is done."
+    assert [GONE in lines[0], ALSO_GONE in lines[1]] == [True, True]
+    pipeline.assert_equal_to_the_org()
+
+
+def test_an_error_that_is_not_ours_stays_with_its_channel(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{GONE},{CHANNEL}")
+    land = ChannelReader.land
+
+    def broken(reader: ChannelReader, patience: Patience) -> LandingReport:
+        if reader._channel == GONE:
+            raise ZeroDivisionError("of the test")
+        return land(reader, patience)
+
+    monkeypatch.setattr(ChannelReader, "land", broken)
+    change(pipeline, "new")
+    with pytest.raises(UnexpectedFailure, match=f"{GONE}.*ZeroDivisionError: of the test"):
+        sync(pipeline)
+    pipeline.assert_equal_to_the_org()
+
+
+def test_what_has_landed_is_applied_by_a_sync_whose_stream_fails(pipeline: EmulatedPipeline) -> None:
+    pipeline.sync()
+    change(pipeline, "landed")
+    pipeline.sensor_tick()
+    clock.sleep(20)
+    pipeline.sensor_tick()
+    assert len(pipeline.rows("Account")) == 3
+    pipeline.server.faults.arm(Fault.CALL_REFUSED, 1_000, code="sfdc.platform.eventbus.grpc.service.unavailable")
+    with pytest.raises(SfcdcError):
+        sync(pipeline)
+    assert len(pipeline.rows("Account")) == 4
+
+
+def test_the_sensor_asks_for_a_run_over_what_has_landed_while_its_stream_fails(pipeline: EmulatedPipeline) -> None:
+    pipeline.sync()
+    change(pipeline, "landed")
+    pipeline.sensor_tick()
+    clock.sleep(20)
+    pipeline.sensor_tick()
+    pipeline.server.faults.arm(Fault.STREAM_RESET, 1)
+    pipeline.server.faults.arm(Fault.CALL_REFUSED, 1_000, code=LIMIT)
+    change(pipeline, "not delivered")
+    for _ in range(10):
+        clock.sleep(60)
+        found = pipeline.sensor_tick()
+        assert [request.job_name for request in found.run_requests or ()] == [SYNC.name]
+
+
+def test_the_first_sync_of_an_org_in_which_nothing_changes_waits_for_no_keepalive(pipeline: EmulatedPipeline) -> None:
+    with simulated_seconds(120):
+        sync(pipeline, until_caught_up=False)
+    pipeline.assert_equal_to_the_org()
+
+
+def test_the_first_cut_of_an_org_in_which_nothing_changes_waits_for_no_keepalive_and_says_so(
+    pipeline: EmulatedPipeline,
+) -> None:
+    with simulated_seconds(60):
+        said = sync(pipeline)
+    assert any("first consistent cut" in line for line in said)
+    pipeline.assert_equal_to_the_org()
+    (cut,) = cuts(Warehouse(str(pipeline.warehouse)), CHANNEL)
+    assert [(each.entity, each.reason) for each in cut.lagging] == [("Account", AHEAD)]
+    assert "as it was read" in str(cut.lagging[0])
+    assert open_cut(str(pipeline.warehouse)).arrow("Account").num_rows == 3
+    with pytest.raises(EntitiesLag):
+        open_cut(str(pipeline.warehouse), strict=True).arrow("Account")
+    change(pipeline, "heard of")
+    with simulated_seconds(60):
+        sync(pipeline)
+    assert cuts(Warehouse(str(pipeline.warehouse)), CHANNEL)[0].lagging == ()
+
+
+def test_a_first_cut_that_was_not_proven_is_proven_by_the_streams_keepalive(pipeline: EmulatedPipeline) -> None:
+    sync(pipeline)
+    sync(pipeline)
+    proven, first = cuts(Warehouse(str(pipeline.warehouse)), CHANNEL)
+    assert (proven.lagging, proven.tables) == ((), first.tables)
+
+
+def test_a_wait_that_is_not_short_says_for_what_and_until_when(pipeline: EmulatedPipeline) -> None:
+    pipeline.sync()
+    facts: list[Fact] = []
+    with observing(facts.append):
+        change(pipeline, "last")
+        sync(pipeline)
+    awaited = [fact for fact in facts if isinstance(fact, StreamAwaited)]
+    assert awaited
+    assert any(fact.what for fact in awaited)
+    assert awaited[-1].what is None
+    assert all(fact.until_ms > 0 for fact in awaited if fact.what)
+
+
+def test_a_quiet_topic_and_a_quiet_generic_channel_are_not_waited_for(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a channel that nobody writes to the first answer comes after up to 110 seconds (CometD's held connect)."""
+    topics = pipeline.server.cometd.topics
+    topics.channels.create({"Name": "/u/Quiet"})
+    topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/u/Quiet,/topic/Quiet")
+    sync(pipeline)  # a channel that is new has no place in its stream before its first answer
+    change(pipeline, "new")
+    with simulated_seconds(60):
+        sync(pipeline)
+    pipeline.assert_equal_to_the_org()
+
+
+def test_a_sync_of_an_org_in_which_nothing_changed_since_its_cut_waits_for_no_keepalive(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new cut needs the stream's word that nothing older is on its way; one that stands already needs nothing."""
+    topics = pipeline.server.cometd.topics
+    topics.channels.create({"Name": "/u/Quiet"})
+    topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/u/Quiet,/topic/Quiet")
+    sync(pipeline)
+    sync(pipeline)  # the first cut waits for nothing
+    before = cuts(Warehouse(str(pipeline.warehouse)), CHANNEL)
+    assert before[0].lagging == ()
+    for _ in range(3):
+        clock.sleep(3_600)
+        with simulated_seconds(60):
+            sync(pipeline)
+    assert cuts(Warehouse(str(pipeline.warehouse)), CHANNEL) == before
+    pipeline.assert_equal_to_the_org()

@@ -1,0 +1,75 @@
+"""Data files: large ones are split, each says what it holds, and it is encoded as its values ask for."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from sfcdc_assets.key_ranges import data_file
+from sfcdc_assets.key_ranges.data_file import write_files, write_table
+
+
+def local(folder) -> fs.FileSystem:
+    return fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
+
+
+def test_a_key_range_over_the_limit_is_split_and_says_what_each_file_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_file, "MAX_ROWS", 10)
+    monkeypatch.setattr(data_file, "TARGET_ROWS", 5)
+    schema = pa.schema([("Id", pa.string()), ("_position", pa.int64())])
+    rows = pa.table({"Id": [f"{n:03}" for n in range(12)], "_position": list(range(12))}, schema=schema)
+    written = write_files(rows, local(tmp_path))
+    assert [file.rows for file in written] == [4, 4, 4]
+    for file in written:
+        table = pq.read_table(tmp_path / file.path)
+        reported = json.loads(file.statistics)
+        assert reported["numRecords"] == table.num_rows
+        assert (reported["minValues"]["Id"], reported["maxValues"]["Id"]) == (
+            table["Id"][0].as_py(),
+            table["Id"][-1].as_py(),
+        )
+        assert file.size == (tmp_path / file.path).stat().st_size
+
+
+def test_wide_rows_are_split_by_their_bytes_and_nothing_is_left_of_the_file_that_was_too_large(tmp_path, monkeypatch):
+    schema = pa.schema([("Id", pa.string()), ("_position", pa.int64()), ("Text", pa.string())])
+    texts = ["".join(sha256(f"{n} {part}".encode()).hexdigest() for part in range(200)) for n in range(12)]
+    rows = pa.table([[f"{n:03}" for n in range(12)], list(range(12)), texts], schema=schema)
+    filesystem = local(tmp_path)
+    (whole,) = write_files(rows, filesystem)
+    monkeypatch.setattr(data_file, "MAX_BYTES", whole.size - 1)
+    monkeypatch.setattr(data_file, "TARGET_BYTES", whole.size // 3)
+    written = write_files(rows, filesystem)
+    assert sum(file.rows for file in written) == 12
+    assert len(written) in (3, 4)
+    assert {path.name for path in tmp_path.iterdir()} == {whole.path, *(file.path for file in written)}
+
+
+def test_no_rows_make_no_file(tmp_path):
+    schema = pa.schema([("Id", pa.string()), ("_position", pa.int64())])
+    assert write_files(schema.empty_table(), local(tmp_path)) == []
+
+
+def test_only_values_that_repeat_get_a_dictionary(tmp_path):
+    count = 5_000
+    table = pa.table(
+        {
+            "Id": [f"{number:018}" for number in range(count)],
+            "Stage": [f"Stage {number % 7}" for number in range(count)],
+            "Amount": np.arange(count) / 100,
+            "Closed": [number % 3 == 0 for number in range(count)],
+            "Empty": pa.nulls(count, pa.string()),
+            "_changed_fields": pa.array([["Stage"]] * count),
+        }
+    )
+    written = write_table(table, local(tmp_path))
+    assert pq.read_table(tmp_path / written.path).equals(table)
+    group = pq.ParquetFile(tmp_path / written.path).metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    with_dictionary = {column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings}
+    assert with_dictionary == {"Stage", "Empty", "_changed_fields.list.element"}

@@ -1,0 +1,154 @@
+"""What Dagster does with the sensor in one process, without Dagster: ticks over channels that stay open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import dagster as dg
+
+from sfcdc_assets.apply.apply_changes import Applier
+from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import LandedOnly
+from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.orchestration.assets.keys import ENTITY
+from sfcdc_assets.orchestration.jobs import SNAPSHOT
+from sfcdc_assets.orchestration.resources import OrgResource
+from sfcdc_assets.orchestration.sensors.channel import tick
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels
+from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_reads.watermark import Watermarks
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
+
+
+class CodeServer:
+    """A process that evaluates the sensor of one channel; two of them may have one warehouse."""
+
+    def __init__(self, stream: Stream, instance: dg.DagsterInstance) -> None:
+        self.stream = stream
+        self.instance = instance
+        self.channels = OpenChannels()
+        self._readers: list[Any] = []
+
+    def open(self, channel: str = CHANNEL) -> OpenChannel:
+        """The channel as the sensor asks for it."""
+        warehouse = Warehouse(os.environ["SFCDC_WAREHOUSE"])
+        opened = self.channels.of(channel, warehouse, load_settings(), partial(OrgResource().connect, warehouse))
+        if opened.reader not in self._readers:
+            self._readers.append(self.stream.adopt(opened.reader))
+        return opened
+
+    def tick(self) -> dg.SensorResult:
+        """A tick that meets all that was sent before it; Dagster adds the partitions it asks for."""
+        self.stream.wait_until_the_org_is_idle()
+        result = tick(self.instance, CHANNEL, self.open(), TICK)
+        for added in result.dynamic_partitions_requests or ():
+            self.instance.add_dynamic_partitions(ENTITY.name or "", list(added.partition_keys))
+        return result
+
+    def ticks(self, seconds: float, every: float = 5.0) -> list[dg.SensorResult]:
+        """Ticks while so much time passes."""
+        results = []
+        for _ in range(round(seconds / every)):
+            self.stream.pass_time(every)
+            results.append(self.tick())
+        return results
+
+    def do(self, request: dg.RunRequest) -> None:
+        """The work of a run that a tick asked for: all of it but Spark and Dagster, which cost seconds."""
+        landed = LandedOnly(self.stream.warehouse, {CHANNEL: landed_through_ms(request)})
+        entities = dict.fromkeys(self.stream.org.selected_entities, CHANNEL)
+        if request.job_name == SNAPSHOT.name:
+            for state in entity_states(self.stream.warehouse, entities, self.stream.clock()):
+                snapshot(self.stream, state, landed)
+        else:
+            catch_up(self.stream, entities, landed)
+
+    def ticks_and_runs(self, seconds: float) -> list[dg.SensorResult]:
+        """Ticks every five seconds; what they ask for is done at once."""
+        results = []
+        for _ in range(round(seconds / 5)):
+            results += self.ticks(5)
+            for request in results[-1].run_requests or ():
+                self.do(request)
+        return results
+
+    def die(self) -> None:
+        """The process is gone, and its connections with it."""
+        self.channels.close()
+
+
+@contextmanager
+def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
+    """Starts code servers of one Dagster instance; all are gone at the end."""
+    started: list[CodeServer] = []
+    with instance_in_memory() as instance:
+
+        def start() -> CodeServer:
+            started.append(CodeServer(stream, instance))
+            return started[-1]
+
+        try:
+            yield start
+        finally:
+            for each in started:
+                each.die()
+
+
+def landed_through_ms(request: dg.RunRequest) -> int:
+    """What a run knows of how far the sensor has landed."""
+    (step,) = request.run_config["ops"].values()
+    return int(step["config"]["landed_through_ms"])
+
+
+def snapshot(stream: Stream, state: EntityState, landed: LandedOnly) -> None:
+    """Day zero of an entity."""
+    watermarks = Watermarks(stream.warehouse, landed, 5.0, clock_ms=stream.clock, sleep=stream.clock.sleep)
+    take_snapshot(
+        stream.warehouse,
+        stream.connected,
+        state.entity,
+        state.channel,
+        lambda position: watermarks.of(state.channel, position),
+        spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
+        at_least=state.entity_doubt or 0,
+        clock_ms=stream.clock,
+    )
+
+
+def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> None:
+    """What a run of `sync` does."""
+
+    CatchUp(
+        stream.warehouse,
+        stream.connected,
+        landed,
+        entities,
+        entities,
+        Applier(stream.warehouse, lambda: None, NOTHING_PRIVATE, "a run"),  # type: ignore[arg-type, return-value]
+        ApplyListener(),
+        every_entity=False,
+        visibility_seconds=5.0,
+        describe_seconds=900.0,
+        clock_ms=stream.clock,
+        sleep=stream.clock.sleep,
+    ).run()
+
+
+def streams_end(stream: Stream) -> None:
+    eventually(lambda: stream.server.service.open_streams == 0, "the org to see its streams end")
+
+
+def assert_landed(stream: Stream, *accounts: int) -> None:
+    """Each event once, in order, at dense positions."""
+    assert stream.records_landed() == stream.ids(*accounts)
+    assert [row["position"] for row in stream.landed()] == list(range(1, len(accounts) + 1))

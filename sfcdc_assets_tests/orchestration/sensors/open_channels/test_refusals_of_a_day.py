@@ -1,0 +1,262 @@
+"""What an org refuses for a day is asked for less and less often: logins, calls and sessions are other people's too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.landing.kept_pause import RefusedBefore
+from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.orchestration.sensors.channel import tick
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.org_connection.same_organization import WrongOrganization
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.errors import LoginRefused
+from sfcdc_assets.streams.cometd.client import BayeuxClient
+from sfcdc_assets.streams.pubsub.channel import PubSubConnection
+from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, assert_landed, code_servers
+from sfcdc_assets_tests.pipeline.story import Requests
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
+
+MINUTE_MS, MINUTES = 60_000, 24 * 60
+ACCOUNT, CONTACT = "/data/AccountChangeEvent", "/data/ContactChangeEvent"
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What is asked of the org's streams: unary calls, streams that are opened, CometD sessions that are begun."""
+    counted: Counter[str] = Counter()
+
+    def count(kind: type, name: str) -> None:
+        call = getattr(kind, name)
+
+        def noted(*given: object, **named: object) -> object:
+            counted[name] += 1
+            return call(*given, **named)
+
+        monkeypatch.setattr(kind, name, noted)
+
+    count(PubSubConnection, "probe")
+    count(PubSubConnection, "open_stream")
+    count(BayeuxClient, "handshake")
+    return counted
+
+
+@pytest.fixture
+def cometd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServer]:
+    monkeypatch.setenv("SFCDC_TRANSPORT", "cometd")
+    with stream(tmp_path) as opened, code_servers(opened) as start:
+        yield start()
+
+
+def one_tick(server: CodeServer, channel: str = CHANNEL) -> SfcdcError | None:
+    """What fails in a tick of the channel's sensor. One that asks for a run says it as a warning."""
+    warned: list[str] = []
+    try:
+        tick(server.instance, channel, server.open(channel), TICK, warned.append)
+    except SfcdcError as error:
+        return error
+    return SfcdcError(warned[0]) if warned else None
+
+
+def ticks_of_a_day(
+    server: CodeServer, *channels: str, after_each: Callable[[], object] = lambda: None, minutes: int = MINUTES
+) -> list[SfcdcError]:
+    """What the ticks of the channels fail with, a minute apart."""
+    errors = []
+    for _ in range(minutes):
+        server.stream.clock.advance(MINUTE_MS)
+        errors += [error for channel in channels or (CHANNEL,) if (error := one_tick(server, channel)) is not None]
+        after_each()
+    return errors
+
+
+def logins(requests: Requests) -> int:
+    return sum(each.endswith("/token") for each in requests.take_all())
+
+
+def test_a_token_that_the_stream_refuses_for_a_day_costs_a_login_an_hour(
+    weather: Stream, server: CodeServer, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather.update(1)
+    server.ticks(15)
+    requests = Requests(weather.server, monkeypatch)
+    calls.clear()
+    weather.server.faults.arm(Fault.CALL_REFUSED, 10**6, code="service.auth.error")
+    weather.server.faults.arm(Fault.STREAM_AUTH_ERROR, 1)
+    weather.update(2)
+    errors = ticks_of_a_day(server)
+    assert len(errors) > MINUTES * 0.9
+    assert all("The next try is in" in str(error) for error in errors[1:])
+    assert 24 <= logins(requests) <= 40
+    assert calls["probe"] <= 80
+    weather.server.faults.disarm()
+    weather.clock.advance(60 * MINUTE_MS)
+    server.ticks(15)
+    assert_landed(weather, 1, 2)
+
+
+def test_an_allowance_of_deliveries_that_is_used_up_for_a_day_costs_a_call_an_hour(
+    weather: Stream, server: CodeServer, calls: Counter[str]
+) -> None:
+    weather.update(1)
+    server.ticks(15)
+    calls.clear()
+    weather.server.faults.arm(Fault.STREAM_REFUSED, 10**6, code="subscription.limit.exceeded")
+    weather.update(2)
+    errors = ticks_of_a_day(server)
+    assert "allowance is used up" in str(errors[-1])
+    assert calls["open_stream"] <= 40
+    weather.server.faults.disarm()
+    weather.clock.advance(60 * MINUTE_MS)
+    server.ticks(15)
+    assert_landed(weather, 1, 2)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_service_that_is_down_is_asked_every_ten_minutes(
+    weather: Stream, server: CodeServer, calls: Counter[str], is_known: bool
+) -> None:
+    if is_known:
+        weather.update(1)
+        server.ticks(15)
+    calls.clear()
+    weather.server.faults.arm(Fault.UNAVAILABLE, 10**6)
+    weather.server.faults.arm(Fault.STREAM_RESET)
+    hours = 6
+    errors = ticks_of_a_day(server, minutes=hours * 60)
+    assert len(errors) > hours * 60 * 0.9
+    assert all("The next try is in" in str(error) for error in errors[1:])
+    assert hours * 5 <= calls["probe"] <= hours * 6 + 20
+    assert calls["open_stream"] <= 5
+    weather.server.faults.disarm()
+    weather.clock.advance(10 * MINUTE_MS)
+    weather.update(2)
+    server.ticks(15)
+    assert_landed(weather, *((1, 2) if is_known else (2,)))
+
+
+def test_a_wrong_password_is_tried_by_all_channels_together_and_once_an_hour_and_a_new_one_at_once(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather.update(1)
+    requests = Requests(weather.server, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setenv("SFCDC_CLIENT_SECRET", "wrong")
+        errors = ticks_of_a_day(server, CHANNEL, ACCOUNT, CONTACT)
+        assert len(errors) == 3 * MINUTES
+        assert {type(error) for error in errors} == {LoginRefused}
+        assert all("The next try is in" in str(error) for error in errors)
+        assert 24 <= logins(requests) <= 30
+        patch.setenv("SFCDC_CLIENT_SECRET", "another wrong one")
+        one_tick(server)
+        assert logins(requests) == 1
+    server.ticks(15)
+    assert_landed(weather, 1)
+
+
+def test_an_org_that_another_warehouse_belongs_to_is_logged_in_to_once_an_hour(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather.update(1)
+    server.ticks(15)
+    server.channels.drop(CHANNEL)
+    weather.org.change_organization_id()
+    requests = Requests(weather.server, monkeypatch)
+    errors = ticks_of_a_day(server)
+    assert len(errors) == MINUTES
+    assert isinstance(errors[-1], WrongOrganization)
+    assert logins(requests) <= 40
+
+
+def test_a_channel_that_is_gone_leaves_no_session_behind_however_often_it_is_tried(
+    cometd: CodeServer, calls: Counter[str]
+) -> None:
+    service, most = cometd.stream.server.cometd, Counter[str]()
+
+    def look() -> None:
+        most["open"] = max(most["open"], service.open_sessions)
+
+    errors = ticks_of_a_day(cometd, "/data/NoSuchChangeEvent", after_each=look)
+    assert len(errors) == MINUTES
+    assert calls["handshake"] <= 160
+    assert most["open"] == 0
+
+
+def test_a_channel_that_fails_does_not_keep_another_one_from_being_read(weather: Stream, server: CodeServer) -> None:
+    for number in range(6):
+        weather.update(number)
+        weather.pass_time(5)
+        assert one_tick(server, "/data/NoSuchChangeEvent") is not None
+        with suppress(SfcdcError):
+            server.tick()
+    server.ticks(15)
+    assert_landed(weather, *range(6))
+
+
+def test_syncs_that_cron_starts_each_minute_try_a_wrong_password_once_an_hour_and_a_new_one_at_once(
+    weather: Stream, start: Callable[[], CodeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather.update(1)
+    first = start()
+    first.ticks(15)
+    first.die()
+    requests, hours = Requests(weather.server, monkeypatch), 3
+    with monkeypatch.context() as patch:
+        patch.setenv("SFCDC_CLIENT_SECRET", "wrong")
+        errors = each_minute_another_process(start, hours)
+        assert {type(error) for error in errors} == {LoginRefused, RefusedBefore}
+        assert "The next try is in" in str(errors[-1])
+        assert "the login was refused" in str(errors[-1])
+        assert hours <= logins(requests) <= hours + 5
+        watched = OpenChannels(tries_at_once=True)
+        server = start()
+        server.channels = watched
+        assert isinstance(one_tick(server), LoginRefused)
+        patch.setenv("SFCDC_CLIENT_SECRET", "another wrong one")
+        assert isinstance(one_tick(start()), LoginRefused)
+        assert logins(requests) == 2
+    last = start()
+    last.ticks(15)
+    assert_landed(weather, 1)
+
+
+def test_syncs_that_cron_starts_each_minute_log_in_once_each_while_their_tokens_are_refused(
+    weather: Stream, start: Callable[[], CodeServer], calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather.update(1)
+    first = start()
+    first.ticks(15)
+    first.die()
+    calls.clear()
+    requests, hours = Requests(weather.server, monkeypatch), 3
+    weather.server.faults.arm(Fault.CALL_REFUSED, 10**6, code="service.auth.error")
+    weather.update(2)
+    errors = each_minute_another_process(start, hours)
+    assert f"the token on {CHANNEL} was refused" in str(errors[-1])
+    assert calls["probe"] <= 2 * (hours + 8), "each try is made with the token, and with another one"
+    assert logins(requests) <= hours * 60 + hours + 8
+    weather.server.faults.disarm()
+    weather.clock.advance(60 * MINUTE_MS)
+    for _ in range(3):
+        assert one_tick(start()) is None, "what worked leaves no pause behind"
+        weather.pass_time(5)
+    assert_landed(weather, 1, 2)
+
+
+def each_minute_another_process(start: Callable[[], CodeServer], hours: int) -> list[SfcdcError]:
+    """What one tick of each fails with."""
+    errors: list[SfcdcError] = []
+    for _ in range(hours * 60):
+        server = start()
+        server.stream.clock.advance(MINUTE_MS)
+        failed = one_tick(server)
+        server.die()
+        assert failed is not None
+        errors.append(failed)
+    return errors

@@ -1,0 +1,240 @@
+"""What a tick looks at, what it asks for, and when: most ticks come to nothing and must cost nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import dagster as dg
+import pytest
+
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.orchestration.assets.keys import CONSISTENT_CUTS_KEY
+from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
+from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
+from sfcdc_assets.salesforce.errors import OrgUnavailable
+from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
+from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
+from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
+
+__all__ = ["no_settings_but_the_tests_own"]
+
+
+@pytest.fixture
+def weather(tmp_path: Path) -> Iterator[Stream]:
+    with stream(tmp_path, records=6) as opened:
+        yield opened
+
+
+@pytest.fixture
+def server(weather: Stream, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServer]:
+    """One whose tables equal the org."""
+    without_spark(monkeypatch, Random(5))
+    with code_servers(weather) as start:
+        server = start()
+        weather.update(0)
+        server.ticks_and_runs(120)
+        yield server
+
+
+class NotToBeAsked:
+    """Stands for Dagster's instance where nobody is to ask it anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the instance was asked for {name}")
+
+
+def jobs(results: list[dg.SensorResult]) -> list[str]:
+    return [str(request.job_name) for each in results for request in each.run_requests or ()]
+
+
+# -- ticks to which nothing happened
+
+
+def test_a_tick_to_which_nothing_happened_opens_no_table_and_asks_the_instance_nothing(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    of_a_table = Table.open.__func__  # type: ignore[attr-defined]
+
+    def counted(cls: type[Table], warehouse: Any, name: str, version: int | None = None) -> Table | None:
+        opened.append(name)
+        return cast("Table | None", of_a_table(cls, warehouse, name, version))
+
+    monkeypatch.setattr(Table, "open", classmethod(counted))
+    server.ticks(LOOK_SECONDS)
+    nobody = cast(dg.DagsterInstance, NotToBeAsked())
+    for _ in range(8):
+        weather.pass_time(LOOK_SECONDS / 2)
+        weather.wait_until_the_org_is_idle()
+        opened.clear()
+        description = tick(nobody, CHANNEL, server.open(), TICK)
+        assert opened == []
+        assert str(description.skip_reason.skip_message).endswith("nothing has changed.")  # type: ignore[union-attr]
+
+
+def test_what_another_process_did_to_a_table_is_seen_by_the_next_look_although_nothing_was_landed(
+    weather: Stream, server: CodeServer
+) -> None:
+    server.ticks(LOOK_SECONDS)
+    doubt = NewDoubt(ENTITY, Doubt.DRIFT, weather.checkpoint().position, "an audit in another process")
+    Ledger.open_or_create(weather.warehouse, "Account").note([doubt], CHANNEL, doubt.position, weather.clock.now_ms())
+    assert "snapshot" in jobs(server.ticks(LOOK_SECONDS + 6))
+
+
+def test_what_is_not_in_the_tables_is_looked_at_now_and_then(weather: Stream, server: CodeServer) -> None:
+    server.ticks(LOOK_SECONDS)
+    server.instance.delete_dynamic_partition("salesforce_entity", "Account")
+    server.ticks(MEMBERS_SECONDS + LOOK_SECONDS)
+    assert "Account" in server.instance.get_dynamic_partitions("salesforce_entity")
+
+
+def test_a_look_that_failed_is_made_by_the_next_tick_and_not_half_a_minute_later(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather.update(1)
+    weather.wait_until_the_org_is_idle()
+    weather.pass_time(11)  # landed and complete in one tick, so that none after it brings anything
+
+    def unavailable(*arguments: object) -> None:
+        raise OrgUnavailable("https://localhost", 3, "down for maintenance")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfcdc_assets.orchestration.sensors.channel.claim_warehouse", unavailable)
+        with pytest.raises(OrgUnavailable):
+            server.tick()
+    assert weather.checkpoint().position == 2  # landed all the same
+    assert "sync" in jobs(server.ticks(15))
+
+
+# -- while a run is queued or at work
+
+
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTED])
+def test_ticks_land_while_their_run_is_queued_or_at_work_and_ask_for_nothing(
+    weather: Stream, server: CodeServer, status: dg.DagsterRunStatus
+) -> None:
+    weather.update(1)
+    weather.update(2)
+    (request,) = server.tick().run_requests or ()
+    run = run_of(server.instance, "sync", request.tags, status)
+    before = weather.checkpoint().position
+    results = []
+    for number in range(8):
+        weather.update(number % 6)
+        results += server.ticks(10)
+        assert weather.checkpoint().position == before + number + 1
+    assert jobs(results) == []
+    assert all(run.run_id in str(each.skip_reason) for each in results if "nothing" not in str(each.skip_reason))
+    server.do(request)
+    ends(server.instance, run, dg.DagsterEventType.RUN_SUCCESS)
+    assert jobs(server.ticks(15)) == ["sync"]
+
+
+def test_a_snapshot_that_is_queued_holds_up_no_sync(weather: Stream, server: CodeServer) -> None:
+    run_of(
+        server.instance, "snapshot", {CONCURRENCY_TAG: concurrency_key(CHANNEL, "snapshot")}, dg.DagsterRunStatus.QUEUED
+    )
+    weather.update(1)
+    assert "sync" in jobs(server.ticks(15))
+
+
+def test_what_was_copied_is_looked_at_by_the_next_tick_and_not_half_a_minute_later(
+    weather: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever starts has nothing to look at before that."""
+    without_spark(monkeypatch, Random(5))
+    with code_servers(weather) as start:
+        server = start()
+        weather.update(0)
+        asked = next(each for each in server.ticks(60) if each.run_requests)
+        (request,) = asked.run_requests or ()
+        assert request.job_name == "snapshot"
+        weather.pass_time(LOOK_SECONDS)
+        run = run_of(server.instance, "snapshot", request.tags, dg.DagsterRunStatus.STARTED)
+        (seen, *idle) = server.ticks(15)
+        assert run.run_id in str(seen.skip_reason)
+        assert all("nothing has changed" in str(each.skip_reason) for each in idle)
+        server.do(request)
+        ends(server.instance, run, dg.DagsterEventType.RUN_SUCCESS)
+        assert jobs(server.ticks(5)) == ["sync"]
+
+
+# -- after a run that failed
+
+
+def failed_run(weather: Stream, server: CodeServer, patch: pytest.MonkeyPatch) -> None:
+    """The run that a tick asks for fails now, by the clock of the test."""
+    weather.update(1)
+    weather.update(2)
+    (request,) = server.tick().run_requests or ()
+    with patch.context() as dated:
+        dated.setattr(time, "time", lambda: weather.clock() / 1000)
+        run = run_of(server.instance, "sync", request.tags, dg.DagsterRunStatus.STARTED)
+        server.instance.report_run_failed(run)
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_failed_run_is_asked_for_again_after_a_while_and_not_at_each_tick(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch, is_busy: bool
+) -> None:
+    failed_run(weather, server, monkeypatch)
+    failed_at = weather.clock.monotonic()
+    asked_after = None
+    for number in range(20):
+        if is_busy:
+            weather.update(number % 6)
+        if jobs(server.ticks(5)):
+            asked_after = weather.clock.monotonic() - failed_at
+            break
+    assert asked_after is not None
+    assert RETRY_SECONDS <= asked_after <= (RETRY_SECONDS + 6 if is_busy else RETRY_SECONDS + LOOK_SECONDS + 6)
+
+
+# -- cuts
+
+
+def materialized_cuts(results: list[dg.SensorResult]) -> int:
+    return sum(
+        isinstance(event, dg.AssetMaterialization) and event.asset_key == CONSISTENT_CUTS_KEY
+        for each in results
+        for event in each.asset_events
+    )
+
+
+def test_a_cut_that_is_owed_because_a_row_was_read_back_is_noted_by_a_later_tick(
+    weather: Stream, server: CodeServer
+) -> None:
+    before = latest_cut(weather.warehouse, CHANNEL)
+    weather.server.faults.arm(Fault.INTERNAL_ERROR)
+    weather.update(3)
+    results = server.ticks_and_runs(30)
+    assert "sync" in jobs(results)
+    results += server.ticks_and_runs(60)
+    cut = latest_cut(weather.warehouse, CHANNEL)
+    assert cut is not None
+    assert cut.position == weather.checkpoint().complete_position == weather.checkpoint().position
+    assert before is None or before.position < cut.position
+    assert materialized_cuts(results) == 1
+    assert materialized_cuts(server.ticks_and_runs(90)) == 0
+
+
+def test_a_new_process_owes_no_cut_that_is_noted_already(weather: Stream, server: CodeServer) -> None:
+    server.ticks_and_runs(60)
+    server.die()
+    again = CodeServer(weather, server.instance)
+    try:
+        assert materialized_cuts(again.ticks_and_runs(60)) == 0
+    finally:
+        again.die()

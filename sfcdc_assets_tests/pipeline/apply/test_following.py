@@ -1,0 +1,135 @@
+"""A run that a sensor asked for goes on with what the sensor lands while it is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+
+from sfcdc_assets.apply import following
+from sfcdc_assets.orchestration.jobs.request import config_of
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+
+
+def asked_by_the_sensor(*entities: str, **more: float) -> dict[str, Any]:
+    """The configuration of a run on what is landed."""
+    return config_of("sync", channel=CHANNEL, landed_through_ms=0, entities=list(entities), **more)
+
+
+def changed(pipeline: EmulatedPipeline, entity: str, field: str, value: str) -> SensorExecutionData:
+    """Two transactions, of which the second completes the first, and an evaluation of the sensor that lands them."""
+    for record_id in ids(pipeline.org, entity)[:2]:
+        with pipeline.org.transaction() as one:
+            one.update(entity, record_id, {field: value})
+    return pipeline.sensor_tick()
+
+
+@pytest.fixture
+def pipeline(synced: EmulatedPipeline) -> EmulatedPipeline:
+    """Synced, with both objects as partitions, as the sensor adds them."""
+    synced.instance.add_dynamic_partitions("salesforce_entity", ["Account", "Contact"])
+    return synced
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has things done, one after another, each time a run waits for more."""
+
+    def do(*things: Callable[[], object]) -> None:
+        waiting, sleep = list(things), following.clock.sleep
+
+        def slept(seconds: float) -> None:
+            if waiting:
+                waiting.pop(0)()
+            sleep(seconds)
+
+        monkeypatch.setattr(following.Following.__init__, "__kwdefaults__", {"monotonic": None, "sleep": slept})
+
+    return do
+
+
+def test_it_applies_what_is_landed_while_it_is_at_work(
+    pipeline: EmulatedPipeline, meanwhile: Callable[..., None]
+) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    before = pipeline.versions()
+    meanwhile(
+        lambda: changed(pipeline, "Contact", "LastName", "second"),
+        lambda: changed(pipeline, "Account", "Name", "third"),
+    )
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60)).success
+    after = pipeline.versions()
+    assert after["Account"] > before["Account"] + 1
+    assert after["Contact"] > before["Contact"]
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+
+
+def test_it_ends_when_nothing_comes_and_when_its_time_is_over(
+    pipeline: EmulatedPipeline, meanwhile: Callable[..., None]
+) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60)).success
+    before = pipeline.versions()
+    meanwhile(*[lambda: changed(pipeline, "Account", "Name", "again")] * 1000)
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=3)).success
+    assert pipeline.versions()["Account"] > before["Account"]
+
+
+def test_it_ends_for_an_entity_that_it_may_not_work_on(
+    pipeline: EmulatedPipeline, meanwhile: Callable[..., None]
+) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    before = pipeline.versions()
+    meanwhile(
+        lambda: changed(pipeline, "Contact", "LastName", "second"),
+        lambda: changed(pipeline, "Account", "Name", "third"),
+    )
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", follow_seconds=60)).success
+    assert pipeline.versions() == {**before, "Account": before["Account"] + 1}
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+
+
+def test_it_ends_for_a_run_that_waits_for_a_slot(
+    pipeline: EmulatedPipeline, meanwhile: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    before = pipeline.versions()
+
+    def queued(filters: dg.RunsFilter) -> int:
+        assert filters.statuses == [dg.DagsterRunStatus.QUEUED]
+        return 1
+
+    def another_waits() -> None:
+        # Only Dagster's own queue makes runs of this status, with the code server's address in them.
+        monkeypatch.setattr(pipeline.instance, "get_runs_count", queued)
+        changed(pipeline, "Account", "Name", "second")
+
+    meanwhile(another_waits)
+    run = pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60))
+    assert run.success, pipeline.failure(run)
+    assert pipeline.versions()["Account"] == before["Account"] + 1
+
+
+def test_without_a_time_it_ends_with_what_was_landed_before(
+    pipeline: EmulatedPipeline, meanwhile: Callable[..., None]
+) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    meanwhile(lambda: pytest.fail("the run waited"))
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact")).success
+
+
+def test_the_sensor_asks_for_it_where_ticks_go_on_and_not_where_they_wait_for_the_run(
+    pipeline: EmulatedPipeline,
+) -> None:
+    (asked,) = changed(pipeline, "Account", "Name", "first").run_requests or ()
+    assert asked.run_config["ops"]["land"]["config"]["follow_seconds"] == following.FOLLOW_SECONDS
+    pipeline.sync()
+    run = pipeline.instance.get_run_by_id(pipeline.last_run())
+    assert run is not None
+    assert run.job_name == "sync"
+    assert "follow_seconds" not in run.run_config["ops"]["land"]["config"]

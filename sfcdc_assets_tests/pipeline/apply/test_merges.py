@@ -1,0 +1,59 @@
+"""Merges: the losers' rows say why they are deleted, though their events do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.lake.tables import gap_reconciliation
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, LONGEST_LAG_MS, quiet
+
+
+def test_the_loser_of_a_merge_is_read_back_and_says_so_and_a_mass_delete_is_not(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
+    pipeline = make_pipeline("Account", records=12)
+    pipeline.sync()
+    master, first, second, deleted, touched, *others = ids(pipeline.org, "Account")
+    with pipeline.org.transaction() as work:
+        work.merge("Account", master, (first, second))
+    with pipeline.org.transaction() as work:
+        work.delete("Account", deleted)
+    with pipeline.org.transaction() as work:
+        work.update("Account", touched, {"Site": "by a trigger"})
+        for record_id in others[:3]:
+            work.delete("Account", record_id)
+    pipeline.sync()
+    rows = pipeline.rows("Account")
+    assert {rows[each]["_deleted_reason"] for each in (first, second)} == {"merged"}
+    assert {rows[each]["_deleted_reason"] for each in (deleted, *others[:3])} == {"deleted"}
+    found = pipeline.scan("gap_reconciliation/Account")
+    assert {(each["record_id"], each["reason"], each["status"]) for each in found} == {
+        (each, "silent_change", "healed") for each in (first, second)
+    }
+    pipeline.assert_equal_to_the_org()
+
+
+def test_a_loser_that_rest_shows_late_stays_deleted_and_is_read_again_until_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with quiet(tmp_path, monkeypatch) as life:
+        life.sync()
+        before = life.version()
+        master, loser, *_ = life.ids()
+        life.clock.advance(LONGEST_LAG_MS)
+        life.settings(rest_delay=LONGEST_LAG_MS // 2)
+        with life.org.transaction() as work:
+            work.merge(ENTITY, master, (loser,))
+        life.clock.advance(1_000)
+        life.catch_up()
+        assert [doubt["reason"] for doubt in life.open_doubts().values()] == ["silent_change"]
+        life.clock.advance(LONGEST_LAG_MS)
+        life.catch_up()
+        assert life.rows()[loser]["_deleted_reason"] == "merged"
+        assert all(rows[loser]["_is_deleted"] for rows in life.rows_since(before))
+        life.assert_equal()

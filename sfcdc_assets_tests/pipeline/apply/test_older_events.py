@@ -1,0 +1,132 @@
+"""Events that are older than the copy of their entity: landed for the record, and nothing in the tables changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.landing import land as land_module
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.org_connection.org_connection import connect
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, stream
+
+__all__ = ["no_settings_but_the_tests_own"]
+
+PATIENCE = Patience(320.0, 1.0, 600.0)
+MakePipeline = Callable[..., EmulatedPipeline]
+
+
+def set_name(pipeline: EmulatedPipeline, record_id: str, name: str) -> None:
+    with pipeline.org.transaction() as work:
+        work.update("Account", record_id, {"Name": name})
+
+
+def name_at(pipeline: EmulatedPipeline, record_id: str, moment_ms: int) -> list[str]:
+    """What history says that the record's name was."""
+    at = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    return [
+        row["Name"]
+        for row in pipeline.all_versions("Account")
+        if row["Id"] == record_id and row["_valid_from"] <= at and (row["_valid_to"] is None or at < row["_valid_to"])
+    ]
+
+
+def test_history_is_what_the_org_was_when_a_start_at_latest_is_followed_by_one_at_earliest(
+    make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start at LATEST left events out, and a lost checkpoint brings them at later positions."""
+    pipeline = make_pipeline("Account", records=5)
+    record_id, other = ids(pipeline.org, "Account")[:2]
+    for number in range(3):
+        set_name(pipeline, record_id, f"before the copy {number}")
+        clock.sleep(60)
+    monkeypatch.setenv("SFCDC_REPLAY_PRESET", "LATEST")
+    pipeline.sync()
+    set_name(pipeline, record_id, "after the copy")
+    pipeline.sync()
+    noted = clock.now_ms()
+    clock.sleep(3600)
+    set_name(pipeline, other, "while nobody looked")
+    clock.sleep(3600)
+    monkeypatch.setenv("SFCDC_REPLAY_PRESET", "EARLIEST")
+    monkeypatch.setenv("SFCDC_TRANSPORT", "cometd")
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+    for minutes in range(1, 121, 7):
+        assert name_at(pipeline, record_id, noted + minutes * 60_000) == ["after the copy"]
+    assert name_at(pipeline, other, noted + 3_700_000) == ["while nobody looked"], "what is new is in history"
+    landed = [row for row in pipeline.scan("raw_events") if record_id in row["record_ids"]]
+    assert len(landed) == 4, "for the record, once each"
+
+
+def test_a_first_copy_keeps_what_it_read_though_older_events_were_stored_and_came_just_before(
+    make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "60")
+    pipeline = make_pipeline("Account", records=5)
+    record_id = ids(pipeline.org, "Account")[0]
+    set_name(pipeline, record_id, "told by an event")
+    clock.sleep(3600)
+    silently(pipeline, record_id, "told by none")
+    pipeline.sensor_tick()
+    pipeline.launch("snapshot", "Account")
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+    assert pipeline.rows("Account")[record_id]["Name"] == "told by none"
+
+
+def test_events_that_come_late_do_not_undo_what_a_first_copy_read(make_pipeline: MakePipeline) -> None:
+    """The copy has its watermark before them: the stream had not brought them when it was made."""
+    pipeline = make_pipeline("Account", records=5)
+    record_id = ids(pipeline.org, "Account")[0]
+    set_name(pipeline, record_id, "told by an event")
+    clock.sleep(3600)
+    silently(pipeline, record_id, "told by none")
+    pipeline.launch("snapshot", "Account")
+    set_name(pipeline, ids(pipeline.org, "Account")[1], "new")
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+
+
+def silently(pipeline: EmulatedPipeline, record_id: str, name: str) -> None:
+    """A change that raises no event and leaves SystemModstamp as it was."""
+    with pipeline.org.database.transaction():
+        pipeline.org.store.update(pipeline.org.definitions["Account"], record_id, {"Name": name})
+
+
+def test_nothing_is_landed_twice_after_a_lost_checkpoint_though_something_new_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stream(tmp_path) as watched:
+        watched.update(0, Name="older than the start")
+        monkeypatch.setenv("SFCDC_REPLAY_PRESET", "LATEST")
+        with connect(load_settings()) as connected:
+            reader = ChannelReader(watched.warehouse, connected, CHANNEL, SETTLE)
+            reader.land(PATIENCE)
+            for number in range(150):
+                watched.update(number % 40, Name=f"n{number}")
+            for _ in range(3):
+                reader.land(PATIENCE)
+            reader.close()
+        monkeypatch.setenv("SFCDC_REPLAY_PRESET", "EARLIEST")
+        watched.org.change_instance()
+        monkeypatch.setattr(land_module, "COMMIT_EVENTS", 10)
+        with connect(load_settings()) as connected:
+            reader = ChannelReader(watched.warehouse, connected, CHANNEL, SETTLE)
+            for _ in range(4):
+                reader.land(PATIENCE)
+            reader.close()
+        landed = Counter(
+            (row["transaction_key"], row["sequence_number"], *row["record_ids"]) for row in watched.landed()
+        )
+    assert len(landed) == 151
+    assert set(landed.values()) == {1}

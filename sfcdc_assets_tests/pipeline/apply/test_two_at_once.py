@@ -1,0 +1,84 @@
+"""Two processes at work on an entity's tables: one does all of its work before some commit of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.apply.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.reconciliation.rebuild import rebuild_entity, remove_layers
+from sfcdc_assets_tests.pipeline.commits import another_memory, before_commit
+from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
+from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.stream import CHANNEL
+from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+
+MOST = 60
+"""More commits than any of the works below has."""
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+    with quiet(tmp_path, monkeypatch) as life:
+        life.sync()
+        change(life, "first")
+        yield life
+
+
+def change(life: QuietLife, text: str) -> None:
+    """Changes that are applied when this returns."""
+    for record_id in life.ids()[:3]:
+        life.update(record_id, Name=f"{text} {record_id}", Description=f"{text} " * 200)
+    life.clock.advance(1_000)
+    life.catch_up()
+
+
+def rebuild(life: QuietLife) -> None:
+    def apply(tables: Warehouse) -> ApplyReport:
+        return apply_entity(tables, None, NOTHING_PRIVATE, ENTITY, CHANNEL, "test")  # type: ignore[arg-type]
+
+    rebuild_entity(life.warehouse, ENTITY, CHANNEL, apply)
+
+
+def rebuild_of_removed_layers(life: QuietLife) -> None:
+    remove_layers(life.warehouse, ENTITY)
+    rebuild(life)
+
+
+def night(life: QuietLife) -> None:
+    assert not [done.problem for done in maintain(life.warehouse, Retention(7), life.clock()) if done.problem]
+
+
+def in_another_process(work: Callable[[], None]) -> None:
+    with another_memory():
+        work()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [rebuild, rebuild_of_removed_layers, partial(change, text="own"), night])
+def test_a_run_before_any_commit_of_another_work_leaves_the_right_tables(
+    life: QuietLife, first: Callable[[QuietLife], None]
+) -> None:
+    for number in range(1, MOST):
+        meanwhile = partial(in_another_process, partial(change, life, f"at {number}"))
+        with before_commit(number, meanwhile) as commits:
+            try:
+                first(life)
+            except ConcurrentCommit:
+                first(life)
+        if commits.happened_at is None:
+            break
+        life.catch_up()
+        life.assert_equal()
+        assert_versions_follow(versions_of(life.warehouse, ENTITY))
+        before = life.layers()
+        rebuild(life)
+        assert life.layers() == before, f"after a run before commit {number} to {commits.happened_at}"
+    assert 3 <= number < MOST - 1, "each commit had its turn"

@@ -1,0 +1,117 @@
+"""A busy run and its sensor's ticks, in simulated time: what they leave in Dagster's storage.
+
+Six objects that change all the time, with the real jobs, sensor and databases, and the daemon's part done here. Batches
+are applied in this process, which changes nothing of what is reported.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import dagster as dg
+import pytest
+
+from sfcdc_assets.apply import following
+from sfcdc_assets.orchestration.jobs.request import config_of
+from sfcdc_assets.runtime import clock
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+
+ENTITIES = ("Account", "Contact", "Lead", "Opportunity", "Case", "Task")
+TICK_SECONDS = 15.0
+"""Three times the daemon's: what is reported does not depend on how many batches it stands for."""
+FIELDS = {
+    "Account": "Phone",
+    "Contact": "Phone",
+    "Lead": "Phone",
+    "Opportunity": "NextStep",
+    "Case": "Subject",
+    "Task": "Subject",
+}
+
+
+SECONDS = 20_000.0
+"""For which the run goes on: more than the ticks take."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Of a Dagster instance: bytes of its databases as far as they are used, and its events."""
+
+    bytes: int
+    events: int
+
+    def __sub__(self, before: Stored) -> Stored:
+        return Stored(self.bytes - before.bytes, self.events - before.events)
+
+
+def stored(folder: Path) -> Stored:
+    """What is in the databases below a folder."""
+    used = events = 0
+    for path in folder.rglob("*.db"):
+        with sqlite3.connect(path) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            pages, free, size = (
+                database.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+            used += (pages - free) * size
+            if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'event_logs'").fetchone():
+                events += database.execute("SELECT count(*) FROM event_logs").fetchone()[0]
+    return Stored(used, events)
+
+
+class BusyStream:
+    """Changes, and the ticks that land them, while a run is at work."""
+
+    def __init__(self, pipeline: EmulatedPipeline, instance: dg.DagsterInstance, seed: int = 1) -> None:
+        self._pipeline = pipeline
+        self._instance = pipeline.instance = instance
+        self._dice = Random(seed)
+        self._ids = {entity: ids(pipeline.org, entity) for entity in ENTITIES}
+        instance.add_dynamic_partitions("salesforce_entity", list(ENTITIES))
+
+    def tick(self) -> None:
+        """A change of each object, and a tick of the sensor, whose events are reported as the daemon does."""
+        for entity in ENTITIES:
+            value = f"{self._dice.random():.6f}"
+            with self._pipeline.org.transaction() as one:
+                one.update(entity, self._dice.choice(self._ids[entity]), {FIELDS[entity]: value})
+        clock.sleep(TICK_SECONDS - following.LOOK_SECONDS)
+        for event in self._pipeline.sensor_tick().asset_events:
+            assert isinstance(event, dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation)
+            self._instance.report_runless_asset_event(event)
+
+    def run(self, ticks: int, patch: pytest.MonkeyPatch, each: Callable[[], object]) -> str:
+        """A run that goes on with what so many ticks land, until its time is over; its id. `each`: called before each
+        of them."""
+        done, sleep = 0, following.clock.sleep
+
+        def slept(seconds: float) -> None:
+            nonlocal done
+            if done < ticks:
+                done += 1
+                each()
+                self.tick()
+            sleep(seconds if done < ticks else SECONDS)
+
+        patch.setattr(following.Following.__init__, "__kwdefaults__", {"monotonic": None, "sleep": slept})
+        self.tick()
+        config = config_of(
+            "sync", channel=CHANNEL, landed_through_ms=0, entities=list(ENTITIES), follow_seconds=SECONDS
+        )
+        run = self._pipeline.launch("sync", run_config=config)
+        assert run.success, self._pipeline.failure(run)
+        assert done == ticks
+        return run.run_id
+
+
+def stored_of_run(folder: Path, run_id: str) -> Stored:
+    """What a page of a run shows: its events, bytes of what they hold."""
+    (path,) = folder.rglob(f"{run_id}.db")
+    with sqlite3.connect(path) as database:
+        count, size = database.execute("SELECT count(*), sum(length(event)) FROM event_logs").fetchone()
+    return Stored(size, count)

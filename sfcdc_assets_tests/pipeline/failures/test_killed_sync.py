@@ -1,0 +1,76 @@
+"""A sync that is killed while it polls, lands, reads pages, decodes, merges or commits is completed by the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
+from sfcdc_assets_tests.pipeline.failures.killed_sync import Moment, SyncProcess, moments
+
+SEED = 20
+SOME = [
+    ("receiving", 40),
+    ("landed", 2),
+    ("keeping pages", 3),
+    ("committing", 1),
+]
+"""What is killed, and after how many more files, commits, events or processes: of each stage one. Each costs the start
+of a process, the last one that of a JVM. The moments between are among the many, which `.ci/run` has too."""
+MANY = [
+    ("polling", 1),
+    ("receiving", 90),
+    ("landing", 2),
+    ("landed", 2),
+    ("reading pages", 1),
+    ("keeping pages", 2),
+    ("reading pages", 2),
+    ("keeping pages", 3),
+    ("decoding", 1),
+    ("merging", 1),
+    ("committing", 2),
+    # In this order up to here, because a snapshot is taken once. While there are tables, in any order:
+    ("committing", 1),
+    ("landing", 1),
+    ("polling", 1),
+    ("merging", 1),
+    ("receiving", 40),
+    ("landed", 2),
+    ("committing", 2),
+    ("decoding", 1),
+    ("landing", 2),
+]
+EVENTS_BETWEEN = (20, 90)
+RATE = 15.0
+"""Transactions a second that go on whatever happens to the sync."""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kills", [SOME, pytest.param(MANY, marks=pytest.mark.slow)], ids=["some", "many"])
+def test_a_sync_killed_at_any_moment_completes_to_the_right_rows(
+    make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path, kills: Sequence[tuple[str, int]]
+) -> None:
+    print(f"seed {SEED}")
+    dice = Random(SEED)
+    pipeline = make_pipeline("Account", "Contact", records=110)
+    counts = moments(pipeline.server, pipeline.warehouse)
+    made = TrafficGenerator(pipeline.org, SEED, bus=pipeline.server.bus)
+    going_on = TrafficGenerator(pipeline.org, SEED + 1)
+    log = tmp_path / "sync.log"
+    going_on.start(RATE)
+    try:
+        for name, more in kills:
+            made.run(events=dice.randint(*EVENTS_BETWEEN))
+            assert SyncProcess(log).kill_at(Moment(name, counts[name], more)), (name, more, log.read_text()[-2000:])
+    finally:
+        going_on.stop()
+
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+    positions = sorted(event["position"] for event in pipeline.scan("raw_events"))
+    assert positions == list(range(1, pipeline.server.bus.last_number + 1))
+    assert len({event["event_id"] for event in pipeline.scan("raw_events")}) == len(positions)

@@ -1,0 +1,137 @@
+"""Events whose fields the org does not tell land as they were delivered, once, and are typed when it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.event_channels.tables.fold import fold_topic
+from sfcdc_assets.event_channels.typed_event import NotKnownYet
+from sfcdc_assets.lake.tables.event_table import EventTable
+from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.org_connection.org_connection import connect
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
+
+TOPIC, ORDERS = "/topic/Energetic", "/event/Order_Event__e"
+QUICK = Patience(first_answer=5.0, quiet=0.3, budget=20.0)
+HOUR = 3_600.0
+
+
+@pytest.fixture
+def org(tmp_path: Path) -> Iterator[Stream]:
+    with stream(tmp_path, records=5) as opened:
+        query = "SELECT Id, Name, Industry, BillingCity, AnnualRevenue FROM Account"
+        topic = {"Name": "Energetic", "Query": query, "ApiVersion": 52.0}
+        opened.server.cometd.topics.push_topics.create(topic)
+        yield opened
+
+
+def rows(org: Stream, channel: str) -> list[dict[str, Any]]:
+    return landed_rows(org.warehouse, channel)
+
+
+def land(org: Stream, channel: str) -> LandingReport:
+    """One reading by a process of its own, which knows nothing of the org."""
+    with connect(load_settings()) as connected:
+        reader = ChannelReader(org.warehouse, connected, channel, SETTLE)
+        try:
+            return reader.land(QUICK)
+        finally:
+            reader.drop()
+
+
+def untyped_from(org: Stream, channel: str) -> int:
+    table = EventTable.open(org.warehouse, channel)
+    assert table is not None
+    return table.untyped_from(channel)
+
+
+def test_a_topics_notifications_land_while_no_request_is_left_and_are_typed_when_some_are(org: Stream) -> None:
+    land(org, TOPIC)
+    settings = org.org.settings
+    org.org.settings = replace(settings, daily_api_requests=1)
+    org.update(1, AnnualRevenue=12)
+    org.update(2, AnnualRevenue=13)
+    assert land(org, TOPIC).count == 2
+    assert land(org, TOPIC).count == 0
+    waiting = rows(org, TOPIC)
+    assert all(row["_problem"] == "not known yet: the object of the topic" and row["_delivered"] for row in waiting)
+    assert "AnnualRevenue" not in waiting[0]
+    assert fold_topic(org.warehouse, TOPIC).to_position == 0
+    assert untyped_from(org, TOPIC) == 1
+    clock.sleep(26 * HOUR)
+    org.org.settings = settings
+    org.update(3, AnnualRevenue=14)
+    land(org, TOPIC)
+    clock.sleep(HOUR)
+    org.update(4, AnnualRevenue=15)
+    land(org, TOPIC)
+    found = rows(org, TOPIC)
+    assert [row["position"] for row in found] == [1, 2, 3, 4]
+    assert [(row["Id"], row["AnnualRevenue"]) for row in found] == list(
+        zip(org.ids(1, 2, 3, 4), [12.0, 13.0, 14.0, 15.0], strict=True)
+    )
+    assert all(row["_problem"] is None for row in found)
+    assert untyped_from(org, TOPIC) == 0
+    assert fold_topic(org.warehouse, TOPIC).records == 4
+    assert PushTopicState.open(org.warehouse, "Energetic") is not None
+
+
+def test_a_platform_event_whose_schema_cannot_be_had_lands_once_and_is_typed_later_and_no_other_kind_waits(
+    org: Stream,
+) -> None:
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    assert land(org, ORDERS).count == 1
+    org.server.faults.arm(Fault.DUPLICATE)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "2"})
+    assert land(org, ORDERS).count == 1
+    assert [row["_problem"][:14] for row in rows(org, ORDERS)] == ["not known yet:"] * 2
+    org.server.faults.disarm()
+    clock.sleep(HOUR)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "3"})
+    land(org, ORDERS)
+    clock.sleep(HOUR)
+    land(org, ORDERS)
+    found = rows(org, ORDERS)
+    assert [row["Order_Number__c"] for row in found] == ["1", "2", "3"]
+    assert [row["_problem"] for row in found] == [None] * 3
+    assert len({row["event_key"] for row in found}) == 3
+    assert untyped_from(org, ORDERS) == 0
+
+
+def test_what_waits_is_typed_by_the_process_that_landed_it_with_the_next_event_that_can_be_read(org: Stream) -> None:
+    reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    reader.land(QUICK)
+    org.server.faults.disarm()
+    clock.sleep(60)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "2"})
+    reader.land(QUICK)
+    assert [row["Order_Number__c"] for row in rows(org, ORDERS)] == ["1", "2"]
+
+
+def test_bytes_that_settings_of_privacy_forbid_to_keep_wait_in_the_org(
+    org: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_EXCLUDE", "*.Order_Number__c")
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    with pytest.raises(NotKnownYet, match="the schema"):
+        land(org, ORDERS)
+    org.server.faults.disarm()
+    clock.sleep(HOUR)
+    assert land(org, ORDERS).count == 1
+    assert "Order_Number__c" not in rows(org, ORDERS)[0]

@@ -1,0 +1,411 @@
+"""Lives of an org, each by its seed, with the pipeline that follows it.
+
+The org is real, so are its sockets, the client and the tables; no Dagster run is made and no job of Spark, because
+they cost seconds. One clock, that the life itself moves, is everybody's: a life is the same each time it is lived.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.apply import batch_events
+from sfcdc_assets.apply.apply_changes import Applier, ApplyReport, apply_entity
+from sfcdc_assets.apply.catch_up import Applied, ApplyListener, CatchUp
+from sfcdc_assets.apply.note_cut import note_cut
+from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.emulator.traffic.org_life import OrgLife
+from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.pack import SMALLEST_BYTES
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.poll_timeouts import until_settled
+from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
+from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
+from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_reads.watermark import Watermarks
+from sfcdc_assets.reconciliation.rebuild import rebuild_entity, remove_layers
+from sfcdc_assets.salesforce.channel_members import STANDARD_CHANNEL
+from sfcdc_assets.salesforce.view_all import ViewAllMissing
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.streams.checkpoint import LATEST
+from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
+from sfcdc_assets_tests.pipeline.lives.lives_plan import BatchPlan
+from sfcdc_assets_tests.pipeline.lives_administrator import Administrator, name_of
+from sfcdc_assets_tests.pipeline.lives_diary import Diary, HiddenFields, SnapshotTaken
+from sfcdc_assets_tests.pipeline.reconciliation.outside_client import (
+    clean_up_logs,
+    compact,
+    deal_out,
+    tables,
+    vacuum,
+    z_order,
+)
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
+
+BEGUN = 1_735_689_600_000
+"""2025-01-01T00:00:00Z."""
+SYNCS = 12
+"""The most it takes until nothing is open: a failed read pauses, and so does what waits for it."""
+PAUSE_MS = 4_000_000
+MAINTAINED, VACUUMED, CLEANED_UP = 0.3, 0.15, 0.15
+"""Shares of the rounds after which somebody else's client compacts some tables, deletes all files that their present
+versions do not need, or removes all commits before the present ones."""
+DEALT_OUT = 0.3
+"""Share of the tables of records that are compacted into files whose ranges of Ids overlap."""
+NIGHTS = 0.25
+"""Share of the rounds that are followed by maintenance of our own."""
+DEATHS, MEETINGS = 0.35, 0.25
+"""Shares of the rounds, nights and rebuilds in which the process dies before some commit, and another one goes on; or
+another one does all of its work before some commit of the first."""
+COMMITS = 60
+"""How many a round is taken to have, before one has been counted."""
+
+
+class Life(ApplyListener):
+    """An org that lives, and its pipeline. The org goes on living while a run is at work."""
+
+    def __init__(
+        self,
+        plan: BatchPlan,
+        org: EmulatedOrg,
+        clock: SimulatedClock,
+        server: EmulatorServer,
+        warehouse: Warehouse,
+        spark: SparkSession | None,
+    ) -> None:
+        self.plan = plan
+        self.org = org
+        self.clock = clock
+        self.server = server
+        self.warehouse = warehouse
+        self.diary = Diary()
+        self._connected: OrgConnection
+        self._poller: Poller
+        self._spark = spark
+        self._dice = Random(f"life and its pipeline:{plan.seed}")
+        self._outside = Random(f"outside:{plan.seed}")
+        self._night = Random(f"nights:{plan.seed}")
+        self._fate = Random(f"deaths and meetings:{plan.seed}")
+        self._administrator = Administrator(plan, org, server.bus, clock, self.diary, self.step, self._hang_up)
+        self._dealer = Random(f"dealt out:{plan.seed}")
+        self._commits: dict[str, int] = {}
+        """How many the last round, night or rebuild had in which nothing happened."""
+        self._silent: dict[tuple[str, int], int] = {}
+        """Entity and number of a snapshot -> how many silent changes there were before it was begun."""
+        self._life = OrgLife(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
+        self._restless = 0
+        self._is_reading = False
+        self._known: Collection[str] = ()
+        self._open = False
+        """Whether the last run left a doubt, so that there is something to do for the next one."""
+
+    def live(self) -> None:
+        """All of it: a round of steps and a sync, a few times. In the last round every entity changes once more, so
+        that its newest schema is known."""
+        for number, steps in enumerate(self.plan.steps, 1):
+            self.step(steps)
+            is_last = number == len(self.plan.steps)
+            if is_last:
+                self.give_everything_back()
+                self._touch_every_entity()
+            self._restless = 0 if is_last else self._dice.choice((0, 0, 1, 3))
+            with self._started_as(self.plan.starts[min(number, 2) - 1]):
+                self._with_fate("round", self.sync, (self.sync, self.night, self._be_compacted, self._rebuild_all))
+            self._be_maintained()
+            if self._night.random() < NIGHTS:
+                self._with_fate("night", self.night, (self.sync,))
+
+    def give_everything_back(self) -> None:
+        """Put on the channel what is off it, remove filters, give back rights; a record that was hidden from a client
+        that could not know it shows by its next change."""
+        self._administrator.give_everything_back()
+        for entity in {each.entity for each in self.diary.unseen if each.are_hidden}:
+            self._touch(entity, [str(record["Id"]) for record in self.org.records(entity)])
+
+    def night(self) -> None:
+        """Maintenance; small files count as full, so that there is more than one."""
+        full, at_once = self._night.choice((2, 5, 500)) * SMALLEST_BYTES, len(self.diary.meetings)
+        for done in maintain(self.warehouse, Retention(7), self.clock(), full):
+            assert done.problem is None, done
+            assert done.left is None or len(self.diary.meetings) > at_once, done
+            self.diary.packed += done.packed
+
+    @contextmanager
+    def process(self) -> Iterator[None]:
+        """A process with connections and a memory of its own; the one that was before goes on after it."""
+        before = (self._connected, self._poller, self._known, self._open) if hasattr(self, "_poller") else None
+        with another_memory(), connect(load_settings()) as org, Poller(self.warehouse, org, self.plan.settle) as poller:
+            self._connected, self._poller, self._known, self._open = org, poller, (), False
+            try:
+                yield
+            finally:
+                if before is not None:
+                    self._connected, self._poller, self._known, self._open = before
+
+    @contextmanager
+    def _started_as(self, start: str) -> Iterator[None]:
+        """With a setting of where a stream is begun that is not known."""
+        if start == load_settings().replay_preset:
+            yield
+        else:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("SFCDC_REPLAY_PRESET", start)
+                with self.process():
+                    yield
+
+    def _with_fate(self, name: str, work: Callable[[], None], others: Sequence[Callable[[], None]]) -> None:
+        """Do a work that may be run again, some commit of which may be the end of a process, or find another one at
+        work on the same tables. In the end it is done."""
+        fate, number = self._fate.random(), self._fate.randint(1, self._commits.get(name, COMMITS))
+        if fate < DEATHS:
+            with suppress(Died), self.process(), before_commit(number, die) as commits:
+                work()
+            self.diary.deaths += [f"{name}: {commits.happened_at}"] if commits.happened_at else []
+        elif fate < DEATHS + MEETINGS:
+            other = self._fate.choice(others)
+            with before_commit(number, partial(self._meet, name, other)) as commits:
+                try:
+                    work()
+                except ConcurrentCommit:
+                    self.diary.retries += 1
+        with before_commit(0, die) as commits:
+            work()
+        if fate >= DEATHS + MEETINGS:
+            self._commits[name] = max(1, commits.begun)
+
+    def _meet(self, name: str, other: Callable[[], None]) -> None:
+        self.diary.meetings.append(f"{name}: {other.__name__}")
+        with self.process():
+            other()
+
+    def _be_maintained(self) -> None:
+        """What other Delta clients may do to the tables between two rounds."""
+        if self._outside.random() < MAINTAINED:
+            self._be_compacted()
+        if self._outside.random() < VACUUMED:
+            for table in tables(self.warehouse.folder):
+                self._only_readable_from(table)
+                vacuum(table)
+        if self._outside.random() < CLEANED_UP:
+            for table in tables(self.warehouse.folder):
+                self._only_readable_from(table)
+            clean_up_logs(self.warehouse.folder, time.time())
+
+    def _be_compacted(self) -> None:
+        for table in tables(self.warehouse.folder):
+            if len(table.file_uris()) > 1:
+                self._outside.choice((compact, z_order))(table)
+        with another_memory():
+            for layer in ("current_state", "history"):
+                for entity in self.warehouse.entities(layer):
+                    if self._dealer.random() < DEALT_OUT:
+                        deal_out(self.warehouse, f"{layer}/{entity}", self._dealer.choice((2, 3)))
+
+    def _only_readable_from(self, table: DeltaTable) -> None:
+        name = Path(unquote(urlsplit(table.table_uri).path)).relative_to(self.warehouse.folder)
+        self.diary.unreadable[str(name)] = table.version()
+
+    def sync(self) -> None:
+        """What the sensor's ticks and their runs do, until nothing is left to do."""
+        for _ in range(SYNCS):
+            self._note_start()
+            self.clock.advance(self._dice.choice((1_000, 3_000)))
+            known = entity_channels(self.warehouse, [self.plan.channel], (), self._connected.members)
+            if self._open or known.keys() != self._known:
+                self._take_snapshots(entity_states(self.warehouse, known, self.clock()))
+            self._known = known.keys()
+            self._open = False
+            self._catch_up(known)
+            # A doubt whose pause is not over is no work, and nobody hears of it.
+            states = entity_states(self.warehouse, known, self.clock())
+            self._open |= any(each.doubts_open for each in states if not self._waits_for_a_person(each))
+            if not self._open:
+                self._note_cut(known)
+                if not any(each.has_work for each in entity_states(self.warehouse, known, self.clock())):
+                    return
+            self.clock.advance(self._dice.choice((0, PAUSE_MS)))
+        raise AssertionError("it does not come to an end")
+
+    def _waits_for_a_person(self, state: EntityState) -> bool:
+        """It is off the channel, or its records are not shown."""
+        return (state.off_channel and state.rests) or not self.org.view_all.of(state.entity)
+
+    def _note_start(self) -> None:
+        """A stream that is begun at LATEST brings nothing of before."""
+        known = RawEvents.open(self.warehouse).checkpoint(self.plan.channel)
+        if not known.is_known and load_settings().replay_preset == LATEST and not self.diary.losses:
+            self.diary.left_out = self.org.last_commit_number
+
+    def _note_cut(self, known: dict[str, str]) -> None:
+        """As a tick without work does: rows that were read from the org just now may be ahead of the others until all
+        that is older has landed."""
+        report = self._poller.land(self.plan.channel, replace(until_settled(self.plan.settle), through_ms=self.clock()))
+        note_cut(
+            self.warehouse, known, self.plan.channel, report.complete_position, report.complete_through_ms, self.clock()
+        )
+
+    def rebuild(self) -> None:
+        """`sfcdc rebuild` of every entity, of some after their layers were removed by hand."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(batch_events, "MOST_EVENTS", self.plan.rebuilt_at_once)
+            for entity in self.warehouse.entities("current_state"):
+                if self._dice.random() < 0.3:
+                    remove_layers(self.warehouse, entity)
+                self._with_fate("rebuild", partial(self._rebuild, entity), (self.sync, self.night))
+        self._open = True
+        self.sync()
+
+    def _rebuild_all(self) -> None:
+        for entity in self.warehouse.entities("current_state"):
+            self._rebuild(entity)
+
+    def _rebuild(self, entity: str) -> None:
+        rebuild_entity(self.warehouse, entity, self.plan.channel, partial(self._apply_to, entity))
+
+    def drained(self, report: LandingReport) -> None:
+        """The org does not wait for what comes after."""
+        steps, self._restless = self._restless, 0
+        self._is_reading = True
+        self.step(steps)
+        self._is_reading = False
+
+    def _hang_up(self) -> None:
+        """The streams of the process end, and what is on its way on them is not taken."""
+        self._poller.__exit__(ConnectionError, None, None)
+
+    def brought_up_to_date(self, applied: Applied) -> None:
+        """What is in doubt goes on in the next run."""
+        self._open |= bool(applied.report.open_doubts)
+
+    def step(self, steps: int) -> None:
+        """Let the org live on."""
+        for _ in range(steps):
+            self.clock.advance(self._dice.choice((0, 0, 300, 1_000, 2_500, 60_000)))
+            self.diary.kinds.append(self._life.step().kind)
+            self._note_hidden()
+            self._administrator.act(while_reading=self._is_reading)
+
+    def _note_hidden(self) -> None:
+        for entity in self.org.definitions:
+            now = self.org.field_security.hidden(entity)
+            before = next((each.names for each in reversed(self.diary.hidden) if each.entity == entity), frozenset())
+            if now != before:
+                self.diary.hidden.append(HiddenFields(entity, self.org.last_commit_number, now))
+
+    def _touch_every_entity(self) -> None:
+        self.clock.advance(1_000)
+        for entity, definition in self.org.definitions.items():
+            ids = [str(record["Id"]) for record in self.org.records(entity)]
+            if definition.field("OwnerId") is not None:
+                self._touch(entity, ids[:1])
+
+    def _touch(self, entity: str, ids: Iterable[str]) -> None:
+        """Change records."""
+        for record_id in ids:
+            for owner in (self.org.users.automated_process, self.org.users.integration):
+                with self.org.transaction() as work:
+                    work.update(entity, record_id, {"OwnerId": owner})
+
+    def _take_snapshots(self, states: Iterable[EntityState]) -> None:
+        watermarks = Watermarks(self.warehouse, self._poller, self.plan.visibility)
+        for state in [state for state in states if state.needs_snapshot]:
+            with self._noted(state.entity), suppress(ViewAllMissing):  # the other entities go on
+                take_snapshot(
+                    self.warehouse,
+                    self._connected,
+                    state.entity,
+                    state.channel,
+                    lambda position, channel=state.channel: watermarks.of(channel, position),
+                    spark=self._session,
+                    lag_ms=longest_lag_ms(self.plan.visibility),
+                )
+
+    @contextmanager
+    def _noted(self, entity: str) -> Iterator[None]:
+        """Note the snapshot that is taken, also where its last commit is the last thing that a process does; one that
+        is gone on with was begun by another."""
+        silent = len(self.org.silent_changes())
+        try:
+            yield
+        finally:
+            taken = Snapshots.open(self.warehouse, entity)
+            progress = taken.progress() if taken else None
+            if progress is not None:
+                number = progress.snapshot_number
+                before = self._silent.setdefault((entity, number), silent)
+                is_noted = any((each.entity, each.number) == (entity, number) for each in self.diary.snapshots)
+                if progress.complete and not is_noted:
+                    self.diary.snapshots.append(
+                        SnapshotTaken(
+                            entity,
+                            number,
+                            progress.position,
+                            progress.started_at_ms,
+                            self.clock(),
+                            frozenset(progress.fields),
+                            before,
+                        )
+                    )
+
+    def _catch_up(self, known: dict[str, str]) -> None:
+        CatchUp(
+            self.warehouse,
+            self._connected,
+            self._poller,
+            known,
+            known,
+            Applier(self.warehouse, self._session, NOTHING_PRIVATE, "life"),
+            self,
+            every_entity=False,
+            visibility_seconds=self.plan.visibility,
+            describe_seconds=0.0,
+        ).run()
+
+    def _apply_to(self, entity: str, tables: Warehouse) -> ApplyReport:
+        return apply_entity(tables, self._session(), NOTHING_PRIVATE, entity, self.plan.channel, "rebuild")
+
+    def _session(self) -> SparkSession:
+        return self._spark  # type: ignore[return-value]  # None where nothing uses it
+
+
+@contextmanager
+def opened(plan: BatchPlan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
+    """A life that has not begun. `authority`: the folder of the servers' certificates."""
+    clock = SimulatedClock(BEGUN)
+    org = EmulatedOrg(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
+    try:
+        org.populate(plan.records)
+        if plan.channel != STANDARD_CHANNEL:
+            org.channels.create(name_of(plan.channel))
+            for entity in org.definitions:
+                if entity in org.selected_entities:
+                    org.channels.add_member(name_of(plan.channel), entity)
+        server = EmulatorServer(org, directory=authority)
+        with server, clock.followed(server), pytest.MonkeyPatch.context() as patch:
+            for name, value in server.client_environment().items():
+                patch.setenv(name, value)
+            patch.setenv("SFCDC_REPLAY_PRESET", plan.starts[0])
+            patch.setattr(batch_events, "MOST_EVENTS", plan.most_events)
+            life = Life(plan, org, clock, server, Warehouse(str(folder)), spark)
+            with life.process():
+                yield life
+    finally:
+        org.close()

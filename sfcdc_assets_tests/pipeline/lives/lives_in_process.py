@@ -1,0 +1,116 @@
+"""What Spark does for a batch, in this process: the very functions of the tasks, one key range after another.
+
+A job of Spark costs a second, whatever it does; hundreds of lives have no use for that.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyarrow import fs
+
+from sfcdc_assets.apply import attempt, plan
+from sfcdc_assets.apply.entity_batch import EntityBatch
+from sfcdc_assets.apply.spark_job import (
+    CHANGES_OF_ENTITIES,
+    RESULTS,
+    Outcome,
+    PackedBatches,
+    Placement,
+    apply_range,
+    apply_ranges,
+    inputs_of,
+    outcomes,
+    ranges_of,
+    read_changes,
+)
+from sfcdc_assets.key_ranges.key_ranges import IdRange, LookedInto
+from sfcdc_assets.key_ranges.sample import look_into_file, sample_of_page
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables import schemas
+from sfcdc_assets.salesforce import session
+from sfcdc_assets.salesforce.tls import trusted_roots
+from sfcdc_assets.schema_evolution import evolve_tables
+from sfcdc_assets.schema_evolution.evolve_tables import Reshape
+
+
+@cache
+def _roots(ca_file: Path | None) -> ssl.SSLContext:
+    return trusted_roots(ca_file)
+
+
+def with_roots_read_once(patch: pytest.MonkeyPatch) -> None:
+    """Public certificates take 50 ms to read; of a bundle that the environment names, for each connection."""
+    patch.setattr(session, "trusted_roots", _roots)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        patch.delenv(name, raising=False)
+
+
+def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
+    """Every step of a run reads the schemas, 60 times in a short life; a version of their table is read once."""
+    scan, read = Table.scan, dict[tuple[str, int, int], pa.Table]()
+
+    def once(table: Table, *arguments: Any, **options: Any) -> pa.Table:
+        if table.name != schemas.NAME:
+            return scan(table, *arguments, **options)
+        key = (table._delta.table_uri, table.created_ms, table.version)
+        if key not in read:
+            read[key] = scan(table)
+        return read[key]
+
+    patch.setattr(Table, "scan", once)
+
+
+def job_of(batches: Sequence[EntityBatch]) -> tuple[PackedBatches, Placement, Any, Any]:
+    """What tasks are given of these batches."""
+    return PackedBatches.of(batches), Placement.of(batches, 2), inputs_of(batches, 2), ranges_of(batches, 2)
+
+
+def worked_off(packed: PackedBatches, placement: Placement, inputs: Any, ranges: Any, dice: Random) -> pa.Table:
+    """What all tasks of a job give back. From a shuffle rows reach them in any order."""
+    changes = pa.Table.from_batches(read_changes(packed, placement, iter(inputs)), CHANGES_OF_ENTITIES)
+    changes = changes.take(pa.array(dice.sample(range(len(changes)), len(changes)), pa.int64()))
+    results = [
+        apply_range(
+            packed, changes.filter((pc.field("entity") == of["entity"]) & (pc.field("key_range") == of["key_range"]))
+        )
+        for of in changes.select(["entity", "key_range"]).group_by(["entity", "key_range"]).aggregate([]).to_pylist()
+    ]
+    return pa.concat_tables([pa.Table.from_batches(apply_ranges(packed, iter(ranges)), RESULTS), *results])
+
+
+def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
+    """Let batches be applied in this process: small ones with a shuffle or without."""
+
+    def apply_events(_: object, batches: Sequence[EntityBatch]) -> list[Outcome]:
+        batches = [replace(batch, is_shuffled=batch.is_shuffled or dice.random() < 0.5) for batch in batches]
+        return outcomes(batches, worked_off(*job_of(batches), dice))
+
+    def sample_ids(_: object, pages: Sequence[str], filesystem: fs.FileSystem) -> list[str]:
+        return [record_id for page in pages for record_id in sample_of_page(page, filesystem)]
+
+    def look_into(
+        _: object, files: Sequence[IdRange], filesystem: fs.FileSystem, concerned: pl.Series | None
+    ) -> dict[IdRange, LookedInto]:
+        return {file: look_into_file(file.path, filesystem, concerned) for file in files}
+
+    def reshape_files(
+        _: object, reshape: Reshape, paths: Sequence[str], filesystem: fs.FileSystem
+    ) -> list[Mapping[str, object]]:
+        return [reshape.write(path, filesystem) for path in paths]
+
+    patch.setattr(attempt, "apply_events", apply_events)
+    patch.setattr(attempt, "AT_ONCE", 1)  # a seed gives the same life again
+    patch.setattr(plan, "sample_ids", sample_ids)
+    patch.setattr(plan, "look_into", look_into)
+    patch.setattr(evolve_tables, "reshape_files", reshape_files)

@@ -1,0 +1,81 @@
+"""Random lives of an org, replayed: history, cuts and rebuilt layers against what the org did (guarantees 5 and 10).
+
+`pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives 2000` for more of them, `--life-seed 17` for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets_tests.pipeline.lives.lives import opened
+from sfcdc_assets_tests.pipeline.lives.lives_checks import Checks, assert_rebuilding_gives_the_same_rows, layers_of
+from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
+    with_roots_read_once,
+    with_schemas_read_once,
+    without_spark,
+)
+from sfcdc_assets_tests.pipeline.lives.lives_plan import full_plan_of
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
+
+WITH_SPARK = 1
+"""Lives that are lived once more with jobs of Spark."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each life."""
+    if "life_seed" in metafunc.fixturenames:
+        one, count = metafunc.config.getoption("--life-seed"), metafunc.config.getoption("--lives")
+        seeds = range(count) if one is None else [one]
+        metafunc.parametrize("life_seed", seeds)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the servers' certificates are kept."""
+    return tmp_path_factory.mktemp("authority")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that can be: a life makes a thousand small files."""
+    with memory_folder(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What costs much, and has nothing to do with what is shown, is done once."""
+    with_roots_read_once(monkeypatch)
+    with_schemas_read_once(monkeypatch)
+
+
+def test_a_life(life_seed: int, folder: Path, authority: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any moment history is what the org was, each cut is the org between two transactions, and what is rebuilt
+    from `raw_events` and `snapshot` is the same."""
+    print(f"seed {life_seed}; again: .venv/bin/python -m pytest {Path(__file__)} --life-seed {life_seed}")
+    without_spark(monkeypatch, Random(life_seed))
+    with opened(full_plan_of(life_seed), folder / "warehouse", authority) as life:
+        life.live()
+        Checks(life).all()
+        assert_rebuilding_gives_the_same_rows(life)
+
+
+@pytest.mark.parametrize("seed", range(WITH_SPARK))
+def test_a_life_is_the_same_with_spark(
+    seed: int, folder: Path, authority: Path, spark: SparkSession, quick: None
+) -> None:
+    print(f"seed {seed}")
+    plan = full_plan_of(seed)
+    with opened(plan, folder / "spark", authority, spark) as life:
+        life.live()
+        Checks(life).all()
+        with_spark = layers_of(life)
+    with pytest.MonkeyPatch.context() as patch, opened(plan, folder / "in process", authority) as life:
+        without_spark(patch, Random(seed))
+        life.live()
+        assert layers_of(life) == with_spark

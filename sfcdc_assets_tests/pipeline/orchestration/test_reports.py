@@ -1,0 +1,151 @@
+"""What a run reports to Dagster of an entity's tables is looked at beside the commits, and is what the tables have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import dagster as dg
+import pytest
+
+from sfcdc_assets.apply.catch_up import Applied, ApplyListener
+from sfcdc_assets.lake.delta.handles import Handles
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.assets import reports, tables_metadata
+from sfcdc_assets.orchestration.assets.keys import (
+    CURRENT_STATE_KEY,
+    GAP_RECONCILIATION_KEY,
+    HISTORY_KEY,
+    TABLE_KEYS,
+    TEXT_FIELDS_KEY,
+)
+from sfcdc_assets.orchestration.assets.reports import RunReports
+from sfcdc_assets.orchestration.assets.tables_metadata import look_again
+from sfcdc_assets.org_reads.read_back import ReadBackReport
+from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, run_of
+from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+
+NAMES = ("First__c", "Second__c", "Third__c")
+LAYERS = {
+    TEXT_FIELDS_KEY: "text_fields",
+    GAP_RECONCILIATION_KEY: "gap_reconciliation",
+    CURRENT_STATE_KEY: "current_state",
+    HISTORY_KEY: "history",
+}
+
+
+@pytest.fixture
+def entities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entities:
+    """Three with events that are not applied yet."""
+    without_spark(monkeypatch, Random(1))
+    made = Entities(Warehouse(str(tmp_path)), NAMES, records=3)
+    made.day_zero()
+    made.land(1)
+    return made
+
+
+@pytest.fixture
+def run_reports(entities: Entities) -> Iterator[RunReports]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield RunReports(instance, entities.warehouse, dict.fromkeys(NAMES, CHANNEL), with_columns=True)
+
+
+class Kept(ApplyListener):
+    """Keeps what is reported to it."""
+
+    def __init__(self) -> None:
+        self.applied: dict[str, Applied] = {}
+
+    def brought_up_to_date(self, applied: Applied) -> None:
+        self.applied[applied.report.entity] = applied
+
+
+def reported(of: RunReports) -> Mapping[tuple[str, dg.AssetKey], Mapping[str, Any]]:
+    return {
+        (event.partition or "", event.asset_key): {name: value.value for name, value in event.metadata.items()}
+        for event in of.take()
+        if event.asset_key in TABLE_KEYS
+    }
+
+
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables that are opened from now on."""
+    found: list[str] = []
+    take = Handles.take
+
+    def noted(handles: Handles, uri: str, log: Any) -> Any:
+        found.append(uri)
+        return take(handles, uri, log)
+
+    monkeypatch.setattr(Handles, "take", noted)
+    return found
+
+
+def test_no_table_is_opened_again_to_report_a_batch_and_the_report_is_that_of_opened_tables(
+    entities: Entities, run_reports: RunReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_SAMPLE_ROWS", "3")
+    kept = Kept()
+    run_of(entities, lambda: cast("Any", None), kept, run_reports.committed).run()
+    assert list(kept.applied) == list(NAMES)
+    with pytest.MonkeyPatch.context() as patch:
+        again = opened(patch)
+        for applied in kept.applied.values():
+            run_reports.brought_up_to_date(applied)
+        assert again == []
+    looked = reported(run_reports)
+    assert looked.keys() == {(name, key) for name in NAMES for key in TABLE_KEYS}
+    monkeypatch.setattr(RunReports, "_look", lambda of, applied: look_again(entities.warehouse, applied.report))
+    for applied in kept.applied.values():
+        run_reports.brought_up_to_date(applied)
+    assert reported(run_reports) == looked
+    for name in NAMES:
+        for key, layer in LAYERS.items():
+            version = looked[name, key]["delta_version"]
+            assert looked[name, key]["dagster/table_name"] == f"{layer}/{name}"
+            assert version is not None
+        state = CurrentState.open(entities.warehouse, name)
+        assert state is not None
+        assert looked[name, CURRENT_STATE_KEY]["delta_version"] == state.table.version
+        assert "sample" in looked[name, CURRENT_STATE_KEY]
+        assert "sample" in looked[name, HISTORY_KEY]
+
+
+def test_what_came_after_the_commit_is_looked_at_again(
+    entities: Entities, run_reports: RunReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept()
+    run_of(entities, lambda: cast("Any", None), kept, run_reports.committed).run()
+    first, second, third = kept.applied.values()
+    nothing_read = ReadBackReport(
+        **{field: 0 for field in ReadBackReport.__dataclass_fields__ if field != "error"}, error=None
+    )
+    monkeypatch.setattr(reports, "look_again", lambda *given: looked.append(given[1].entity) or look_again(*given))
+    looked: list[str] = []
+    run_reports.brought_up_to_date(first)
+    run_reports.brought_up_to_date(replace(second, read=nothing_read))
+    run_reports.brought_up_to_date(replace(third, report=replace(third.report, version=third.report.version + 1)))
+    assert looked == []
+    run_reports.take()
+    assert looked == [*NAMES[1:]]
+
+
+def test_a_commit_stands_though_its_tables_cannot_be_looked_at(
+    entities: Entities, run_reports: RunReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept()
+
+    def fails(*_: object) -> None:
+        raise OSError("the store does not answer")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables_metadata.TableLook, "of", fails)
+        run_of(entities, lambda: cast("Any", None), kept, run_reports.committed).run()
+    assert entities.differences() == []
+    for applied in kept.applied.values():
+        run_reports.brought_up_to_date(applied)
+    assert reported(run_reports).keys() == {(name, key) for name in NAMES for key in TABLE_KEYS}

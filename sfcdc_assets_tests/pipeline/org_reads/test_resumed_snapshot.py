@@ -1,0 +1,103 @@
+"""A snapshot that answers a doubt about the entity goes on where it stopped, whatever has landed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.org_connection.org_connection import connect
+from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("no file has to be rewritten")
+
+
+def test_an_interrupted_answer_is_not_begun_again_because_events_have_landed(
+    make_pipeline: Callable[..., EmulatedPipeline],
+) -> None:
+    pipeline = make_pipeline("Account", records=20)
+    warehouse = Warehouse(str(pipeline.warehouse))
+    with connect(load_settings()) as org, Poller(warehouse, org, 1.0) as poller:
+
+        def change_and_land() -> int:
+            with pipeline.org.transaction() as one:
+                one.update("Account", ids(pipeline.org, "Account")[0], {"Site": "lands meanwhile"})
+            return poller.land(CHANNEL).position
+
+        def take() -> SnapshotReport:
+            return take_snapshot(
+                warehouse, org, "Account", CHANNEL, lambda position: max(position, landed), spark=no_spark
+            )
+
+        landed = change_and_land()
+        assert take().number == 1
+        landed = change_and_land()
+        doubt = NewDoubt(ENTITY, Doubt.GAP_OVERFLOW, landed, None)
+        Ledger.open_or_create(warehouse, "Account").note([doubt], CHANNEL, landed, 1)
+        pipeline.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/jobs/query", method="GET")
+        with pytest.raises(SfcdcError):
+            take()
+        pipeline.server.rest_faults.disarm()
+        pinned, landed = landed, change_and_land()
+        report = take()
+        assert (report.number, report.resumed, report.position) == (2, True, pinned)
+        assert RawEvents.open(warehouse).checkpoint(CHANNEL).position > pinned
+
+
+def test_doubts_that_come_faster_than_the_object_is_read_do_not_starve_its_snapshot(
+    make_pipeline: Callable[..., EmulatedPipeline],
+) -> None:
+    """Every attempt is interrupted once, and a new doubt comes meanwhile; each snapshot is finished all the same."""
+    pipeline = make_pipeline("Account", records=20)
+    warehouse = Warehouse(str(pipeline.warehouse))
+    with connect(load_settings()) as org, Poller(warehouse, org, 1.0) as poller:
+        landed = 0
+
+        def doubt(reason: str = "GAP_OVERFLOW") -> int:
+            with pipeline.org.transaction() as one:
+                one.update("Account", ids(pipeline.org, "Account")[0], {"Site": f"after {landed}"})
+            position = poller.land(CHANNEL).position
+            noted = NewDoubt(ENTITY, Doubt(reason), position, None)
+            Ledger.open_or_create(warehouse, "Account").note([noted], CHANNEL, position, 1)
+            return position
+
+        def take() -> SnapshotReport:
+            return take_snapshot(
+                warehouse, org, "Account", CHANNEL, lambda position: max(position, landed), spark=no_spark
+            )
+
+        def interrupted() -> None:
+            pipeline.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/jobs/query", method="GET")
+            with pytest.raises(SfcdcError):
+                take()
+            pipeline.server.rest_faults.disarm()
+
+        landed = doubt()
+        assert take().number == 1
+        for number in (2, 3, 4):
+            landed = doubt()
+            interrupted()
+            pinned, landed = landed, doubt()
+            report = take()
+            assert (report.number, report.resumed, report.position) == (number, True, pinned)
+            (state,) = entity_states(warehouse, {"Account": CHANNEL})
+            assert (state.entity_doubt, state.needs_snapshot) == (landed, True)  # the newer doubt is the next one's
+
+        landed = doubt()
+        interrupted()
+        landed = doubt("retyped_field")
+        report = take()
+        assert (report.number, report.resumed, report.position) == (6, False, landed)  # its columns were old

@@ -1,0 +1,76 @@
+"""`sfcdc verify` looks at history too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+
+from sfcdc_assets.reconciliation import verify
+from sfcdc_assets.reconciliation.verify import broken, broken_histories
+from sfcdc_assets.timeline.value_chain import value_chain
+from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.timeline.builders import (
+    change,
+    everything,
+    follow,
+    read,
+    read_back,
+    snapshot,
+    timeline,
+    versions,
+)
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+    """Three records with three versions each."""
+    with quiet(tmp_path, monkeypatch) as life:
+        life.sync()
+        for name in ("one", "two"):
+            for record_id in life.ids()[:3]:
+                life.update(record_id, Name=name)
+            life.catch_up()
+        yield life
+
+
+def history(life: QuietLife) -> DeltaTable:
+    return DeltaTable(life.warehouse.uri(f"history/{ENTITY}"))
+
+
+def test_sound_histories_are_not_named(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert broken_histories(life.warehouse, ENTITY) == []
+    monkeypatch.setattr(verify, "ROWS_AT_ONCE", 1)
+    assert broken_histories(life.warehouse, ENTITY) == []
+
+
+def test_versions_of_one_position_are_in_order_whatever_the_order_of_rows() -> None:
+    """An event's version that a read replaced at once is valid for no time of its own."""
+    before = timeline(change("a", 1, "CREATE", **everything("x")))
+    waited = (change("a", 2, "GAP_UPDATE"), change("a", 3, Name="y"))
+    answered = read_back(follow(before.rows, *waited), read("a", 3, 3, **everything("y", Count=7)))
+    again = snapshot(follow(answered.rows), 3, read("a", 3, 3, **everything("y", Count=8)))
+    found = pl.DataFrame(versions(before, answered, again), infer_schema_length=None)
+    ties = found.filter(pl.col("_superseded_at") == 3).filter(pl.col("_position") == 3)
+    assert (len(ties), ties["_valid_from"].n_unique()) == (2, 1)
+    told = ["CREATE", "REFETCH", "SNAPSHOT"]
+    for rows in permutations(range(len(found))):
+        assert broken(found[list(rows)]) == []
+        chain = value_chain(found[list(rows)], ["Name", "Count"]).filter(pl.col("field") == "Count")
+        assert chain["change_type"].to_list() == told
+
+
+def test_a_version_that_is_missing_is_found(life: QuietLife) -> None:
+    record_id = life.ids()[1]
+    history(life).delete(f"\"Id\" = '{record_id}' and \"Name\" = 'one'")
+    assert broken_histories(life.warehouse, ENTITY) == [record_id]
+
+
+def test_a_version_that_stands_twice_is_found(life: QuietLife) -> None:
+    record_id = life.ids()[2]
+    history(life).update(updates={"_valid_to": "_valid_from"}, predicate=f"\"Id\" = '{record_id}' and \"Name\" = 'one'")
+    assert broken_histories(life.warehouse, ENTITY) == [record_id]

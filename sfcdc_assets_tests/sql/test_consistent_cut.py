@@ -1,0 +1,115 @@
+"""`open_cut`: the same rows by every engine, as of when, and what an entity that lags is to a strict reader."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets import open_cut
+from sfcdc_assets.lake.errors import EntitiesLag
+from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.spark.session import spark_session
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL
+from sfcdc_assets_tests.pipeline.oracle import expected_rows
+from sfcdc_assets_tests.sql.conftest import ENTITIES, Asked
+
+SINCE = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def session() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SFCDC_SPARK_CONF_SPARK__UI__ENABLED", "false")
+        found = spark_session(load_settings())
+    yield found
+    found.stop()
+
+
+def newest(asked: Asked) -> Cut:
+    cut = latest_cut(Warehouse(asked.root), CHANNEL)
+    assert cut is not None
+    return cut
+
+
+def living(asked: Asked, entity: str) -> set[str]:
+    return {key for key, row in expected_rows(asked.pipeline.org, entity).items() if not row["_is_deleted"]}
+
+
+def ids(rows: pa.Table) -> list[str]:
+    return sorted(rows["Id"].to_pylist())
+
+
+@pytest.mark.parametrize("entity", ENTITIES)
+def test_every_engine_shows_the_live_records_and_those_of_deleted_ones_when_asked(asked: Asked, entity: str) -> None:
+    opened = open_cut(asked.root)
+    rows = opened.arrow(entity)
+    assert ids(rows) == sorted(living(asked, entity))
+    assert opened.polars(entity).sort("Id").equals(pl.DataFrame(rows).sort("Id"))
+    with opened.duckdb() as views:
+        found = views.execute(f'SELECT "Id" FROM "{entity.lower()}" ORDER BY "Id"').fetchall()
+    assert [each for (each,) in found] == ids(rows)
+    assert opened.arrow(entity, deleted=True).num_rows == opened[f"current_state/{entity}"].count()
+
+
+def test_spark_reads_the_files_of_the_cut(asked: Asked, session: SparkSession) -> None:
+    opened = open_cut(asked.root)
+    for entity in ENTITIES:
+        rows = opened.spark(session, entity)
+        assert rows.columns == opened.arrow(entity).column_names
+        assert sorted(row["Id"] for row in rows.select("Id").collect()) == ids(opened.arrow(entity))
+    everything = opened.spark(session, "Account", deleted=True)
+    assert everything.count() == opened["current_state/Account"].count()
+
+
+def test_an_entity_is_named_in_any_case_and_one_that_is_not_there_is_refused(asked: Asked) -> None:
+    opened = open_cut(asked.root)
+    assert opened.arrow("account").num_rows == opened.arrow("Account").num_rows
+    with pytest.raises(LookupError, match="Entities that are: Account, Case, User"):
+        opened.arrow("Lead")
+    with pytest.raises(KeyError):
+        opened["current_state/Lead"]
+
+
+def test_a_strict_reader_gets_no_entity_that_lags(asked: Asked) -> None:
+    cut = newest(asked)
+    assert cut.commit_timestamp is not None
+    before = cut.commit_timestamp - timedelta(hours=1)
+    lagging = (
+        Lagging("Case", cut.position - 1, before, SINCE, "events are not applied"),
+        Lagging("Lead", None, None, SINCE, "not copied yet"),
+    )
+    assert open_cut(asked.root).as_of == dict.fromkeys(ENTITIES, cut.commit_timestamp)
+    later = datetime.now(UTC) + timedelta(hours=12)
+    try:
+        assert add_cut(Warehouse(asked.root), replace(cut, lagging=lagging), datetime.now(UTC) + timedelta(days=1))
+        opened = open_cut(asked.root)
+        assert opened.as_of == {**dict.fromkeys(ENTITIES, cut.commit_timestamp), "Case": before}
+        assert opened.entities == tuple(sorted(ENTITIES))
+        assert tuple(opened.lagging.values()) == lagging
+        assert opened.arrow("Case").num_rows == len(living(asked, "Case"))
+        with pytest.raises(EntitiesLag, match=r"Lead lags since 2026-11-23 12:00:00 UTC \(not copied yet\): without"):
+            opened.polars("Lead")
+        strict = open_cut(asked.root, strict=True)
+        assert strict.entities == ("Account", "User")
+        assert "current_state/Case" not in set(strict)
+        assert strict.arrow("Account").num_rows
+        with pytest.raises(EntitiesLag, match="Case lags since"):
+            strict.arrow("Case")
+        with pytest.raises(EntitiesLag, match="Case lags since"):
+            strict["current_state/Case"]
+        with strict.duckdb() as views:
+            shown = {
+                name for (name,) in views.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+            }
+        assert {"account", "sfcdc_lagging"} <= shown
+        assert "case" not in shown
+    finally:
+        asked.pipeline.table("consistent_cuts").delete(f"applied_at > '{later.isoformat()}'")

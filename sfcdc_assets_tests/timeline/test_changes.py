@@ -1,0 +1,59 @@
+"""Changes: one for each record that an event names."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from sfcdc_assets.change_events import columns
+from sfcdc_assets.timeline import decoded_events
+from sfcdc_assets.timeline.changes import CHANGES, RAW_COLUMNS, UNDECODABLE, ChangeReader, names_one_record
+from sfcdc_assets_tests.change_events.test_batch_decoder import rows_of
+from sfcdc_assets_tests.change_events.written_event import bitmap_of, event_schema, header, optional, payload
+
+SCHEMA = event_schema(optional("Name", "string"))
+UPDATE = payload(SCHEMA, header(changedFields=bitmap_of(SCHEMA, "Name")), {"Name": "Acme"})
+IDS = ["001Dp00000JJkkHIAT", "001*", "0" * 15 + "AAA", "0" * 14 + "AAA", "0" * 15 + "AAB", "0" * 13 + "AAA", "*", "001"]
+
+
+@pytest.fixture(params=[1, 10_000], ids=["many at once", "one by one"], autouse=True)
+def at_least(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoded_events, "FEWEST_AT_ONCE", request.param)
+    monkeypatch.setattr(decoded_events, "FIELDS_AT_ONCE", 0)
+
+
+def reader(**options: object) -> ChangeReader:
+    return ChangeReader({"schema": json.dumps(SCHEMA)}, columns(SCHEMA), **options)  # type: ignore[arg-type]
+
+
+def with_ids(rows: pa.Table, ids: list[list[str]]) -> pa.Table:
+    return rows.set_column(4, "record_ids", pa.array(ids, pa.list_(pa.string())))
+
+
+def test_an_event_is_a_change_of_each_record_that_it_names_and_of_no_other() -> None:
+    rows = with_ids(rows_of([UPDATE] * 20), [[], IDS, *[[each] for each in IDS], *[["001A", "001B"]] * 10])
+    changes = reader().read(rows)
+    named = [each for each in IDS if names_one_record(each)]
+    assert changes["record_id"].to_pylist() == named * 2 + ["001A", "001B"] * 10
+    assert changes["position"].to_pylist()[: len(named)] == [2] * len(named)
+    assert changes["position"].to_pylist()[-4:] == [19, 19, 20, 20]
+
+
+def test_an_event_that_was_published_twice_is_read_once() -> None:
+    changes = reader(skipped=[2, 20]).read(with_ids(rows_of([UPDATE] * 20), [["001A"]] * 20))
+    assert changes["position"].to_pylist() == [1, *range(3, 20)]
+
+
+def test_one_broken_event_among_many_is_reported_and_the_others_are_read() -> None:
+    rows = with_ids(rows_of([*[UPDATE] * 20, UPDATE[:-1], None]), [["001A"]] * 22)
+    changes = reader().read(rows)
+    assert changes["change_type"].to_pylist() == ["UPDATE"] * 20 + [UNDECODABLE] * 2
+    assert [error is None for error in changes["error"].to_pylist()] == [True] * 20 + [False] * 2
+    assert changes["cells"].to_pylist()[19:] == [[{"column": 1, "s": "Acme", "d": None, "l": None}], [], []]
+
+
+def test_no_events_are_no_changes() -> None:
+    changes = reader().read(rows_of([UPDATE]).select(RAW_COLUMNS).slice(0, 0))
+    assert (changes.num_rows, changes.schema) == (0, CHANGES)

@@ -1,0 +1,202 @@
+"""Which changes can be applied, and which records come into doubt."""
+
+from __future__ import annotations
+
+import hashlib
+
+import polars as pl
+
+from sfcdc_assets.change_events.hash_key import HashKey
+from sfcdc_assets.key_ranges.frames import empty_rows
+from sfcdc_assets.timeline.changes import UNDECODABLE, names_one_record
+from sfcdc_assets.timeline.read_rows import read_schema
+from sfcdc_assets.timeline.text_values import texts_of_reads
+from sfcdc_assets.timeline.timeline import Timeline
+from sfcdc_assets_tests.timeline.builders import COLUMNS, change, doubts, follow, read, read_back, row, timeline
+
+
+def diff(before: str, after: str) -> str:
+    """A diff that replaces all of `before`."""
+    old, new = before.split("\n"), after.split("\n")
+    lines = [f"-{line}" for line in old] + [f"+{line}" for line in new]
+    head = f"--- \n+++ {hashlib.sha256(after.encode()).hexdigest()}\n@@ -1,{len(old)} +1,{len(new)} @@\n"
+    return head + "\n".join(lines)
+
+
+def with_row(text: str | None = "one\ntwo") -> pl.DataFrame:
+    return timeline(change("a", 1, "CREATE", Name="n", Description=text)).rows
+
+
+def texts(of: Timeline) -> list[dict]:
+    return of.new_texts.sort("position").to_dicts()
+
+
+def test_a_chain_of_diffs_in_one_batch_is_rebuilt_value_by_value() -> None:
+    after = follow(
+        with_row("one\ntwo"),
+        change("a", 2, diffs=["Description"], Description=diff("one\ntwo", "one\n2")),
+        change("a", 3, diffs=["Description"], Description=diff("one\n2", "1\n2\n3")),
+    )
+    assert row(after)["Description"] == "1\n2\n3"
+    found = texts(after)
+    assert [(each["position"], each["value"], each["origin"]) for each in found] == [
+        (2, "one\n2", "diff"),
+        (3, "1\n2\n3", "diff"),
+    ]
+    assert found[0]["sha256"] == hashlib.sha256(b"one\n2").hexdigest()
+
+
+def test_a_diff_that_leaves_nothing_gives_null_as_rest_has_it_and_the_next_one_has_an_empty_base() -> None:
+    emptied = diff("one\ntwo", "").removesuffix("+").replace("+1,1", "+0,0")
+    changes = [
+        change("a", 2, diffs=["Description"], Description=emptied),
+        change("a", 3, diffs=["Description"], Description=diff("", "again")),
+    ]
+    after = follow(with_row("one\ntwo"), changes[0])
+    assert (row(after)["Description"], row(after)["_in_doubt"], doubts(after)) == (None, False, {})
+    assert [each["value"] for each in texts(after)] == [None]
+    assert row(follow(with_row("one\ntwo"), *changes))["Description"] == "again", "in the same batch"
+
+
+def test_an_object_without_large_texts_gives_no_texts_by_events_and_by_reads_in_one_batch() -> None:
+    columns = COLUMNS[:2]
+    after = timeline(change("a", 1, "CREATE", Name="n", columns=columns), columns=columns)
+    of_reads = texts_of_reads(empty_rows(read_schema(columns)), columns, "snapshot", after.rows)
+    assert pl.concat([of_reads, after.new_texts]).is_empty()
+
+
+def test_a_diff_to_a_text_of_which_only_the_hash_is_known_is_a_doubt_even_after_its_full_value() -> None:
+    key = HashKey.of("key")
+    columns = tuple(column.hashed(key) if column.large_text else column for column in COLUMNS)
+    after = follow(
+        with_row(key.digest("one")),
+        change("a", 2, "UPDATE", Description=key.digest("two")),
+        change("a", 3, diffs=["Description"], Description=key.digest(diff("two", "three"))),
+        change("a", 4, "UPDATE", Name="waits"),
+        columns=columns,
+    )
+    assert doubts(after) == {"a": ("hashed_diff", 3)}
+    assert [each.detail for each in after.doubts] == ["Description: a diff cannot be applied to a hash"]
+    assert (row(after)["Description"], row(after)["Name"]) == (key.digest("two"), "n")
+    assert after.counts.waiting == 1
+    assert not texts(after)
+
+
+def test_a_full_value_in_the_batch_is_the_base_of_the_diff_after_it() -> None:
+    after = follow(
+        with_row("something else"),
+        change("a", 2, "UPDATE", Description="one\ntwo"),
+        change("a", 3, diffs=["Description"], Description=diff("one\ntwo", "three")),
+    )
+    assert row(after)["Description"] == "three"
+
+
+def test_an_unproven_diff_holds_the_record_at_what_was_known_before_it() -> None:
+    wrong_base = diff("not what is there", "new")
+    after = follow(
+        with_row(),
+        change("a", 2, "UPDATE", Name="applied"),
+        change("a", 3, diffs=["Description"], Description=wrong_base, Name="with the diff"),
+        change("a", 4, "UPDATE", Name="waits"),
+    )
+    assert doubts(after) == {"a": ("unproven_diff", 3)}
+    held = row(after)
+    assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("applied", "one\ntwo", True, 2)
+    assert after.counts.waiting == 1
+
+
+def test_a_diff_without_a_value_before_it_is_baseless() -> None:
+    after = follow(with_row(None), change("a", 2, diffs=["Description"], Description=diff("x", "y")))
+    assert doubts(after) == {"a": ("baseless_diff", 2)}
+
+
+def test_a_diff_that_is_none_and_a_hash_of_the_wrong_length_are_doubts_not_values() -> None:
+    for text in (
+        "no diff at all",
+        "--- \n+++ abc\n@@ -1,1 +1,1 @@\n-one\n+uno",
+        "--- \n+++ \n@@ -99,1 +99,1 @@\n-x\n+y",
+    ):
+        after = follow(with_row(), change("a", 2, diffs=["Description"], Description=text))
+        assert doubts(after) == {"a": ("unproven_diff", 2)}
+        assert row(after)["Description"] == "one\ntwo"
+
+
+def test_an_undecodable_body_holds_its_record_and_no_other() -> None:
+    after = follow(with_row(), change("a", 2, UNDECODABLE), change("b", 3, "CREATE", Name="flows"))
+    assert doubts(after) == {"a": ("undecodable_payload", 2)}
+    assert row(after, "b")["Name"] == "flows"
+
+
+def test_a_change_that_does_not_tell_all_is_applied_with_those_after_it_and_opens_a_doubt() -> None:
+    after = follow(
+        with_row(),
+        change("a", 2, "UPDATE", missing="Whole", Name="told"),
+        change("a", 3, "UPDATE", Description="after it"),
+        change("a", 4, "UPDATE", missing="again"),
+        change("b", 5, "CREATE", missing="Whole", Name="new"),
+    )
+    assert doubts(after) == {"a": ("missing_value", 2), "b": ("missing_value", 5)}
+    held = row(after)
+    assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("told", "after it", True, 4)
+    assert row(after, "b")["Name"] == "new"
+    assert after.counts.waiting == 0
+    later = follow(after.rows, change("a", 6, "UPDATE", Name="waits"))
+    assert (later.counts.waiting, row(later)["Name"], doubts(later)) == (1, "told", {})
+
+
+def test_of_two_doubts_the_one_that_holds_back_counts() -> None:
+    after = follow(
+        with_row(),
+        change("a", 2, "UPDATE", missing="Whole", Name="told"),
+        change("a", 3, "GAP_UPDATE"),
+        change("a", 4, "UPDATE", missing="never looked at", Name="waits"),
+    )
+    assert doubts(after) == {"a": ("GAP_UPDATE", 3)}
+    held = row(after)
+    assert (held["Name"], held["_in_doubt"], held["_position"], after.counts.waiting) == ("told", True, 2, 1)
+
+
+def test_a_text_that_a_diff_leaves_empty_is_null_as_it_is_in_rest_and_the_next_diff_applies_to_it() -> None:
+    after = follow(with_row("one"), change("a", 2, diffs=["Description"], Description=diff("one", "")))
+    assert (row(after)["Description"], texts(after)[-1]["value"], texts(after)[-1]["sha256"]) == (None, None, None)
+    again = follow(after.rows, change("a", 3, diffs=["Description"], Description=diff("", "two")))
+    assert (row(again)["Description"], doubts(again)) == ("two", {})
+
+
+def test_a_change_of_a_deleted_record_that_is_no_undelete_is_held() -> None:
+    gone = follow(with_row(), change("a", 2, "DELETE")).rows
+    for kind in ("UPDATE", "CREATE"):
+        held = follow(gone, change("a", 3, kind, Name="there"))
+        assert (doubts(held), row(held)["Name"]) == ({"a": ("deleted_record", 3)}, "n")
+    in_one_batch = follow(with_row(), change("a", 2, "DELETE"), change("a", 3, Name="there"))
+    assert doubts(in_one_batch) == {"a": ("deleted_record", 3)}
+    assert doubts(follow(gone, change("a", 3, "DELETE"), change("a", 4, "UNDELETE", Name="back"))) == {}
+
+
+def test_a_change_that_was_committed_before_a_read_found_its_record_deleted_is_no_contradiction() -> None:
+    ahead = read_back(timeline(change("a", 1, "CREATE", Name="n")), read("a", 2, 4, Name="n") | {"_is_deleted": True})
+    assert doubts(follow(ahead.rows, change("a", 3, Name="older"), change("a", 4, "DELETE"))) == {}
+    assert doubts(follow(ahead.rows, change("a", 5, Name="there"))) == {"a": ("deleted_record", 5)}
+
+
+def test_an_unknown_record_is_held_but_one_created_in_the_batch_is_not_unknown() -> None:
+    after = follow(
+        with_row(),
+        change("x", 2, "UPDATE", Name="?"),
+        change("y", 3, "CREATE", Name="c"),
+        change("y", 4, "UPDATE", Name="u"),
+    )
+    assert doubts(after) == {"x": ("unknown_record", 2)}
+    assert row(after, "x")["_in_doubt"] is True
+    assert row(after, "y")["Name"] == "u"
+
+
+def test_a_change_type_that_is_not_documented_is_a_doubt() -> None:
+    after = follow(with_row(), change("a", 2, "UNKNOWN"), change("b", 3, "SNAPSHOT"))
+    assert doubts(after) == {"a": ("unknown_change_type", 2), "b": ("unknown_change_type", 3)}
+
+
+def test_ids_that_speak_of_the_entity_are_reported_from_records() -> None:
+    assert names_one_record("001Dp00000JJkkHIAT")
+    for spoken in ("001*", "000000000000000AAA", "00000000000000AAA"):
+        assert not names_one_record(spoken)

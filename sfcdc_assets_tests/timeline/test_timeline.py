@@ -1,0 +1,421 @@
+"""Events and reads become versions: the last is the record's row, those before it are superseded."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import hypothesis.strategies as st
+import polars as pl
+from hypothesis import given, settings
+
+from sfcdc_assets.timeline.timeline import OrgRead, Timeline
+from sfcdc_assets.timeline.version_columns import OF_THE_ROW
+from sfcdc_assets_tests.examples import examples
+from sfcdc_assets_tests.timeline.builders import (
+    COLUMNS,
+    NAMES,
+    change,
+    everything,
+    follow,
+    frame,
+    new_timeline,
+    read,
+    read_back,
+    reads,
+    reported,
+    row,
+    second,
+    snapshot,
+    timeline,
+    versions,
+)
+
+CREATED = change("a", 1, "CREATE", **everything("x", Amount=2.5, Count=7))
+
+
+def test_an_update_changes_only_the_fields_it_names() -> None:
+    after = follow(timeline(CREATED).rows, change("a", 2, Name="y"))
+    assert reported([row(after)], "Name", "Amount", "Count", "_position") == [("y", 2.5, 7, 2)]
+    assert (after.counts.inserted, after.counts.updated, after.counts.versions) == (0, 1, 1)
+
+
+def test_a_nulled_field_is_not_the_same_as_an_unchanged_one() -> None:
+    assert reported([row(follow(timeline(CREATED).rows, change("a", 2, Amount=None)))], "Amount", "Count") == [
+        (None, 7)
+    ]
+
+
+def test_values_of_every_type_arrive_in_their_columns() -> None:
+    found = row(timeline(change("a", 1, "CREATE", Name="n", Amount=0.1, Count=-3, Active=1, Born=-1, Seen=-1)))
+    assert found["Active"] is True
+    assert found["Born"] == dt.date(1969, 12, 31)
+    assert found["Seen"] == dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
+    assert reported([found], "Name", "Amount", "Count") == [("n", 0.1, -3)]
+
+
+def test_each_change_is_a_version_and_the_last_is_the_row() -> None:
+    whole = timeline(CREATED, change("a", 2, Name="y"), change("a", 3, "DELETE"))
+    assert reported(versions(whole), "Name", "Count", "_change_type", "_valid_from", "_valid_to", "_superseded_at") == [
+        ("x", 7, "CREATE", second(1), second(2), 2),
+        ("y", 7, "UPDATE", second(2), second(3), 3),
+        ("y", 7, "DELETE", second(3), None, None),
+    ]
+    assert reported(versions(whole), "_changed_fields") == [(None,), (["Name"],), (None,)]
+    assert reported([row(whole)], "_is_deleted", "_deleted_reason") == [(True, "deleted")]
+
+
+def test_a_superseded_version_is_the_row_as_it_was() -> None:
+    first = timeline(CREATED)
+    second_batch = follow(first.rows, change("a", 2, Name="y"))
+    (superseded,) = second_batch.superseded.to_dicts()
+    before, of_the_row = row(first), {*OF_THE_ROW, "_batch"}
+    assert {name: superseded[name] for name in before if name not in of_the_row} == {
+        name: value for name, value in before.items() if name not in of_the_row
+    }
+    assert (superseded["_batch"], row(second_batch)["_batch"], before["_batch"]) == (2, 2, 1)
+
+
+def test_an_undelete_brings_a_record_back_with_what_it_carries() -> None:
+    gone = timeline(CREATED, change("a", 2, "DELETE"))
+    back = follow(gone.rows, change("a", 3, "UNDELETE", **everything("back")))
+    assert reported([row(back)], "Name", "_is_deleted", "_deleted_reason") == [("back", False, None)]
+    assert reported(versions(gone, back), "_is_deleted") == [(False,), (True,), (False,)]
+
+
+def test_an_object_of_which_only_the_ids_are_kept_has_versions_too() -> None:
+    columns = COLUMNS[:1]
+    changes = [change("a", 1, "CREATE"), change("a", 2), change("a", 3, "DELETE")]
+    whole = read_back(timeline(*changes, columns=columns), read("a", 4), columns=columns)
+    assert reported(versions(whole), "_change_type", "_changed_fields", "_position") == [
+        ("CREATE", None, 1),
+        ("UPDATE", [], 2),
+        ("DELETE", None, 3),
+    ]
+    assert row(whole)["_deleted_reason"] == "hard_deleted", "a read may tell of the row without a new version"
+
+
+def test_a_change_that_the_row_already_stands_for_is_dropped() -> None:
+    base = timeline(change("a", 7, "CREATE", **everything("newer")))
+    after = follow(base.rows, change("a", 6, Name="old"), change("a", 7, Name="old"))
+    assert row(after)["Name"] == "newer"
+    assert (after.changed, after.counts.updated, after.counts.versions) == (False, 0, 0)
+
+
+def test_a_first_snapshot_is_a_version_and_one_that_shows_the_same_is_none() -> None:
+    first = snapshot(new_timeline(COLUMNS, 1), 0, read("a", 0, 5, Name="x"))
+    assert reported(versions(first), "Name", "_change_type", "_valid_from", "_changed_fields") == [
+        ("x", "SNAPSHOT", second(5), None)
+    ]
+    again = snapshot(follow(first.rows), 7, read("a", 7, 6, Name="x"))
+    assert again.counts.versions == 0
+    assert reported([row(again)], "_position", "_read_position") == [(0, 7)]
+    assert reported([row(again)], "_valid_from", "_commit_timestamp") == [(second(5), second(6))]
+
+
+def test_values_that_were_read_back_are_a_version_with_the_fields_that_differ() -> None:
+    whole = read_back(timeline(CREATED), read("a", 4, 9, Name="z", Amount=2.5, Count=7))
+    assert reported(versions(whole), "Name", "_change_type", "_changed_fields", "_valid_from", "_valid_to") == [
+        ("x", "CREATE", None, second(1), second(1)),
+        ("x", "UNKNOWN", None, second(1), second(9)),
+        ("z", "REFETCH", ["Name"], second(9), None),
+    ], "nobody knows what was changed between the event and the modification that the read shows"
+
+
+def test_what_became_of_a_record_that_is_not_there_is_reported_apart() -> None:
+    base = timeline(*[change(name, 1, "CREATE", **everything(name, Count=1)) for name in "abc"])
+    deleted = {"_is_deleted": True}
+    read_back(
+        base,
+        read("a", 3),
+        read("b", 3, 2, Name="b", Count=1) | deleted,
+        read("c", 3, 2, Name="c", Count=1) | deleted | {"_master_record_id": "a"},
+    )
+    found = {name: reported([row(base, name)], "_is_deleted", "_deleted_reason", "Name") for name in "abc"}
+    assert found == {
+        "a": [(True, "hard_deleted", "a")],
+        "b": [(True, "deleted", "b")],
+        "c": [(True, "merged", "c")],
+    }
+    assert row(base)["_valid_from"] == second(999), "since when is not known, so it is when that was found"
+
+
+def test_a_snapshot_takes_the_place_of_the_rows_and_finds_hard_deletes() -> None:
+    base = timeline(
+        change("a", 1, "CREATE", **everything("a")),
+        change("b", 2, "CREATE", **everything("b")),
+        change("in_doubt", 3, Name="?"),
+        change("new", 9, "CREATE", **everything("after the watermark")),
+    )
+    snapshot(base, 5, read("a", 5, 4, Name="snapshot"))
+    assert reported([row(base)], "Name", "_position") == [("snapshot", 5)]
+    assert reported([row(base, "b")], "_deleted_reason", "_position") == [("hard_deleted", 5)]
+    assert reported([row(base, "new")], "Name", "_is_deleted", "_position") == [("after the watermark", False, 9)]
+    assert reported([row(base, "in_doubt")], "_deleted_reason", "_in_doubt") == [("hard_deleted", False)]
+
+
+def test_a_read_that_is_older_than_its_row_is_left_out() -> None:
+    base = timeline(change("a", 9, "CREATE", **everything("newer")))
+    assert row(read_back(base, read("a", 5, 4, Name="old")))["Name"] == "newer"
+
+
+def test_events_after_the_watermark_of_a_read_go_on_top_of_it_whatever_the_clocks_say() -> None:
+    base = read_back(new_timeline(COLUMNS, 1), read("a", 3, 100, Name="newest"))
+    base.follow(frame([change("a", 4, Name="older"), change("a", 5, Name="newest"), change("a", 6, at=150, Name="z")]))
+    assert reported(versions(base), "Name", "_valid_from", "_valid_to") == [
+        ("newest", second(100), second(100)),
+        ("older", second(100), second(100)),
+        ("newest", second(100), second(150)),
+        ("z", second(150), None),
+    ]
+
+
+def test_times_that_run_backwards_do_not_make_versions_overlap() -> None:
+    whole = timeline(CREATED, change("a", 2, at=0, Name="y"))
+    assert reported(versions(whole), "_valid_from", "_valid_to") == [(second(1), second(1)), (second(1), None)]
+    assert row(whole)["_commit_timestamp"] == second(0)
+
+
+def test_events_between_a_doubt_and_its_answer_become_versions_that_say_what_is_certain() -> None:
+    first = timeline(CREATED)
+    held = follow(first.rows, change("a", 2, "GAP_UPDATE"), change("a", 3, Name="b"), change("a", 4, Count=1))
+    assert reported([row(held)], "Name", "_in_doubt", "_position") == [("x", True, 1)]
+    assert (held.counts.waiting, held.counts.versions) == (2, 0)
+    waited = [change("a", 2, "GAP_UPDATE"), change("a", 3, Name="b"), change("a", 4, Count=1)]
+    answered = read_back(follow(held.rows, *waited), read("a", 5, 4, Name="b", Amount=9.0, Count=1))
+    assert reported(versions(held, answered), "_position", "_change_type", "Name", "Count", "_certain_fields") == [
+        (1, "CREATE", "x", 7, None),
+        (2, "GAP_UPDATE", "x", 7, []),
+        (3, "UPDATE", "b", 7, ["Name"]),
+        (4, "UPDATE", "b", 1, ["Name", "Count"]),
+        (5, "REFETCH", "b", 1, None),
+    ]
+    assert reported(versions(held, answered), "_commit_user", "_valid_from")[1:3] == [
+        ("u2", second(2)),
+        ("u3", second(3)),
+    ]
+    assert row(answered)["_in_doubt"] is False
+
+
+def test_what_was_certain_is_not_after_another_event_that_cannot_be_read() -> None:
+    waited = [
+        change("a", 2, "GAP_UPDATE"),
+        change("a", 3, Name="b"),
+        change("a", 4, "GAP_UPDATE"),
+        change("a", 5, Count=1),
+        change("a", 6, "UNDELETE", **everything("whole")),
+        change("a", 7, Name="c"),
+    ]
+    answered = read_back(follow(timeline(CREATED).rows, *waited), read("a", 8, 7, Name="c"))
+    found = reported(versions(answered), "_position", "_certain_fields")
+    assert found == [(1, None), (2, []), (3, ["Name"]), (4, []), (5, ["Count"]), (6, None), (7, None)]
+
+
+def test_a_read_that_equals_what_is_uncertain_is_a_version_because_now_it_is_certain() -> None:
+    waited = [change("a", 2, "GAP_UPDATE"), change("a", 3, Name="b")]
+    answered = read_back(follow(timeline(CREATED).rows, *waited), read("a", 3, 3, Name="b", Amount=2.5, Count=7))
+    assert reported(versions(answered), "_position", "_certain_fields", "_change_type")[1:] == [
+        (2, [], "GAP_UPDATE"),
+        (3, ["Name"], "UPDATE"),
+        (3, None, "REFETCH"),
+    ]
+
+
+def test_a_diff_that_was_not_proven_is_named_among_the_changes_and_not_among_what_is_certain() -> None:
+    waited = [change("a", 2, diffs=["Description"], Description="no diff", Name="b")]
+    answered = read_back(follow(timeline(CREATED).rows, *waited), read("a", 3, 2, Name="b", Description="read"))
+    found = reported(versions(answered), "_changed_fields", "_certain_fields", "Description")[1:]
+    assert sorted(found[0][0]) == ["Description", "Name"]
+    assert (found[0][1:], found[1][1:]) == ((["Name"], None), (None, "read"))
+
+
+def test_an_update_of_a_record_never_seen_makes_a_row_in_doubt_that_is_no_version() -> None:
+    base = timeline(change("a", 5, Name="y"))
+    assert reported([row(base)], "_in_doubt", "Name", "_position", "_change_type") == [(True, None, 4, None)]
+    answered = read_back(follow(base.rows, change("a", 5, Name="y")), read("a", 6, 5, Name="y", Count=2))
+    assert reported(versions(base, answered), "_position", "Name", "Count", "_certain_fields", "_changed_fields") == [
+        (5, "y", None, ["Name"], ["Name"]),
+        (6, "y", 2, None, ["Count"]),
+    ]
+
+
+def test_a_gap_holds_the_record_and_nothing_else() -> None:
+    changes = [change("a", 2, Name="y"), change("a", 3, "GAP_UPDATE"), change("a", 4, Name="z")]
+    held = follow(timeline(CREATED).rows, *changes)
+    assert reported([row(held)], "_in_doubt", "Name", "_position") == [(True, "y", 2)]
+    later = follow(held.rows, change("a", 5, Name="w"), change("b", 6, "CREATE", **everything("flows")))
+    assert (row(later)["Name"], row(later, "b")["Name"]) == ("y", "flows")
+    assert (later.counts.waiting, later.counts.inserted) == (1, 1)
+
+
+RECORDS = ("a", "b", "c")
+LAST = 12
+NAME = st.one_of(st.none(), st.sampled_from(["x", "y", "z"]))
+SOME_VALUES = {
+    "Name": NAME,
+    "Amount": st.one_of(st.none(), st.floats(0, 9)),
+    "Count": st.one_of(st.none(), st.integers(0, 9)),
+}
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """A stream of changes as an org sends them: positions dense, creates first, deletes only of the living."""
+    alive: dict[str, bool] = {}
+    changes = []
+    for position in range(1, draw(st.integers(2, 24))):
+        record = draw(st.sampled_from("abcd"))
+        if not alive.get(record):
+            kind = "UNDELETE" if record in alive else "CREATE"
+            changes.append(change(record, position, kind, **everything(draw(NAME), Count=position)))
+        elif draw(st.booleans()):
+            changes.append(change(record, position, **draw(st.fixed_dictionaries({}, optional=SOME_VALUES))))
+        else:
+            changes.append(change(record, position, "DELETE"))
+        alive[record] = changes[-1]["change_type"] != "DELETE"
+    return changes
+
+
+def plainly(changes: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The same by a dictionary and a loop."""
+    state: dict[str, dict[str, Any]] = {}
+    for one in changes:
+        found = state.setdefault(one["record_id"], {"_is_deleted": False})
+        for cell in one["cells"]:
+            found[NAMES[cell["column"]]] = next((v for k, v in cell.items() if k != "column" and v is not None), None)
+        if one["change_type"] != "UPDATE":
+            found["_is_deleted"] = one["change_type"] == "DELETE"
+        found["_position"] = one["position"]
+    return state
+
+
+@given(streams(), st.integers(0, 24), st.integers(0, 26), st.randoms())
+def test_rows_and_history_at_any_moment_are_what_a_plain_loop_gives_in_any_batches(
+    changes: list[dict[str, Any]], cut: int, moment: int, random: Any
+) -> None:
+    parts = [changes[:cut], changes[cut:]]
+    for part in parts:
+        random.shuffle(part)
+    first = timeline(*parts[0])
+    both = follow(first.rows, *parts[1])
+    found = {each["Id"]: each for each in both.rows.to_dicts()}
+    expected = plainly(changes)
+    assert sorted(both.rows["Id"].to_list()) == sorted(expected)
+    for record, values in expected.items():
+        assert {name: found[record][name] for name in values} == values
+    at = [v for v in versions(first, both) if v["_valid_from"] <= second(moment) < (v["_valid_to"] or second(99))]
+    then = plainly([each for each in changes if each["position"] <= moment])
+    assert {v["Id"]: (v["_is_deleted"], v["Name"]) for v in at} == {
+        record: (values["_is_deleted"], values.get("Name")) for record, values in then.items()
+    }
+    again = follow(both.rows, *changes)
+    assert (again.counts.versions, again.changed) == (0, False)
+
+
+@st.composite
+def landed(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]]:
+    """Changes at positions 1 to `LAST`, and readings with their watermarks, the first a snapshot before all of them."""
+    changes = []
+    for position in range(1, LAST + 1):
+        record = draw(st.sampled_from(RECORDS))
+        kind = draw(st.sampled_from(("CREATE", "UPDATE", "UPDATE", "UPDATE", "DELETE", "UNDELETE", "GAP_UPDATE")))
+        values: dict[str, Any] = {"Count": position} if kind == "UPDATE" else {}
+        if kind in ("CREATE", "UNDELETE"):
+            values = everything(f"n{position}", Count=position)
+        changes.append(change(record, position, kind, **values))
+    org_reads = [reading(draw, 0, snapshot=1)]
+    numbers = {"snapshot": 1, "read_back": 0}
+    for watermark in sorted(draw(st.sets(st.integers(1, LAST), max_size=4))):
+        kind = draw(st.sampled_from(("snapshot", "read_back", "read_back")))
+        numbers[kind] += 1
+        org_reads.append(reading(draw, watermark, **{kind: numbers[kind]}))
+    return changes, org_reads
+
+
+def reading(
+    draw: st.DrawFn, position: int, records: tuple[str, ...] | None = None, **number: int
+) -> tuple[OrgRead, pl.DataFrame]:
+    """What was read at a watermark: of all records some, or those given."""
+    chosen = records or draw(st.lists(st.sampled_from(RECORDS), unique=True, min_size=1))
+    rows = [read(each, position, position, Name=f"read {position}", Count=draw(st.integers(0, 3))) for each in chosen]
+    return OrgRead(position, position, **number), reads(sorted(rows, key=lambda each: str(each["Id"])))
+
+
+State = tuple[pl.DataFrame, pl.DataFrame]
+"""Rows of `current_state` and of `history`."""
+BEFORE: State = (new_timeline(COLUMNS, 0).rows, new_timeline(COLUMNS, 0).superseded)
+
+
+def applied(
+    state: State, changes: list[dict[str, Any]], org_reads: list[tuple[OrgRead, pl.DataFrame]], after: int, up_to: int
+) -> State:
+    """One batch as the pipeline makes it; events that wait for a reading are read again with it."""
+    made = Timeline(COLUMNS, state[0], 1)
+    done = after
+    for checkpoint, rows in org_reads:
+        made.follow(frame([each for each in changes if done < each["position"] <= checkpoint.until]))
+        made.put(checkpoint, rows)
+        done = checkpoint.position
+    made.follow(frame([each for each in changes if done < each["position"] <= up_to]))
+    return made.rows, pl.concat([state[1], made.superseded])
+
+
+def ordered(state: State) -> State:
+    return state[0].sort("Id"), state[1].sort("Id", "_position", "_superseded_at", "_change_type")
+
+
+@settings(max_examples=examples(0.3))
+@given(landed())
+def test_applying_all_at_once_is_applying_it_as_it_came(
+    what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]],
+) -> None:
+    changes, org_reads = what
+    state = applied(BEFORE, changes, org_reads[:1], 0, 0)
+    position = 0
+    for each in org_reads[1:]:
+        state = applied(state, changes, [], position, each[0].position)
+        state = applied(state, changes, [each], 0, each[0].position)
+        position = each[0].position
+    state = applied(state, changes, [], position, LAST)
+    whole = applied(BEFORE, changes, org_reads, 0, LAST)
+    for found, expected in zip(ordered(whole), ordered(state), strict=True):
+        assert found.equals(expected)
+
+
+@settings(max_examples=examples(0.3))
+@given(landed(), st.integers(1, LAST), st.data())
+def test_a_snapshot_that_comes_late_is_put_in_where_its_watermark_is(
+    what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]], watermark: int, data: st.DataObject
+) -> None:
+    changes, org_reads = what
+    late = reading(data.draw, watermark, records=RECORDS, snapshot=9)
+    rows, history = applied(BEFORE, changes, org_reads[:1], 0, LAST)
+    late_batch = Timeline(COLUMNS, rows, 1)
+    late_batch.roll_back(watermark, history.filter(pl.col("_superseded_at") > watermark))
+    late_batch.follow(frame([each for each in changes if each["position"] <= watermark]))
+    late_batch.put(*late)
+    late_batch.follow(frame([each for each in changes if each["position"] > watermark]))
+    kept = history.filter(pl.col("_superseded_at") <= watermark)
+    found = ordered((late_batch.rows, pl.concat([kept, late_batch.superseded])))
+    for one, other in zip(found, ordered(applied(BEFORE, changes, [org_reads[0], late], 0, LAST)), strict=True):
+        assert one.equals(other)
+
+
+@settings(max_examples=examples(0.3))
+@given(landed())
+def test_versions_of_a_record_neither_overlap_nor_leave_holes_up_to_its_row(
+    what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]],
+) -> None:
+    changes, org_reads = what
+    rows, history = applied(BEFORE, changes, org_reads, 0, LAST)
+    current = rows.filter(pl.col("_change_type").is_not_null()).drop(OF_THE_ROW)
+    whole = pl.concat([history, current], how="diagonal").sort(
+        "Id", "_position", "_superseded_at", "_valid_from", nulls_last=True
+    )
+    for ends, begins in (("_valid_to", "_valid_from"), ("_superseded_at", "_position")):
+        following = pl.col(begins).shift(-1).over("Id")
+        assert whole.filter(pl.col(ends).ne_missing(following)).is_empty()
+    readable = {(c["record_id"], c["position"]) for c in changes if not c["change_type"].startswith("GAP")}
+    doubtful = set(rows.filter("_in_doubt")["Id"].to_list())
+    found = set(whole.filter(pl.col("_transaction_key").is_not_null()).select("Id", "_position").iter_rows())
+    assert {pair for pair in readable - found if pair[0] not in doubtful} == set(), "every readable event is a version"
