@@ -77,12 +77,6 @@ def test_an_entity_with_a_broken_log_is_in_new_cuts_as_of_its_last_good_one_and_
     assert json.loads(sfcdc("status", "--json").stdout)["damaged"] == []
 
 
-def settled_ticks(synced: EmulatedPipeline) -> None:
-    """Some, as an event is on its way for a moment."""
-    for _ in range(10):
-        synced.settled_tick()
-
-
 def test_damage_fails_one_run_by_its_entity_and_the_next_ones_only_where_others_have_work(
     synced: EmulatedPipeline,
 ) -> None:
@@ -99,7 +93,7 @@ def test_damage_fails_one_run_by_its_entity_and_the_next_ones_only_where_others_
         assert "Table history/Contact is damaged" in outcome.said
     change(synced, "while it is damaged")
     with pytest.raises(RunFailed, match="Contact"):
-        settled_ticks(synced)
+        synced.tick()
     synced.assert_equal_to_the_org(["Account"])
     ended = sfcdc("sync")
     assert ended.exit_code == 1
