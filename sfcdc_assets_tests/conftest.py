@@ -62,8 +62,9 @@ _ALONE = re.compile(r"::(?:test_dying_between_any_two_commits|test_a_run_before_
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--lives 5000` in a spare night, `--life-seed 17` to see one again."""
+    """`--lives 5000` in a spare night, in pieces with `--first-life`, `--life-seed 17` to see one again."""
     parser.addoption("--lives", type=int, default=LIVES, help=f"random lives of an org to replay (default: {LIVES})")
+    parser.addoption("--first-life", type=int, default=0, help="the seed of the first of them (default: 0)")
     parser.addoption("--crashes", type=int, default=CRASHES, help=f"random crashes (default: {CRASHES})")
     parser.addoption("--life-seed", type=int, default=None, help="the seed of the one life to replay")
     parser.addoption("--requests", type=int, default=10_000, help="malformed requests to send (default: 10,000)")

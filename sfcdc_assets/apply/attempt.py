@@ -51,6 +51,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         batch=tables.checkpoint.batch + 1,
         filesystem=warehouse.filesystem(current_state.name_of(tables.entity)),
         texts=warehouse.filesystem(text_fields.name_of(tables.entity)),
+        texts_known=_texts_at(tables, [org_read.position for org_read in planned.org_reads]),
         history=warehouse.filesystem(history.name_of(tables.entity)),
         reads=warehouse.filesystem(snapshots.name_of(tables.entity)),
         org_reads=planned.org_reads,
@@ -65,6 +66,18 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
     small = is_small(batch.events, of_events, len(planned.touched))
     size = of_events + of_pages + _bytes_of_rows(tables, planned)
     return EntityBatch(tables.entity, events, task, planned.visit, planned.touched, is_shuffled=not small, bytes=size)
+
+
+def _texts_at(tables: EntityTables, watermarks: Sequence[int]) -> tuple[str, ...]:
+    """Files that may hold texts of reads with these watermarks: few, as most watermarks are past all that is there."""
+    if not watermarks or tables.from_scratch:
+        return ()
+    found = []
+    for file in tables.texts.table.files():
+        first, last = file.statistics.get("min.position"), file.statistics.get("max.position")
+        if first is None or last is None or any(first <= watermark <= last for watermark in watermarks):
+            found.append(file.path)
+    return tuple(found)
 
 
 def _bytes_of_rows(tables: EntityTables, planned: BatchPlan) -> int:

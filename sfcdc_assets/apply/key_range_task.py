@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -25,6 +26,9 @@ from sfcdc_assets.timeline.read_rows import read_schema
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS
 from sfcdc_assets.timeline.timeline import OrgRead, Timeline
 from sfcdc_assets.timeline.version_columns import current_state_schema, history_schema
+
+_ONE_TEXT = ["record_id", "field", "position", "origin", "sha256"]
+"""Rows of `text_fields` that agree in these say the same."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class KeyRangeTask:
     """What was read from the org and is not in the table yet, in the order of its watermarks."""
     read_back_taken: tuple[str, ...] = ()
     """Files that hold rows read back."""
+    texts_known: tuple[str, ...] = ()
+    """Files of `texts` that may hold rows of earlier reads with the same watermarks."""
     up_to: int = 0
     """The last position that is applied; events after it are there only for readings that have their watermark after
     them."""
@@ -108,7 +114,7 @@ class KeyRangeTask:
         files = write_files(kept, self.filesystem, self.token) if kept is not None else []
         superseded = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
         versions = write_files(superseded, self.history, self.token)
-        new_texts = timeline.new_texts.sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
+        new_texts = self._once(timeline.new_texts, key_range).sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
         texts = write_files(new_texts, self.texts, self.token)
         return Applied(
             key_range.number,
@@ -122,6 +128,21 @@ class KeyRangeTask:
             RowCounts.of(kept) if kept is not None else RowCounts(),
             timeline.counts,
         )
+
+    def _once(self, new_texts: pl.DataFrame, key_range: KeyRange) -> pl.DataFrame:
+        """Without the texts that an earlier read with the same watermark has shown, in this batch or before it."""
+        if not self.org_reads or new_texts.is_empty():
+            return new_texts
+        new_texts = new_texts.unique(_ONE_TEXT, keep="first", maintain_order=True)
+        if not self.texts_known:
+            return new_texts
+        watermarks = [read.position for read in self.org_reads]
+        if self.roll_back_to is not None:  # what came after it is removed with this batch
+            watermarks = [position for position in watermarks if position <= self.roll_back_to]
+        source = ds.dataset(list(self.texts_known), schema=TEXT_FIELDS, filesystem=self.texts, format="parquet")
+        within = pq.filters_to_expression([("record_id", *rest) for _, *rest in key_range.filters])
+        known = source.to_table(columns=_ONE_TEXT, filter=within & pc.field("position").isin(watermarks))
+        return new_texts.join(arrow_frame(known), on=_ONE_TEXT, how="anti", nulls_equal=True, maintain_order="left")
 
 
 def read_rows(filesystem: fs.FileSystem, paths: Sequence[str], key_range: KeyRange, schema: pa.Schema) -> pl.DataFrame:

@@ -23,7 +23,10 @@ from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, i
 
 INSTANTS = 5
 KEYS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "text_fields": lambda row: f"{row['record_id']} {row['field'].lower()} {row['position']} {row['origin']}",
+    # Two reads with one watermark may show two values, of which the stream tells nothing.
+    "text_fields": lambda row: (
+        f"{row['record_id']} {row['field'].lower()} {row['position']} {row['origin']} {row['sha256']}"
+    ),
     # A read that has its watermark to an event which it answers is a version beside that of the event.
     "history": lambda row: f"{row['Id']} {row['_position']} {row['_change_type']} {row['_transaction_key']}",
     "current_state": lambda row: row["Id"],

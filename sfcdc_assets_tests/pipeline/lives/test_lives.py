@@ -1,6 +1,7 @@
 """Random lives of an org, replayed: history, cuts and rebuilt layers against what the org did (guarantees 5 and 10).
 
-`pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives 2000` for more of them, `--life-seed 17` for one.
+`pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives 2000` for more of them, from `--first-life 500` on,
+`--life-seed 17` for one.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ WITH_SPARK = 1
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each life."""
     if "life_seed" in metafunc.fixturenames:
-        one, count = metafunc.config.getoption("--life-seed"), metafunc.config.getoption("--lives")
-        seeds = range(count) if one is None else [one]
+        one, first, count = map(metafunc.config.getoption, ("--life-seed", "--first-life", "--lives"))
+        seeds = range(first, first + count) if one is None else [one]
         metafunc.parametrize("life_seed", seeds)
 
 
