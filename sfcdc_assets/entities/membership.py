@@ -2,7 +2,8 @@
 
 An object that is off its channel, or outside a filter, raises no event, and no later event says so. The org does tell
 which member carries an object (another one after it was taken off and put back) and when that was last modified, so
-most of it shows even if nobody looked in between. docs/operating.md has the table of what is told and what follows.
+most of it shows even if nobody looked in between. docs/org-changes.md has the table of what is told
+and what follows.
 """
 
 from __future__ import annotations

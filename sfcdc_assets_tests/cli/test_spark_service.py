@@ -17,7 +17,7 @@ NOTES_ITS_START = "import pathlib, time; pathlib.Path('started').open('a').write
 
 
 def test_the_documented_service_starts_the_command_again_whenever_it_ends() -> None:
-    (block,) = [block for block in code_blocks(ROOT / "docs" / "operating.md") if block.language == "ini"]
+    (block,) = [block for block in code_blocks(ROOT / "docs" / "running.md") if block.language == "ini"]
     unit = ConfigParser()
     unit.optionxform = str  # type: ignore[assignment]
     unit.read_string(block.text)

@@ -160,7 +160,7 @@ def test_no_secret_is_in_a_manifest_and_each_file_is_mounted_where_it_is_looked_
     assert set().union(*used.values()) == SECRETS
     assert [role for role in ROLES if "sfcdc-org" in used[role]] == ["code"]
     assert [role for role in ROLES if "sfcdc-spark" in used[role]] == ["code", "spark-master", "spark-worker"]
-    page = (ROOT / "docs" / "scaling.md").read_text()
+    page = (ROOT / "docs" / "deployment.md").read_text()
     assert set(re.findall(r"create secret generic (\S+)", page)) == SECRETS
 
 

@@ -62,13 +62,14 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 _INTRODUCTIONS = MappingProxyType(
     {
-        "What is copied, and where to": "[Many channels](operating.md#many-channels), and [channels that carry other "
-        "things than change events](operating.md#pushtopics-generic-channels-and-platform-events).",
+        "What is copied, and where to": "[Many channels](channels.md#many-channels), and [channels that carry other "
+        "things than change events](channels.md#pushtopics-generic-channels-and-platform-events).",
         "Logging in": "One way of four is enough. [Connecting an org](real-org.md#other-ways-to-log-in) has them.",
-        "Privacy and retention": "[When columns must not be copied](operating.md#when-columns-must-not-be-copied) has "
+        "Privacy and retention": "[When columns must not be copied](privacy.md#when-columns-must-not-be-copied) has "
         "the rules.",
-        "Several orgs": "[Several orgs](operating.md#several-orgs) says which settings an org has of its own.",
-        "Spark": "[Spark on a cluster, or shared](operating.md#spark-on-a-cluster-or-shared) says what workers need.",
+        "Several orgs": "[Several orgs](several-orgs.md) says which settings an org has of its own.",
+        "Spark": "[A standing Spark](running.md#a-standing-spark), and [what workers need](scaling.md#workers) on a "
+        "cluster.",
     }
 )
 _WITHOUT_A_VALUE = MappingProxyType(
@@ -113,7 +114,7 @@ _OTHERS = MappingProxyType(
         "record, and `sfcdc dev` uses a folder of its own",
         "`JAVA_HOME`": "the Java to use, if it is not the one on `PATH`",
         "`AWS_*`, `AZURE_*`, `GOOGLE_*`": "credentials of an object store "
-        "([how workers get them](operating.md#spark-on-a-cluster-or-shared))",
+        "([how workers get them](scaling.md#credentials-on-a-cluster))",
     }
 )
 

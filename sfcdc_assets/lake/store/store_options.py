@@ -1,8 +1,8 @@
 """The warehouse's object store and what opens it, for tasks that read and write its files in other processes.
 
 deltalake takes the store's settings and credentials from the environment. That of a Spark worker is whatever its host
-or its cluster manager gave it, so tasks bring those of the process that plans them (docs/operating.md, "Spark on a
-cluster, or shared").
+or its cluster manager gave it, so tasks bring those of the process that plans them (docs/scaling.md,
+"Credentials on a cluster").
 """
 
 from __future__ import annotations
