@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
@@ -14,17 +15,20 @@ HEAD = ("case", "ours", "instead", "ours / instead", "goal", "reached")
 
 
 def with_figures(page: str, results: Mapping[str, Result]) -> str:
-    """`page` with its section between the two markers drawn anew."""
+    """`page` with its section between the two markers drawn again; the machine of most stages is named once."""
     before, found, rest = page.partition(BEGIN)
     _, closed, after = rest.partition(END)
     if not found or not closed:
         raise ValueError(f"docs/benchmarks.md lacks the line {(END if found else BEGIN)!r}: put it back")
-    sections = "\n".join([_section(result) for result in results.values()])
-    return f"{before}{BEGIN}\n\n{sections}{END}{after}"
+    usual = Counter(result.machine for result in results.values()).most_common(1)
+    machine = usual[0][0] if usual else ""
+    sections = "\n".join([_section(result, machine) for result in results.values()])
+    return f"{before}{BEGIN}\n\nMeasured with {machine}, unless a stage says otherwise.\n\n{sections}{END}{after}"
 
 
-def _section(result: Result) -> str:
+def _section(result: Result, usual: str) -> str:
     rows = [row for figure in result.figures for row in figure_rows(figure)]
+    machine = "" if result.machine == usual else f", with {result.machine}"
     return "\n".join(
         [
             f"### {result.title}",
@@ -33,8 +37,7 @@ def _section(result: Result) -> str:
             _line("---" for _ in HEAD),
             *(_line(row) for row in rows),
             "",
-            f"Compared: {result.compared} What limits it: {result.limit}",
-            f"({result.date}, {result.seconds:.0f} s; {result.machine}.)",
+            f"What limits it: {' '.join(result.limit.split())} ({result.date}, {result.seconds:.0f} s{machine}.)",
             "",
         ]
     )
