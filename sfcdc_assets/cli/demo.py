@@ -89,7 +89,8 @@ def demo(
             description,
             healing_figures,
         )
-        from sfcdc_assets.cli.local_dagster.ticks import dagster_instance, sync_channels  # noqa: PLC0415
+        from sfcdc_assets.cli.local_dagster.drive import sync_channels  # noqa: PLC0415
+        from sfcdc_assets.cli.local_dagster.instance import dagster_instance  # noqa: PLC0415
         from sfcdc_assets.cli.verify import show, verify_entities  # noqa: PLC0415
         from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels  # noqa: PLC0415
 
@@ -102,7 +103,7 @@ def demo(
         channels = stack.enter_context(OpenChannels(forgotten_seconds=math.inf))
 
         def sync() -> int:
-            done = sync_channels(instance, until_caught_up=True, tell=steps.tell, channels=channels, early=early)
+            done = sync_channels(instance, until_caught_up=True, report=steps.tell, channels=channels, early=early)
             return len(done)
 
         steps.begin("day 0: every record is copied")

@@ -86,7 +86,8 @@ def rebuild(
     --from-org, for a new snapshot, with which history begins again. A PushTopic's state is built from its
     notifications, then compared with the topic's query. With --channel, rows change in place, file by file.
     """
-    from sfcdc_assets.cli.local_dagster.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
+    from sfcdc_assets.cli.local_dagster.drive import sync_channels  # noqa: PLC0415 - Dagster is slow to load
+    from sfcdc_assets.cli.local_dagster.instance import dagster_instance  # noqa: PLC0415
 
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
@@ -123,7 +124,7 @@ def rebuild(
     if not entities and accept is None and not topics:
         return  # nothing of the stream was passed over
     with dagster_instance() as instance:
-        sync_channels(instance, until_caught_up=True, tell=lambda line: say(line, err=True))
+        sync_channels(instance, until_caught_up=True, report=lambda line: say(line, err=True))
 
 
 def _check_channel(settings: Settings, channel: str) -> None:

@@ -31,7 +31,7 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.early import EarlySpark
 
 if TYPE_CHECKING:
-    from sfcdc_assets.cli.local_dagster.ticks import TickOutcome
+    from sfcdc_assets.cli.local_dagster.channel_turn import Turn
 
 
 @stops_at_once
@@ -62,7 +62,7 @@ def sync(
     warehouse = Warehouse(settings.warehouse)
     settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
     early, progress = EarlySpark(settings), SyncProgress()
-    outcomes: list[TickOutcome] = []
+    turns: list[Turn] = []
     ended_well = False
     try:
         with ProgressDisplay(progress) as display, _open_channels() as channels:
@@ -71,22 +71,22 @@ def sync(
                 early.start()  # it will be wanted, and starts while the copies are taken
             readings = begin_readings(channels, settings, TICK if watch else patience, early)
             # Dagster takes as long to import as a stream to answer.
-            loading = threading.Thread(target=_load_ahead, args=("sfcdc_assets.cli.local_dagster.ticks",), daemon=True)
+            loading = threading.Thread(target=_load_ahead, args=("sfcdc_assets.cli.local_dagster.drive",), daemon=True)
             loading.start()
             readings.wait()
             loading.join()
-            from sfcdc_assets.cli.local_dagster import ticks  # noqa: PLC0415
+            from sfcdc_assets.cli.local_dagster.drive import sync_channels, watch_channels  # noqa: PLC0415
+            from sfcdc_assets.cli.local_dagster.instance import dagster_instance  # noqa: PLC0415
 
             if watch:
-                ticks.watch_channels(tell=display.tell, channels=channels, early=early, readings=readings)
+                watch_channels(report=display.tell, channels=channels, readings=readings)
             else:
-                with ticks.dagster_instance() as instance:
-                    outcomes += ticks.sync_channels(
+                with dagster_instance() as instance:
+                    turns += sync_channels(
                         instance,
                         until_caught_up=until_caught_up,
-                        tell=display.tell,
+                        report=display.tell,
                         channels=channels,
-                        early=early,
                         readings=readings,
                     )
             waiting = channels.copies_that_wait() if until_caught_up else {}
@@ -99,7 +99,7 @@ def sync(
         if ended_well or not summary.is_empty:
             say("\n".join(summary.lines()), err=True)
     if as_json:
-        said = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in outcomes]
+        said = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in turns]
         say(json.dumps({"ticks": said, "summary": summary.to_json()}))
     refused = refused_reads(warehouse, settings.entities or None)
     if refused:

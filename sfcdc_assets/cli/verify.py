@@ -119,10 +119,11 @@ def verify(
 
 def _sync(tell: Callable[[str], None], only: Collection[str], channels: OpenChannels | None = None) -> None:
     """Bring the tables of these channels up to date; `tell` is given what the ticks come to."""
-    from sfcdc_assets.cli.local_dagster.ticks import dagster_instance, sync_channels  # noqa: PLC0415 - Dagster is slow to load
+    from sfcdc_assets.cli.local_dagster.drive import sync_channels  # noqa: PLC0415 - Dagster is slow to load
+    from sfcdc_assets.cli.local_dagster.instance import dagster_instance  # noqa: PLC0415
 
     with dagster_instance() as instance:
-        sync_channels(instance, until_caught_up=True, tell=tell, channels=channels, only=only)
+        sync_channels(instance, until_caught_up=True, report=tell, channels=channels, only=only)
 
 
 def verify_entities(

@@ -9,7 +9,8 @@ import pytest
 
 from sfcdc_assets import open_cut
 from sfcdc_assets.apply.note_cut import AHEAD
-from sfcdc_assets.cli.local_dagster.ticks import SeveralFailures, UnexpectedFailure, sync_channels
+from sfcdc_assets.cli.local_dagster.channel_turn import UnexpectedFailure
+from sfcdc_assets.cli.local_dagster.drive import SeveralFailures, sync_channels
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.errors import EntitiesLag
 from sfcdc_assets.lake.tables.consistent_cuts import cuts
@@ -46,7 +47,7 @@ def change(pipeline: EmulatedPipeline, name: str) -> None:
 
 def sync(pipeline: EmulatedPipeline, *, until_caught_up: bool = True) -> list[str]:
     said: list[str] = []
-    sync_channels(pipeline.instance, until_caught_up=until_caught_up, tell=said.append)
+    sync_channels(pipeline.instance, until_caught_up=until_caught_up, report=said.append)
     return said
 
 

@@ -7,18 +7,20 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from sfcdc_assets.cli.local_dagster.ticks import TickOutcome, _Sync, dagster_instance
+from sfcdc_assets.cli.local_dagster.channel_sync import ChannelSync
+from sfcdc_assets.cli.local_dagster.channel_turn import Turn
+from sfcdc_assets.cli.local_dagster.instance import dagster_instance
 from sfcdc_assets.settings.settings import Settings
 
 CHANNEL = "/data/ChangeEvents"
 
 
 def test_a_reading_that_comes_to_the_same_is_not_reported_twice() -> None:
-    sync = _Sync(CHANNEL, Settings(), until_caught_up=True)
+    sync = ChannelSync(CHANNEL, Settings(), until_caught_up=True)
     said = [
         line
         for outcome in ("1 event landed", "sync done", "all is up to date", "all is up to date", "", "sync done")
-        for line in sync.lines(TickOutcome(CHANNEL, outcome, ()), is_last=False)
+        for line in sync.lines(Turn(CHANNEL, outcome, ()), is_last=False)
     ]
     assert said == ["1 event landed", "sync done", "all is up to date", "sync done"]
 

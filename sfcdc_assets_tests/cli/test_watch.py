@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.apply.apply_changes import Applier, ToApply
-from sfcdc_assets.cli.local_dagster import ticks
-from sfcdc_assets.cli.local_dagster.ticks import watch_channels
+from sfcdc_assets.cli.local_dagster import channel_turn, channel_watch
+from sfcdc_assets.cli.local_dagster.drive import watch_channels
+from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import LoginRefused
@@ -32,7 +33,7 @@ def watch(is_over: Callable[[], bool]) -> list[str]:
     said: list[str] = []
     looks = iter(range(MOST_LOOKS))
     with OpenChannels(forgotten_seconds=math.inf) as channels:
-        watch_channels(tell=said.append, channels=channels, is_over=lambda: is_over() or next(looks, None) is None)
+        watch_channels(report=said.append, channels=channels, is_over=lambda: is_over() or next(looks, None) is None)
     return said
 
 
@@ -71,7 +72,7 @@ def test_a_failure_is_said_once_and_what_it_left_undone_is_done_when_it_is_over(
 ) -> None:
     pipeline = make_pipeline("Account", records=3)
     calls = 0
-    look = ticks.look
+    look = channel_turn.look
 
     def broken(*arguments: Any) -> object:
         nonlocal calls
@@ -80,9 +81,9 @@ def test_a_failure_is_said_once_and_what_it_left_undone_is_done_when_it_is_over(
             raise SfcdcError("The org does not answer.")
         return look(*arguments)
 
-    monkeypatch.setattr(ticks, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(channel_watch, "PAUSE_SECONDS", 0.05)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(ticks, "look", broken)
+    monkeypatch.setattr(channel_turn, "look", broken)
     said = watch((pipeline.warehouse / "current_state" / "Account" / "_delta_log").exists)
     assert calls >= 6
     assert sum("does not answer" in line for line in said) == 1
@@ -108,12 +109,12 @@ def test_runs_that_fail_as_a_whole_again_and_again_end_it(
     def lost(applier: Applier, wanted: object) -> None:
         raise RuntimeError("Spark is gone")
 
-    monkeypatch.setattr(ticks, "FAILED_RUNS", 3)
-    monkeypatch.setattr(ticks, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(channel_watch, "FAILED_RUNS", 3)
+    monkeypatch.setattr(channel_watch, "PAUSE_SECONDS", 0.05)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.RETRY_SECONDS", 0.0)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
     monkeypatch.setattr(Applier, "prepare", lost)
-    with pytest.raises(ticks.RunFailed, match="Spark is gone"):
+    with pytest.raises(RunFailed, match="Spark is gone"):
         watch(lambda: False)
 
 
@@ -129,8 +130,8 @@ def test_an_entity_that_fails_again_and_again_ends_nothing(
         refused = {each.entity: SfcdcError("Account cannot be written.") for each in wanted if each.entity == "Account"}
         return {**taken(applier, [each for each in wanted if each.entity != "Account"]), **refused}
 
-    monkeypatch.setattr(ticks, "FAILED_RUNS", 2)
-    monkeypatch.setattr(ticks, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(channel_watch, "FAILED_RUNS", 2)
+    monkeypatch.setattr(channel_watch, "PAUSE_SECONDS", 0.05)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.RETRY_SECONDS", 0.0)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
     monkeypatch.setattr(Applier, "prepare", without_account)

@@ -36,9 +36,7 @@ def modules_page() -> str:
 
 
 def _table(names: list[str]) -> str:
-    return "".join(
-        f"| `{name.rpartition('.')[2]}` | {_line(name).replace('|', chr(92) + '|')} |\n" for name in names
-    )
+    return "".join(f"| `{name.rpartition('.')[2]}` | {_line(name).replace('|', chr(92) + '|')} |\n" for name in names)
 
 
 def _is_package(name: str) -> bool:

@@ -16,7 +16,8 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 from deltalake import DeltaTable
 
-from sfcdc_assets.cli.local_dagster.ticks import TickOutcome, sync_channels, tick_and_run
+from sfcdc_assets.cli.local_dagster.channel_turn import Turn, take_turn
+from sfcdc_assets.cli.local_dagster.drive import sync_channels
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub.subscription import Subscription
@@ -50,41 +51,41 @@ class EmulatedPipeline:
 
     # -- doing
 
-    def sync(self) -> list[TickOutcome]:
+    def sync(self) -> list[Turn]:
         """`sfcdc sync --until-caught-up` in this process, of whose end the org has heard: before that, it sends and
         charges on."""
         of_others = self._open_streams()
-        outcomes = sync_channels(self.instance, until_caught_up=True, tell=self.said.append)
+        turns = sync_channels(self.instance, until_caught_up=True, report=self.said.append)
         eventually(lambda: self._open_streams() <= of_others, "the org to end the streams of a sync")
-        return outcomes
+        return turns
 
     def _open_streams(self) -> set[Subscription]:
         return {each for each in self.server.service.streams if each.ended_at is None}
 
-    def tick(self) -> TickOutcome:
+    def tick(self) -> Turn:
         """One tick that waits for the end of the last transaction, and its runs. The channel stays open, as between
         the ticks of a sensor. Raises `RunFailed`."""
         return self._tick(until_settled(load_settings().settle_seconds))
 
-    def quick_tick(self) -> TickOutcome:
+    def quick_tick(self) -> Turn:
         """One tick of the sensor, which does not wait, and its runs. Raises `RunFailed`."""
         return self._tick(TICK)
 
-    def settled_tick(self) -> TickOutcome:
+    def settled_tick(self) -> Turn:
         """A quick tick that lands what there is, and one when the settling time is over."""
         self.quick_tick()
         clock.sleep(load_settings().settle_seconds)
         return self.quick_tick()
 
-    def _tick(self, patience: Patience) -> TickOutcome:
+    def _tick(self, patience: Patience) -> Turn:
         settings = load_settings()
         warehouse = Warehouse(settings.warehouse)
         opened = OPEN_CHANNELS.of(CHANNEL, warehouse, settings, partial(OrgResource().connect, warehouse))
-        outcome = tick_and_run(self.instance, CHANNEL, opened, patience)
-        self.said.append(f"{CHANNEL}: {outcome.said}")
-        if outcome.failures:
-            raise outcome.failures[0]
-        return outcome
+        turn = take_turn(self.instance, CHANNEL, opened, patience)
+        self.said.append(f"{CHANNEL}: {turn.said}")
+        if turn.failures:
+            raise turn.failures[0]
+        return turn
 
     def sensor_tick(self) -> SensorExecutionData:
         """One evaluation of the channel's sensor as Dagster's daemon makes it; no run is launched."""

@@ -51,6 +51,7 @@ class Readings:
         self._channels = channels
         self._settings = settings
         self.names = tuple(names)
+        self.early = early
         self._on_events: Callable[[], object] = early.start if early is not None else lambda: None
         self._changed = threading.Condition()
         self._begun: deque[_Begun] = deque()

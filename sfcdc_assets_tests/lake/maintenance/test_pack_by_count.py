@@ -9,7 +9,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.cli.local_dagster import ticks
+from sfcdc_assets.cli.local_dagster.local_runs import pack
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.lake.maintenance import pack_by_count
 from sfcdc_assets.lake.maintenance.pack_by_count import files_to_pack, pack_where_many
@@ -141,13 +141,13 @@ def test_a_sync_packs_too_and_does_not_fail_with_it(warehouse: Warehouse, instan
     told: list[str] = []
     for position in range(1, MANY + 1):
         land(warehouse, ALL, [position])
-    ticks._pack(instance, load_settings(), told.append)
+    pack(instance, load_settings(), told.append)
     assert (told, files(warehouse)) == (["small files are packed"], 1)
-    ticks._pack(instance, load_settings(), told.append)
+    pack(instance, load_settings(), told.append)
     assert told == ["small files are packed"]
     for position in range(MANY + 1, 2 * MANY + 1):
         land(warehouse, ALL, [position])
     newest = RawEvents.open(warehouse).table.files()[0].path
     (warehouse.folder / "raw_events" / newest).write_bytes(b"none")
-    ticks._pack(instance, load_settings(), told.append)
+    pack(instance, load_settings(), told.append)
     assert "is damaged" in told[-1]

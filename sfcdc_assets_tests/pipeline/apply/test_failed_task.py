@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.cli.local_dagster.ticks import RunFailed
+from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
 

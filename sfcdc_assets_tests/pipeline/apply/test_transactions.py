@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from sfcdc_assets.apply.apply_changes import apply_entity
 from sfcdc_assets.apply.note_cut import note_cut
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.cli.local_dagster.ticks import sync_channels
+from sfcdc_assets.cli.local_dagster.drive import sync_channels
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.consistent_cut import open_cut
 from sfcdc_assets.emulator.faults.faults import Fault
@@ -121,7 +121,7 @@ def test_a_stream_that_pauses_in_midst_of_a_transaction_shows_none_of_it_until_i
     description.sync()
     conversions = Conversions(description)
     description.server.faults.arm(Fault.STREAM_PAUSE, after=2, seconds=9)
-    outcomes = sync_channels(description.instance, until_caught_up=False, tell=description.said.append)
+    outcomes = sync_channels(description.instance, until_caught_up=False, report=description.said.append)
     assert [outcome.jobs for outcome in outcomes] == [()]
     assert "the last transaction may not be complete yet" in outcomes[-1].said
     assert "is left for the next time; --until-caught-up waits for it" in description.said[-1]

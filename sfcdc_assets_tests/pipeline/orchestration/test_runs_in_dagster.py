@@ -18,7 +18,7 @@ from dagster._core.storage.partition_status_cache import build_failed_and_in_pro
 from deltalake import DeltaTable
 
 from sfcdc_assets.apply.catch_up import CatchUp
-from sfcdc_assets.cli.local_dagster.ticks import RunFailed
+from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.orchestration.assets import specs

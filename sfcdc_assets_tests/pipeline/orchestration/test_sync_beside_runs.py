@@ -5,8 +5,8 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from sfcdc_assets.cli.local_dagster import ticks
-from sfcdc_assets.cli.local_dagster.ticks import AnotherRunAtWork
+from sfcdc_assets.cli.local_dagster import channel_sync
+from sfcdc_assets.cli.local_dagster.channel_sync import AnotherRunAtWork
 from sfcdc_assets.lake.store.runs_at_work import note_at_work
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs import lost_runs
@@ -34,8 +34,8 @@ def test_a_sync_does_the_work_of_a_run_that_is_gone_and_of_one_that_is_only_in_t
 def test_a_sync_does_not_end_well_while_a_living_run_has_what_is_due(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticks, "WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(ticks, "WAITS", 3)
+    monkeypatch.setattr(channel_sync, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(channel_sync, "WAITS", 3)
     run = run_of(synced.instance, "sync", OF_SYNC, STARTED)
     note_at_work(Warehouse(str(synced.warehouse)), run.run_id, Clock().now_ms())
     synced.sync()  # it has nothing to do: the run that is there is no obstacle

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from sfcdc_assets.apply import catch_up
 from sfcdc_assets.apply.catch_up import CatchUp
-from sfcdc_assets.cli.local_dagster.ticks import RunFailed
+from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.tables import gap_reconciliation

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner, Result
 
-from sfcdc_assets.cli.local_dagster.ticks import RunFailed
+from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from sfcdc_assets.cli.local_dagster.ticks import RunFailed
+from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.lake.test_damage import cut_off, garble
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids

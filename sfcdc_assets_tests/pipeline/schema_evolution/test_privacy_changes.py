@@ -8,7 +8,7 @@ import hmac
 import pytest
 from typer.testing import CliRunner
 
-from sfcdc_assets.cli.local_dagster.ticks import RunFailed
+from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.cli.main import app
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.schema_evolution.test_privacy import KEY, texts_of_file

@@ -1,0 +1,129 @@
+"""One turn of a channel in this process: a tick of its sensor, and the runs that the tick asks for, as Dagster's daemon
+has them done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from sfcdc_assets.cli.local_dagster.local_runs import run_job
+from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.orchestration.jobs.request import while_nobody_lands
+from sfcdc_assets.orchestration.sensors.channel import look
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel
+from sfcdc_assets.orchestration.sensors.readings import ChannelRead
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.spark.early import EarlySpark
+
+log = logging.getLogger(__name__)
+
+
+class UnexpectedFailure(SfcdcError):
+    """A channel failed with an error that is not one of the project's own."""
+
+    def __init__(self, channel: str, error: Exception) -> None:
+        self.channel = channel
+        self.error = error
+        first = next(iter(str(error).strip().splitlines()), "")
+        what = f"{type(error).__name__}: {first}" if first else type(error).__name__
+        super().__init__(
+            f"{channel}: an unexpected error stopped its reading ({what.rstrip('.')}). What has landed is kept and the "
+            "next sync goes on from there; if it comes again, report it with the traceback, which the log has at level "
+            "DEBUG."
+        )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one tick of a channel came to: what the sensor said, the jobs of the runs that were made for it, what failed
+    of it (the reading, the look, or runs), and whether a consistent cut is to be noted once the stream is known to have
+    nothing older."""
+
+    channel: str
+    said: str
+    jobs: tuple[str, ...]
+    failures: tuple[SfcdcError, ...] = ()
+    owes_cut: bool = False
+    has_looked: bool = True
+    """Whether it was found out what is due."""
+    waits_for: str | None = None
+    """The run of another process that has what is due."""
+    damaged: tuple[SfcdcError, ...] = ()
+    """Why tables of some entities cannot be read, whatever else was done."""
+
+    @property
+    def all_failures(self) -> tuple[SfcdcError, ...]:
+        """The failures, and the damage that none of them speaks of."""
+        said = [str(failure) for failure in self.failures]
+        return (*self.failures, *(each for each in self.damaged if not any(str(each) in line for line in said)))
+
+
+def take_turn(
+    instance: dg.DagsterInstance,
+    channel: str,
+    opened: OpenChannel,
+    patience: Patience,
+    early: EarlySpark | None = None,
+) -> Turn:
+    """Read an open channel once, and do what is due after it."""
+    with opened.in_use():
+        read = ChannelRead(channel, patience, (opened, opened.read(patience)))
+    return look_and_run(instance, read, early)
+
+
+def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySpark | None = None) -> Turn:
+    """Look at what is due, and do it, one run after another, whether or not the one before failed."""
+    if isinstance(read.outcome, Exception):
+        return Turn(read.channel, "", (), (_failure_of(read.channel, read.outcome),), has_looked=False)
+    opened, reading = read.outcome
+    failures = [] if reading.failure is None else [_failure_of(read.channel, reading.failure)]
+    try:
+        with opened.in_use():
+            result = look(instance, read.channel, opened, reading, read.patience)
+    except Exception as error:  # noqa: BLE001 - it stays with the channel
+        first = (*failures, _failure_of(read.channel, error))[:1]
+        return Turn(read.channel, "", (), first, has_looked=False)
+    if early is not None and result.run_requests:
+        early.start()
+        early.hand_over()
+    looked = opened.looked
+    owes_cut = looked.cut_owed and not looked.was_busy and not looked.is_unproven
+    for event in result.asset_events:
+        instance.report_runless_asset_event(event)
+    for added in result.dynamic_partitions_requests or ():
+        instance.add_dynamic_partitions(added.partitions_def_name, list(added.partition_keys))
+    jobs = []
+    failed: dict[str, str] = {}
+    for request in result.run_requests or ():
+        job = request.job_name or ""
+        # The run works on what is landed; nobody waits for what is read meanwhile.
+        of_run = run_job(instance, job, request.tags, while_nobody_lands(job, request.run_config))
+        jobs.append(job)
+        if of_run is not None:
+            failed[job] = of_run.run_id
+            failures.append(of_run)
+    said = str(result.skip_reason.skip_message) if result.skip_reason else _done(jobs, failed)
+    if reading.failure is not None and not jobs:
+        said = ""  # why nothing is done is what the reading failed with
+    if looked.is_unproven:
+        said += (
+            " The first consistent cut is noted before the stream has answered, which may take minutes: whether "
+            "something changed between two copies is not known, and the entities lag in it until the next cut."
+        )
+    damaged = tuple(looked.damaged.values())
+    return Turn(read.channel, said, tuple(jobs), tuple(failures), owes_cut, waits_for=looked.waits_for, damaged=damaged)
+
+
+def _failure_of(channel: str, error: Exception) -> SfcdcError:
+    """Return the error as a person reads it; of one that is not ours the traceback is in the log."""
+    if isinstance(error, SfcdcError):
+        return error
+    log.debug("%s: not one of the project's own errors", channel, exc_info=error)
+    return UnexpectedFailure(channel, error)
+
+
+def _done(jobs: Sequence[str], failed: Mapping[str, str]) -> str:
+    return ", ".join(f"{job} failed (run {failed[job][:8]})" if job in failed else f"{job} done" for job in jobs)
