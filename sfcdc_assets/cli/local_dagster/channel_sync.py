@@ -74,9 +74,8 @@ class ChannelSync:
         if has_nothing_to_do and (not turn.owes_cut or patience.through_ms):
             return None
         # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.
-        return replace(
-            settled, through_ms=clock.now_ms() if has_nothing_to_do else 0
-        ), WAIT_SECONDS if turn.waits_for is not None else 0.0
+        settled = replace(settled, through_ms=clock.now_ms() if has_nothing_to_do else 0)
+        return settled, WAIT_SECONDS if turn.waits_for is not None else 0.0
 
     def lines(self, turn: Turn, *, is_last: bool) -> Iterator[str]:
         """Lines for a person: nothing twice in a row, as by the reading that a cut waits for."""

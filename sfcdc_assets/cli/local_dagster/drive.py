@@ -122,7 +122,6 @@ def watch_channels(
     *,
     report: Callable[[str], None],
     channels: OpenChannels,
-    early: EarlySpark | None = None,
     readings: Readings | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -136,7 +135,7 @@ def watch_channels(
     """
     settings = load_settings()
     check_ready(settings)
-    readings = readings or begin_readings(channels, settings, TICK, early)
+    readings = readings or begin_readings(channels, settings, TICK)
     watched = {channel: ChannelWatch(channel, report) for channel in readings.names}
     with _Housekeeping(settings, report) as housekeeping:
 
